@@ -1,0 +1,70 @@
+"""CuPy: the loop of NumPy's backend on a CUDA device, no host transfer inside it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+from array_api_compat import cupy as xp
+
+from xpsample.backend import Array, Backend, Device, eager_drive
+from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
+
+
+class CupyBackend(Backend):
+    """CuPy arrays."""
+
+    name = "cupy"
+    xp = xp
+    autodiff = None
+
+    def owns(self, array: object) -> bool:
+        return isinstance(array, cupy.ndarray)
+
+    def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        low, high = np.finfo(like.dtype).tiny, np.nextafter(like.dtype.type(1), like.dtype.type(0))
+
+        def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> Array:
+            state = int(seed_sequence(seed, name, chunk).generate_state(1, np.uint64)[0])
+            generator = cupy.random.Generator(cupy.random.Philox4x3210(state))
+            shape = (steps, *spec.shape)
+            if isinstance(spec, Normal):
+                return generator.standard_normal(shape, dtype=like.dtype)
+            return cupy.clip(generator.random(shape, dtype=like.dtype), low, high)
+
+        with like.device:
+            return draw_chunks(draw, specs, start, stop, cupy)
+
+    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
+        for _ in range(n):
+            carry = body(carry)
+        return carry
+
+    def drive(
+        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Any, tuple | None, Any]:
+        x = carry.state.point.x
+        with x.device:
+            noise = source.block(self, program.specs(carry), start, stop, x)
+            return eager_drive(program, carry, buffers, noise, start, stop)
+
+    def synchronize(self, value: Any) -> None:
+        cupy.cuda.get_current_stream().synchronize()
+
+    def to_host(self, array: Array) -> np.ndarray:
+        return cupy.asnumpy(array)
+
+    def from_host(self, array: np.ndarray, like: Array) -> Array:
+        with like.device:
+            return cupy.asarray(array)
+
+    def devices(self) -> list[Device]:
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError:  # installed, and no driver or device here
+            count = 0
+        both = ("float32", "float64")
+        return [Device(f"cuda:{i}", cupy.cuda.Device(i), both) for i in range(count)]
+
+
+BACKEND = CupyBackend()

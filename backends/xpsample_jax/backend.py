@@ -1,0 +1,231 @@
+"""JAX: one compiled loop per block, whose trip count is an argument, so that no block length compiles anew."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from xpsample import tree
+from xpsample.backend import Array, Autodiff, Backend, Device, info_sums
+from xpsample.noise import Native, NoiseSource, Normal, Specs, Uniform, chunk_steps, seed_sequence
+
+AHEAD = 4096
+"""Noise of a whole block is drawn before the loop up to this many numbers a step; above, step by step inside it."""
+
+
+class JaxAutodiff(Autodiff):
+    """Reverse mode for gradients, forward over it for hvps. Compiled, so eager calls are fast and traces shared."""
+
+    def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
+        def total(x: tree.Tree, *args: Any) -> tuple[Array, Array]:
+            value = f(x, *args)
+            return jnp.sum(value), value
+
+        def both(x: tree.Tree, *args: Any) -> tuple[Array, tree.Tree]:
+            (_, value), gradient = jax.value_and_grad(total, has_aux=True)(x, *args)
+            return value, gradient
+
+        return jax.jit(both)
+
+    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+        return jax.jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
+
+    def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
+        return lambda x, *args: jax.vmap(lambda one: f(one, *args))(x)
+
+
+class Runner:
+    """The compiled block of one program; `fixed` tells it from others of the same target."""
+
+    def __init__(self, program: Any, specs: Specs) -> None:
+        kernel, target = program.kernel, program.target
+        self.specs, self.length = specs, chunk_steps(specs)
+
+        # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
+        self.advance = jax.jit(lambda data, state, noise: kernel.step(target.with_data(data), state, noise))
+        self.record = jax.jit(program.record)
+        self.shapes: Any = None
+
+        def block(
+            keep: bool, data: Any, carry: Any, buffers: Any, noise: Any, origin: Array, start: Array, stop: Array
+        ) -> Any:
+            at = self._noise_at(noise, origin)
+
+            def record(folds: Any, buffers: Any, state: Any, info: Any, t: Array) -> Any:
+                folds, rows = self.record(folds, state, info)
+                row = program.row(t)
+                return folds, jax.tree.map(lambda b, a: b.at[row].set(a), buffers, rows)
+
+            def body(t: Array, loop: Any) -> Any:
+                (state, folds), buffers, sums = loop
+                state, info = self.advance(data, state, at(t))
+                sums = info_sums(jnp, sums, info)
+                if keep and program.thinning == 1:
+                    folds, buffers = record(folds, buffers, state, info, t)
+                elif keep:
+                    folds, buffers = jax.lax.cond(
+                        program.due(t),
+                        lambda f, b: record(f, b, state, info, t),
+                        lambda f, b: (f, b),
+                        folds,
+                        buffers,
+                    )
+                return type(carry)(state, folds), buffers, sums
+
+            _, info = jax.eval_shape(self.advance, data, carry.state, at(start))
+            zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_sums, info))
+            return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
+
+        self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3))
+
+    def row_shapes(self, data: Any, carry: Any) -> Any:
+        """Shapes and dtypes of a recorded row."""
+        x = carry.state.point.x
+        noise = {name: jax.ShapeDtypeStruct(spec.shape, x.dtype) for name, spec in self.specs.items()}
+        state, info = jax.eval_shape(self.advance, data, carry.state, noise)
+        return jax.eval_shape(self.record, carry.folds, state, info)[1]
+
+    def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
+        if not isinstance(noise, Keys):
+            return lambda t: {name: rows[t - origin] for name, rows in noise.items()}
+        if sum(int(np.prod(spec.shape)) for spec in self.specs.values()) > AHEAD:
+            return lambda t: _draw(noise, self.specs, t)
+        rows = jax.vmap(lambda t: _draw(noise, self.specs, t))(origin + jnp.arange(self.length))
+        return lambda t: {name: a[t - origin] for name, a in rows.items()}
+
+
+@jax.tree_util.register_pytree_node_class
+class Keys:
+    """One key for each named stream, and the dtype of its numbers."""
+
+    def __init__(self, keys: dict[str, Array], dtype: Any) -> None:
+        self.keys, self.dtype = keys, dtype
+
+    @classmethod
+    def of(cls, seed: int, specs: Specs, like: Array) -> "Keys":
+        """Keys of a seed."""
+        words = {name: seed_sequence(seed, name, 0).generate_state(2) for name in specs}
+        return cls({name: jax.random.wrap_key_data(jnp.asarray(w)) for name, w in words.items()}, like.dtype)
+
+    def tree_flatten(self) -> tuple:
+        return (self.keys,), self.dtype
+
+    @classmethod
+    def tree_unflatten(cls, dtype: Any, children: tuple) -> "Keys":
+        return cls(children[0], dtype)
+
+
+def _draw(keys: Keys, specs: Specs, t: Array) -> dict[str, Array]:
+    """The noise of step t: the same whether it is drawn ahead or inside the loop."""
+
+    def one(name: str, spec: Normal | Uniform) -> Array:
+        key = jax.random.fold_in(keys.keys[name], t)
+        if isinstance(spec, Normal):
+            return jax.random.normal(key, spec.shape, keys.dtype)
+        return jax.random.uniform(key, spec.shape, keys.dtype, minval=jnp.finfo(keys.dtype).tiny)
+
+    return {name: one(name, spec) for name, spec in specs.items()}
+
+
+_draw_steps = jax.jit(
+    lambda keys, specs, start, n: jax.vmap(lambda t: _draw(keys, dict(specs), t))(start + jnp.arange(n)),
+    static_argnums=(1, 3),
+)
+
+
+def _sums(info: Any) -> Any:
+    return info_sums(jnp, None, info)
+
+
+class JaxBackend(Backend):
+    """JAX arrays, sharded ones included."""
+
+    name = "jax"
+    xp = jnp
+    autodiff = JaxAutodiff()
+
+    def owns(self, array: object) -> bool:
+        return isinstance(array, jax.Array)
+
+    def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        return _draw_steps(Keys.of(seed, specs, like), tuple(specs.items()), start, stop - start)
+
+    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
+        return jax.lax.fori_loop(0, n, lambda _, c: body(c), carry) if n else carry
+
+    def drive(
+        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Any, tuple | None, Any]:
+        target, x = program.target, carry.state.point.x
+        specs = program.specs(carry)
+        key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()))
+        if key not in target.compiled:
+            target.compiled[key] = Runner(program, specs)
+        runner = target.compiled[key]
+
+        keep = start >= program.burn_in
+        if keep and buffers is None:
+            shapes = runner.row_shapes(target.data, carry)
+            buffers = jax.tree.map(lambda s: _allocate(program.draws, s, x), shapes)
+        if isinstance(source, Native):
+            noise, origin = Keys.of(source.seed, specs, x), start // runner.length * runner.length
+        else:
+            noise, origin = source.block(self, specs, start, stop, x), start
+            noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
+        rest = () if not keep else buffers
+        carry, rest, sums = runner.block(
+            keep, target.data, _distinct(carry), rest, noise, jnp.int32(origin), jnp.int32(start), jnp.int32(stop)
+        )
+        return carry, (rest if keep else buffers), sums
+
+    def synchronize(self, value: Any) -> None:
+        jax.block_until_ready(value)
+
+    def to_host(self, array: Array) -> np.ndarray:
+        return np.asarray(array)
+
+    def from_host(self, array: np.ndarray, like: Array) -> Array:
+        sharding = like.sharding
+        if tuple(array.shape) != tuple(like.shape) and isinstance(sharding, NamedSharding):
+            sharding = NamedSharding(sharding.mesh, PartitionSpec())
+        return jax.device_put(array, sharding)
+
+    def devices(self) -> list[Device]:
+        dtypes = ("float32", "float64") if jax.config.jax_enable_x64 else ("float32",)
+        return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes) for d in jax.devices()]
+
+
+def _allocate(draws: int, shape: Any, x: Array) -> Array:
+    """A buffer of rows, sharded like the positions where its axes are theirs."""
+    sharding = x.sharding
+    if isinstance(sharding, NamedSharding):
+        # Rows of shape (*chains) or (*chains, dim) follow the positions; anything else is replicated.
+        names = (*sharding.spec, *(None,) * (x.ndim - len(sharding.spec)))
+        follows = shape.shape in (x.shape, x.shape[:-1])
+        spec = PartitionSpec(None, *names[: len(shape.shape)]) if follows else PartitionSpec()
+        sharding = NamedSharding(sharding.mesh, spec)
+    return jax.device_put(jnp.zeros((draws, *shape.shape), shape.dtype), sharding)
+
+
+def _pad(rows: Array, length: int) -> Array:
+    missing = max(0, length - rows.shape[0])
+    return jnp.concat([rows, jnp.zeros((missing, *rows.shape[1:]), rows.dtype)]) if missing else rows
+
+
+def _distinct(carry: Any) -> Any:
+    """Copies of leaves that occur twice: a donated buffer may be given away once only."""
+    seen: set[int] = set()
+
+    def once(leaf: Array) -> Array:
+        if id(leaf) in seen:
+            return jnp.copy(leaf)
+        seen.add(id(leaf))
+        return leaf
+
+    return jax.tree.map(once, carry)
+
+
+BACKEND = JaxBackend()

@@ -1,0 +1,64 @@
+"""array-api-strict: the standard and nothing else, with make-believe devices. For tests; never fast."""
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_strict as xp
+import numpy as np
+
+from xpsample.backend import Array, Backend, Device, eager_drive
+from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, open_interval, seed_sequence
+from xpsample.tree import dtype_name
+
+CPU = xp.Device("CPU_DEVICE")
+
+
+class StrictBackend(Backend):
+    """array-api-strict arrays."""
+
+    name = "array_api_strict"
+    xp = xp
+    autodiff = None
+
+    def owns(self, array: object) -> bool:
+        return isinstance(array, type(xp.empty(())))
+
+    def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        dtype = np.dtype(dtype_name(like))
+
+        def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> np.ndarray:
+            generator = np.random.Generator(np.random.SFC64(seed_sequence(seed, name, chunk)))
+            shape = (steps, *spec.shape)
+            if isinstance(spec, Normal):
+                return generator.standard_normal(shape, dtype=dtype)
+            return open_interval(generator.random(shape, dtype=dtype))
+
+        return {k: self.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np).items()}
+
+    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
+        for _ in range(n):
+            carry = body(carry)
+        return carry
+
+    def drive(
+        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Any, tuple | None, Any]:
+        noise = source.block(self, program.specs(carry), start, stop, carry.state.point.x)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return eager_drive(program, carry, buffers, noise, start, stop)
+
+    def synchronize(self, value: Any) -> None:
+        pass
+
+    def to_host(self, array: Array) -> np.ndarray:
+        return np.asarray(array.to_device(CPU))
+
+    def from_host(self, array: np.ndarray, like: Array) -> Array:
+        return xp.asarray(array, device=like.device)
+
+    def devices(self) -> list[Device]:
+        both = ("float32", "float64")
+        return [Device("cpu", CPU, both), Device("device1", xp.Device("device1"), both)]
+
+
+BACKEND = StrictBackend()

@@ -1,0 +1,116 @@
+"""PyTorch: eager steps without graph recording; derivatives by torch.autograd."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from array_api_compat import torch as xp
+
+from xpsample import tree
+from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive
+from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
+
+
+class TorchAutodiff(Autodiff):
+    """Reverse mode. A derivative taken inside another one keeps its graph, so they nest."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
+        def both(x: tree.Tree, *args: Any) -> tuple[Array, tree.Tree]:
+            depth = getattr(self._local, "depth", 0)
+            nested = depth > 0
+            self._local.depth = depth + 1
+            try:
+                with torch.enable_grad():
+                    tracked = tree.map(lambda a: self._track(a, nested), x)
+                    value = f(tracked, *args)
+                    gradient = self._gradient(value, tracked, nested)
+            finally:
+                self._local.depth = depth
+            return (value if nested else value.detach()), gradient
+
+        return both
+
+    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+        # J is symmetric, so the gradient of score . v is J v: one double backward.
+        along = self.value_and_grad(lambda x, v, *args: torch.sum(score(x, *args) * v, dim=-1))
+        return lambda x, v, *args: along(x, v, *args)[1]
+
+    def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
+        return lambda x, *args: torch.func.vmap(lambda one: f(one, *args))(x)
+
+    @staticmethod
+    def _track(leaf: torch.Tensor, nested: bool) -> torch.Tensor:
+        return leaf if nested and leaf.requires_grad else leaf.detach().requires_grad_(True)
+
+    @staticmethod
+    def _gradient(value: torch.Tensor, tracked: tree.Tree, nested: bool) -> tree.Tree:
+        leaves = dict(tree.items(tracked))
+        if not value.requires_grad:  # a constant
+            return tree.map(torch.zeros_like, tracked)
+        found = torch.autograd.grad(value.sum(), list(leaves.values()), create_graph=nested, allow_unused=True)
+        full = [torch.zeros_like(a) if g is None else g for a, g in zip(leaves.values(), found, strict=True)]
+        return tree.fill(tracked, dict(zip(leaves, full, strict=True)))
+
+
+class TorchBackend(Backend):
+    """PyTorch tensors."""
+
+    name = "torch"
+    xp = xp
+    autodiff = TorchAutodiff()
+
+    def owns(self, array: object) -> bool:
+        return isinstance(array, torch.Tensor)
+
+    def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        tiny = torch.finfo(like.dtype).tiny
+
+        def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> torch.Tensor:
+            state = seed_sequence(seed, name, chunk).generate_state(1, np.uint64)[0]
+            generator = torch.Generator(like.device).manual_seed(int(state >> np.uint64(1)))
+            shape = (steps, *spec.shape)
+            if isinstance(spec, Normal):
+                return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
+            return torch.rand(shape, generator=generator, dtype=like.dtype, device=like.device).clamp_(min=tiny)
+
+        return draw_chunks(draw, specs, start, stop, xp)
+
+    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
+        for _ in range(n):
+            carry = body(carry)
+        return carry
+
+    def drive(
+        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Any, tuple | None, Any]:
+        noise = source.block(self, program.specs(carry), start, stop, carry.state.point.x)
+        with torch.no_grad():
+            return eager_drive(program, carry, buffers, noise, start, stop)
+
+    def synchronize(self, value: Any) -> None:
+        for device in {leaf.device for leaf in tree.leaves(value) if isinstance(leaf, torch.Tensor)}:
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+
+    def to_host(self, array: Array) -> np.ndarray:
+        return array.detach().cpu().numpy()
+
+    def from_host(self, array: np.ndarray, like: Array) -> Array:
+        # A copy: torch writes through shared memory, and a read-only array must not be shared.
+        return torch.tensor(array, device=like.device)
+
+    def devices(self) -> list[Device]:
+        both = ("float32", "float64")
+        cuda = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+        return [
+            Device("cpu", torch.device("cpu"), both),
+            *(Device(f"cuda:{i}", torch.device("cuda", i), both) for i in cuda),
+        ]
+
+
+BACKEND = TorchBackend()

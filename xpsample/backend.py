@@ -1,0 +1,225 @@
+"""What an array library must give, and the registry that finds it from an array.
+
+A backend is a value of a final subclass of `Backend`, published under the entry-point group ``xpsample.backends``
+with the name of the library that its arrays come from (the importable module). It is loaded when the first array of
+that library is seen, the way Julia loads a package extension.
+"""
+
+import importlib.util
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from array_api_compat import device as device_of
+
+from xpsample import tree
+from xpsample.errors import BackendError
+
+if TYPE_CHECKING:
+    from xpsample.noise import NoiseSource, Specs
+    from xpsample.sampling import Carry, Program
+
+Array = Any
+ENTRY_POINT_GROUP = "xpsample.backends"
+
+
+class Device(NamedTuple):
+    """A device of a library: its name, the object that the library calls it by, and its real dtypes."""
+
+    name: str
+    device: Any
+    dtypes: tuple[str, ...]
+
+
+class Autodiff(ABC):
+    """Derivatives by a library's own automatic differentiation, of functions of trees of its arrays."""
+
+    @abstractmethod
+    def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
+        """``(x, *args) -> (f(x, *args), gradient in x of the sum of f(x, *args))``; nests."""
+
+    @abstractmethod
+    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+        """``(x, v, *args) -> J v`` where J is the Jacobian in x of ``score(x, *args)``, a symmetric one."""
+
+    @abstractmethod
+    def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
+        """`f` mapped over the leading axis of its first argument; the other arguments are shared."""
+
+
+class Backend(ABC):
+    """One array library. Eleven members; a page of the developer docs builds one from nothing."""
+
+    name: str
+    """The importable module that the arrays come from; also the entry point's name."""
+
+    xp: ModuleType
+    """The array API namespace (array-api-compat's where it has one)."""
+
+    autodiff: Autodiff | None
+    """Automatic differentiation, or None."""
+
+    @abstractmethod
+    def owns(self, array: object) -> bool:
+        """Whether `array` is an array of this library."""
+
+    @abstractmethod
+    def noise(self, seed: int, specs: "Specs", start: int, stop: int, like: Array) -> dict[str, Array]:
+        """Native noise of steps [start, stop): a pure function of its arguments, in `like`'s dtype, on its device."""
+
+    @abstractmethod
+    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
+        """``body`` applied `n` times to a tree of arrays."""
+
+    @abstractmethod
+    def drive(
+        self,
+        program: "Program",
+        carry: "Carry",
+        buffers: tuple | None,
+        source: "NoiseSource",
+        start: int,
+        stop: int,
+    ) -> tuple["Carry", tuple | None, Any]:
+        """Run steps [start, stop) and give the new carry, the filled buffers and the sums of the step infos.
+
+        All steps lie on one side of the burn-in. `buffers` is None until the first record allocates them
+        (``program.draws`` rows each); rows are written in place where the library can. See `eager_drive`.
+        """
+
+    @abstractmethod
+    def synchronize(self, value: tree.Tree) -> None:
+        """Wait until the arrays of a tree are computed."""
+
+    @abstractmethod
+    def to_host(self, array: Array) -> np.ndarray:
+        """A NumPy copy (or view, where the memory is shared) of an array."""
+
+    @abstractmethod
+    def from_host(self, array: np.ndarray, like: Array) -> Array:
+        """A NumPy array in this library, on `like`'s device, dtype unchanged."""
+
+    @abstractmethod
+    def devices(self) -> list[Device]:
+        """The devices present, each with the real dtypes that work on it now."""
+
+
+def eager_drive(
+    program: "Program", carry: "Carry", buffers: tuple | None, noise: dict[str, Array], start: int, stop: int
+) -> tuple["Carry", tuple | None, Any]:
+    """Drive eagerly: a plain loop, for libraries whose arrays can be written in place."""
+    step, target, xp = program.kernel.step, program.target, program.target.xp
+    recording = start >= program.burn_in
+    state, folds = carry
+    sums = None
+    for i in range(stop - start):
+        state, info = step(target, state, {name: block[i, ...] for name, block in noise.items()})
+        sums = info_sums(xp, sums, info)
+        if recording and program.due(start + i):
+            folds, emitted = program.record(folds, state, info)
+            if buffers is None:
+                buffers = tree.map(lambda a: allocate(xp, program.draws, a), emitted)
+            row = program.row(start + i)
+            tree.map(lambda buffer, a, row=row: buffer.__setitem__((row, ...), a), buffers, emitted)
+    return type(carry)(state, folds), buffers, sums
+
+
+def allocate(xp: Any, draws: int, array: Array) -> Array:
+    """A buffer for `draws` rows like `array`."""
+    return xp.empty((draws, *array.shape), dtype=array.dtype, device=device_of(array))
+
+
+def info_sums(xp: Any, sums: Any, info: Any) -> Any:
+    """Add one step's info to the running sums (None at first); evaluations may be Python integers."""
+    terms = (
+        info.acceptance_probability,
+        xp.astype(info.moved, info.acceptance_probability.dtype),
+        xp.astype(info.diverged, info.acceptance_probability.dtype),
+        info.evaluations,
+    )
+    return terms if sums is None else tree.map(lambda a, b: a + b, sums, terms)
+
+
+# ---- registry --------------------------------------------------------------------------------------------------------
+
+_by_type: dict[type, Backend] = {}
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+@cache
+def backend_named(name: str) -> Backend:
+    """The backend of a library, by the library's module name; loads it.
+
+    Raises
+    ------
+    BackendError
+        If no backend of that name is registered, or its library is not installed.
+    """
+    entry = _entry_points().get(name)
+    if entry is None:
+        raise BackendError(f"no backend is registered for {name!r}; registered: {sorted(_entry_points())}")
+    try:
+        return entry.load()
+    except ImportError as error:
+        raise BackendError(f"the backend of {name!r} cannot be loaded: {error}") from error
+
+
+def installed_backends() -> list[str]:
+    """Names of the registered backends whose library is installed (none is imported by this)."""
+    return sorted(name for name in _entry_points() if importlib.util.find_spec(name) is not None)
+
+
+def backend_of(array: object) -> Backend:
+    """The backend that owns an array.
+
+    Raises
+    ------
+    BackendError
+        If no registered backend owns it.
+    """
+    kind = type(array)
+    if kind not in _by_type:
+        _by_type[kind] = _find(array)
+    return _by_type[kind]
+
+
+def _find(array: object) -> Backend:
+    roots = [base.__module__.partition(".")[0] for base in type(array).__mro__]
+    # First the library that defines the type, then any that is imported (a type may live in a private module).
+    candidates = [n for n in _entry_points() if n in roots] + [n for n in _entry_points() if n in sys.modules]
+    for name in dict.fromkeys(candidates):
+        backend = backend_named(name)
+        if backend.owns(array):
+            return backend
+    raise BackendError(
+        f"{type(array).__module__}.{type(array).__qualname__} is not an array of a registered library "
+        f"({', '.join(sorted(_entry_points()))}); pass an array of one of them"
+    )
+
+
+def to_host(array: Array) -> np.ndarray:
+    """A NumPy copy or view of any library's array; the one explicit way off a device."""
+    if isinstance(array, (np.ndarray, np.generic, float, int, bool)):
+        return np.asarray(array)
+    return backend_of(array).to_host(array)
+
+
+def check_same_home(what: str, array: Array, like: Array) -> None:
+    """Raise unless `array` lives in the library and on the device of the positions `like`."""
+    mine, theirs = backend_of(array), backend_of(like)
+    if mine is not theirs:
+        raise BackendError(f"{what} is a {mine.name} array and the positions are {theirs.name}: use one library")
+    if device_of(array) != device_of(like):
+        raise BackendError(
+            f"{what} is on {device_of(array)} and the positions are on {device_of(like)}: nothing is moved silently, "
+            "so put both on one device"
+        )

@@ -1,0 +1,45 @@
+"""What goes wrong, by name. Every message says what was found and what would help."""
+
+
+class XpsampleError(Exception):
+    """Base class of all errors raised by xpsample."""
+
+
+class PositionError(XpsampleError, ValueError):
+    """The start positions are not what the target's space asks for."""
+
+
+class LogDensityError(XpsampleError, ValueError):
+    """A log density or score has the wrong shape, dtype or library, or is not finite at the start."""
+
+
+class HyperparameterError(XpsampleError, ValueError):
+    """A hyper-parameter is out of range, or does not fit the positions."""
+
+
+class CapabilityError(XpsampleError, TypeError):
+    """A kernel needs something (a density, a score, an hvp) that the target cannot give."""
+
+
+class BackendError(XpsampleError, TypeError):
+    """No backend owns an array, or arrays of two libraries or devices were mixed."""
+
+
+class GradientError(XpsampleError, ValueError):
+    """A derivative could not be computed, or disagrees with the density."""
+
+
+class NoiseError(XpsampleError, ValueError):
+    """A noise source cannot give the numbers that a run asks for."""
+
+
+class CheckpointError(XpsampleError, ValueError):
+    """A checkpoint does not belong to this run, or cannot be read."""
+
+
+class TraceError(XpsampleError, ValueError):
+    """A trace lacks what was asked of it."""
+
+
+class DivergenceWarning(UserWarning):
+    """Proposals left the finite numbers (or the energy error exploded) during a run."""

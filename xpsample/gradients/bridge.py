@@ -1,0 +1,47 @@
+"""Every rule about passing arrays between libraries lives here.
+
+DLPack where both sides can: no copy on one device. A consumer never writes into what came over. Buffers that DLPack
+cannot carry (a NumPy array marked read-only, a library without DLPack) go through the host when both ends are there.
+"""
+
+from typing import Any
+
+from xpsample.backend import Array, Backend, backend_of
+from xpsample.errors import BackendError, GradientError
+from xpsample.tree import dtype_name
+
+
+def bridge(array: Array, to: "Backend | Array") -> Array:
+    """`array` in another library: that of a backend, or that of (and on the device of) an array.
+
+    Raises
+    ------
+    GradientError
+        If the other library would change the dtype (float64 with 64-bit types switched off, for one).
+    """
+    mine = backend_of(array)
+    theirs = to if isinstance(to, Backend) else backend_of(to)
+    if mine is theirs:
+        return array
+    moved = _move(array, mine, theirs)
+    if dtype_name(moved) != dtype_name(array):
+        raise GradientError(
+            f"{theirs.name} turned {dtype_name(array)} into {dtype_name(moved)}: switch its 64-bit types on, or pass "
+            "float32 positions"
+        )
+    return moved
+
+
+def _move(array: Array, mine: Backend, theirs: Backend) -> Any:
+    try:
+        return theirs.xp.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError, AttributeError, NotImplementedError, ValueError):
+        # Read-only NumPy buffers, autograd tensors and unaligned memory have no DLPack form; the host does for those
+        # that live there.
+        pass
+    host = mine.to_host(array)
+    devices = theirs.devices()
+    if not devices:
+        raise BackendError(f"{theirs.name} has no device to take a {mine.name} array")
+    template = theirs.xp.empty((), dtype=theirs.xp.float32, device=devices[0].device)
+    return theirs.from_host(host, template)

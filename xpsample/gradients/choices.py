@@ -1,0 +1,333 @@
+"""The gradient choices: analytic, native autodiff, borrowed autodiff, finite differences, or the best there is."""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+from array_api_compat import is_array_api_obj
+
+from xpsample import tree
+from xpsample.backend import Array, Backend, backend_named, installed_backends
+from xpsample.errors import GradientError
+from xpsample.gradients.bridge import bridge
+
+
+class Evaluations(NamedTuple):
+    """Numbers of evaluations, per chain."""
+
+    log_density: Any = 0
+    score: Any = 0
+    hvp: Any = 0
+
+    def plus(self, other: "Evaluations") -> "Evaluations":
+        """Elementwise sum."""
+        return Evaluations(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, n: Any) -> "Evaluations":
+        """Every count `n` times."""
+        return Evaluations(*(n * a for a in self))
+
+
+class Functions(NamedTuple):
+    """What a user gave: functions of ``(x, *data)``, each None where absent; `data` is ``()`` or ``(data,)``."""
+
+    log_density: Any = None
+    score: Any = None
+    hvp: Any = None
+    log_density_and_score: Any = None
+
+
+class Derivative(NamedTuple):
+    """A derivative of a target, ready to call, and what one call costs."""
+
+    call: Callable[..., Any]
+    cost: Evaluations
+
+
+class GradientChoice(ABC):
+    """A way to get derivatives. Final subclasses are frozen values, passed as ``Target(..., gradient=...)``."""
+
+    @abstractmethod
+    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+        """``(x, *data) -> (log density, score)``, shapes ``(*chains)`` and ``(*chains, dim)``."""
+
+    @abstractmethod
+    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+        """``(x, v, *data) -> H v`` with H the Hessian of the log density; `score` is the target's score in use."""
+
+    @abstractmethod
+    def value_and_gradient(
+        self, backend: Backend, loss: Callable[..., Array]
+    ) -> Callable[..., tuple[Array, tree.Tree]]:
+        """``(parameters, *args) -> (loss, gradient)`` for a scalar `loss` of a tree of arrays."""
+
+
+@dataclass(frozen=True)
+class Analytic(GradientChoice):
+    """The user's own functions.
+
+    Parameters
+    ----------
+    score : callable
+        ``score(x)`` or ``score(x, data)``: ``(*chains, dim) -> (*chains, dim)``, the gradient of the log density.
+    hvp : callable, optional
+        ``hvp(x, v)`` or ``hvp(x, v, data)``: the Hessian of the log density times v.
+    """
+
+    score_function: Callable[..., Array]
+    hvp_function: Callable[..., Array] | None = None
+
+    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+        log_density, score = functions.log_density, self.score_function
+
+        def both(x: Array, *data: Any) -> tuple[Array, Array]:
+            return (None if log_density is None else log_density(x, *data)), score(x, *data)
+
+        return Derivative(both, Evaluations(score=1))
+
+    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+        if self.hvp_function is None:
+            raise GradientError("Analytic was given no hvp; pass Analytic(score, hvp=...)")
+        return Derivative(self.hvp_function, Evaluations(hvp=1))
+
+    def value_and_gradient(
+        self, backend: Backend, loss: Callable[..., Array]
+    ) -> Callable[..., tuple[Array, tree.Tree]]:
+        raise GradientError("Analytic knows the target's derivatives only; differentiate a loss by another choice")
+
+
+@dataclass(frozen=True)
+class Native(GradientChoice):
+    """Automatic differentiation by the library that the positions come from."""
+
+    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+        call = self._autodiff(backend).value_and_grad(_density_of(functions))
+        return Derivative(call, Evaluations(score=1))
+
+    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+        return Derivative(self._autodiff(backend).hvp(score), Evaluations(hvp=1))
+
+    def value_and_gradient(
+        self, backend: Backend, loss: Callable[..., Array]
+    ) -> Callable[..., tuple[Array, tree.Tree]]:
+        return self._autodiff(backend).value_and_grad(loss)
+
+    @staticmethod
+    def _autodiff(backend: Backend) -> Any:
+        if backend.autodiff is None:
+            raise GradientError(
+                f"{backend.name} has no automatic differentiation; borrow another library's with "
+                f"gradient=Via(NAME){_lenders_text()}, pass score=..., or use gradient=FiniteDifference()"
+            )
+        return backend.autodiff
+
+
+@dataclass(frozen=True)
+class Via(GradientChoice):
+    """Automatic differentiation borrowed from another library, arrays passed through DLPack.
+
+    The log density must be written against the array API (``xp = array_namespace(x)``), since it is called with the
+    lender's arrays; arrays that it needs belong into ``Target(..., data=...)``, which is passed over as well.
+
+    Parameters
+    ----------
+    library : str
+        The lender's module name.
+    """
+
+    library: str
+
+    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+        lender = self._lender()
+        call = self._across(lender, lender.autodiff.value_and_grad(_density_of(functions)), moving=1)
+        return Derivative(call, Evaluations(score=1))
+
+    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+        # The score in use may itself cross the bridge, so the lender differentiates the user's own functions.
+        lender = self._lender()
+        own = functions.score
+        if own is None:
+            value_and_grad = lender.autodiff.value_and_grad(_density_of(functions))
+
+            def own(x: Array, *data: Any) -> Array:
+                return value_and_grad(x, *data)[1]
+
+        return Derivative(self._across(lender, lender.autodiff.hvp(own), moving=2), Evaluations(hvp=1))
+
+    def value_and_gradient(
+        self, backend: Backend, loss: Callable[..., Array]
+    ) -> Callable[..., tuple[Array, tree.Tree]]:
+        lender = self._lender()
+        return self._across(lender, lender.autodiff.value_and_grad(loss), moving=1)
+
+    def _lender(self) -> Any:
+        lender = backend_named(self.library)
+        if lender.autodiff is None:
+            raise GradientError(f"{self.library} has no automatic differentiation to lend{_lenders_text()}")
+        return lender
+
+    def _across(self, lender: Backend, call: Callable[..., Any], moving: int) -> Callable[..., Any]:
+        """`call` on the lender's arrays: the first `moving` arguments change at every call, the data behind do not."""
+        last: list[Any] = [None, None]  # the data passed over last, before and after
+
+        def over(argument: Any) -> Any:
+            return tree.map(lambda a: bridge(a, lender) if is_array_api_obj(a) else a, argument)
+
+        def across(*args: Any) -> Any:
+            data = args[moving:]
+            if last[0] is None or any(a is not b for a, b in zip(data, last[0], strict=True)):
+                last[:] = [data, [over(a) for a in data]]
+            try:
+                result = call(*(over(a) for a in args[:moving]), *last[1])
+            except GradientError:
+                raise
+            except Exception as error:
+                raise GradientError(
+                    f"Via({self.library!r}) could not run your function on {self.library} arrays: {error}. Write it "
+                    "with xp = array_namespace(x), hand its arrays over as Target(..., data=...), or pass score=..."
+                ) from error
+            home = tree.leaves(args[0])[0]
+            return tree.map(lambda a: bridge(a, home), result)
+
+        return across
+
+
+@dataclass(frozen=True)
+class FiniteDifference(GradientChoice):
+    """Finite differences: of log densities for a score, of scores for an hvp (Eq. 6 of SRMC).
+
+    A score costs ``dim + 1`` (forward) or ``2 dim`` (central) log densities, in one batched call with one more
+    leading axis; an hvp costs one (forward) or two (central) scores.
+
+    Parameters
+    ----------
+    eps : float
+        The displacement, in the units of x for a score and of v for an hvp. On nonlinear targets an hvp of a tilt
+        does best with an eps that is not tiny (SRMC, Section 4.1).
+    scheme : {"central", "forward"}
+        Which difference quotient.
+    """
+
+    eps: float = 1e-4
+    scheme: str = "central"
+
+    def __post_init__(self) -> None:
+        if not self.eps > 0:
+            raise GradientError(f"eps must be positive; got {self.eps}")
+        if self.scheme not in ("central", "forward"):
+            raise GradientError(f"scheme is 'central' or 'forward'; got {self.scheme!r}")
+
+    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+        xp, eps, log_density = backend.xp, self.eps, _density_of(functions)
+        central = self.scheme == "central"
+
+        def both(x: Array, *data: Any) -> tuple[Array, Array]:
+            axis = x.ndim - 1
+            steps = xp.reshape(eps * _eye_like(xp, x), (dim,) + (1,) * axis + (dim,))
+            value = log_density(x, *data)
+            forward = log_density(x[None, ...] + steps, *data)
+            if central:
+                slope = (forward - log_density(x[None, ...] - steps, *data)) / (2 * eps)
+            else:
+                slope = (forward - value[None, ...]) / eps
+            return value, xp.moveaxis(slope, 0, -1)
+
+        return Derivative(both, Evaluations(log_density=2 * dim if central else dim))
+
+    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+        def hvp(x: Array, v: Array, *data: Any) -> Array:
+            return self.along(lambda y: score(y, *data), x, v)
+
+        return Derivative(hvp, Evaluations(score=2))
+
+    def along(self, score: Callable[[Array], Array], x: Array, v: Array, score_at_x: Array | None = None) -> Array:
+        """Difference quotient of `score` at x along v; the forward scheme reuses `score_at_x` where given."""
+        if self.scheme == "central":
+            return (score(x + self.eps * v) - score(x - self.eps * v)) / (2 * self.eps)
+        return (score(x + self.eps * v) - (score(x) if score_at_x is None else score_at_x)) / self.eps
+
+    def value_and_gradient(
+        self, backend: Backend, loss: Callable[..., Array]
+    ) -> Callable[..., tuple[Array, tree.Tree]]:
+        xp, eps = backend.xp, self.eps
+
+        def both(parameters: tree.Tree, *args: Any) -> tuple[Array, tree.Tree]:
+            value = loss(parameters, *args)
+            paths = dict(tree.items(parameters))
+
+            def slope(path: str, unit: Array) -> Array:
+                ahead = loss(tree.fill(parameters, paths | {path: paths[path] + eps * unit}), *args)
+                if self.scheme == "forward":
+                    return (ahead - value) / eps
+                return (ahead - loss(tree.fill(parameters, paths | {path: paths[path] - eps * unit}), *args)) / (
+                    2 * eps
+                )
+
+            def gradient(path: str, leaf: Array) -> Array:
+                flat = xp.reshape(leaf, (-1,))
+                units = _eye_like(xp, flat)
+                slopes = [slope(path, xp.reshape(units[i, ...], leaf.shape)) for i in range(flat.shape[0])]
+                return xp.reshape(xp.stack(slopes), leaf.shape)
+
+            return value, tree.fill(parameters, {path: gradient(path, leaf) for path, leaf in paths.items()})
+
+        return both
+
+
+@dataclass(frozen=True)
+class Auto(GradientChoice):
+    """The library's own autodiff, else an installed library's, else an error that lists the choices.
+
+    The user's own score and hvp come first in any case.
+    """
+
+    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+        return self.resolve(backend).score(backend, functions, dim)
+
+    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+        return self.resolve(backend).hvp(backend, functions, score, dim)
+
+    def value_and_gradient(
+        self, backend: Backend, loss: Callable[..., Array]
+    ) -> Callable[..., tuple[Array, tree.Tree]]:
+        return self.resolve(backend).value_and_gradient(backend, loss)
+
+    @staticmethod
+    def resolve(backend: Backend) -> GradientChoice:
+        """The choice that stands behind Auto for a backend."""
+        if backend.autodiff is not None:
+            return Native()
+        for name in _lenders():
+            return Via(name)
+        raise GradientError(
+            f"{backend.name} has no automatic differentiation and no installed library lends one. Pass the "
+            "derivative yourself (Target(..., score=..., hvp=...)), install a library with autodiff and use "
+            "gradient=Via(NAME), or accept finite differences: gradient=FiniteDifference()"
+        )
+
+
+def _lenders() -> list[str]:
+    """Installed libraries with autodiff, those already imported first."""
+    names = sorted(installed_backends(), key=lambda name: name not in sys.modules)
+    lenders = []
+    for name in names:
+        if backend_named(name).autodiff is not None:
+            lenders.append(name)
+    return lenders
+
+
+def _lenders_text() -> str:
+    return f" (installed with autodiff: {', '.join(_lenders()) or 'none'})"
+
+
+def _density_of(functions: Functions) -> Callable[..., Array]:
+    if functions.log_density is None:
+        raise GradientError("the target has no log density to differentiate; pass its score: Target(..., score=...)")
+    return functions.log_density
+
+
+def _eye_like(xp: Any, x: Array) -> Array:
+    return xp.eye(x.shape[-1], dtype=x.dtype, device=device_of(x))

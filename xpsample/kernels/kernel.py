@@ -1,0 +1,187 @@
+"""What a kernel is, and the pieces that kernels share: Metropolis acceptance, freezing, hyper-parameter checks."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from xpsample import tree
+from xpsample.backend import Array, check_same_home, to_host
+from xpsample.errors import HyperparameterError
+from xpsample.gradients.choices import Evaluations
+from xpsample.noise import Normal, Specs, Uniform
+from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.tree import dtype_name
+
+
+class Info(NamedTuple):
+    """What one step did.
+
+    ``acceptance_probability`` (*chains) in the positions' dtype; ``moved`` and ``diverged`` (*chains) booleans;
+    ``evaluations`` per chain, integers where they are the same at every step.
+    """
+
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+
+
+class ChainState(NamedTuple):
+    """The state of a kernel that remembers nothing but where it is."""
+
+    point: Point
+
+
+class Kernel(ABC):
+    """A Markov transition. Final subclasses are frozen dataclasses (``eq=False``); every state has a ``point``.
+
+    Attributes
+    ----------
+    requires : Capability
+        What the target must give.
+    """
+
+    requires: Capability
+
+    @abstractmethod
+    def init(self, target: BoundTarget, x: Array) -> Any:
+        """The state at the start positions x, shape ``(*chains, dim)``: a NamedTuple of arrays with a ``point``."""
+
+    @abstractmethod
+    def noise(self, x: Array) -> Specs:
+        """The random numbers that one step consumes, by name."""
+
+    @abstractmethod
+    def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+        """One transition: (new state, info), a deterministic function of (state, noise)."""
+
+
+# ---- noise -----------------------------------------------------------------------------------------------------------
+
+
+def normal_like(x: Array) -> Normal:
+    """One standard normal for every coordinate of every chain."""
+    return Normal(tuple(x.shape))
+
+
+def uniform_per_chain(x: Array) -> Uniform:
+    """One uniform for every chain."""
+    return Uniform(tuple(x.shape[:-1]))
+
+
+# ---- acceptance ------------------------------------------------------------------------------------------------------
+
+
+def select(xp: Any, mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
+    """Leaves of `new` where `mask` (*chains) holds, else of `old`; leaves are (*chains) or (*chains, dim)."""
+    per_coordinate = mask[..., None]
+    n = mask.ndim
+    return tree.map(lambda a, b: xp.where(mask if a.ndim == n else per_coordinate, a, b), new, old)
+
+
+def metropolis(
+    xp: Any, log_ratio: Array, uniform: Array, proposal: Point, current: Point, evaluations: Evaluations
+) -> tuple[Point, Info]:
+    """Accept a proposal with probability ``min(1, exp(log_ratio))``.
+
+    A proposal whose log density (or ratio) is not finite is rejected and counted as a divergence.
+
+    Parameters
+    ----------
+    log_ratio, uniform : array, shape (*chains)
+    proposal, current : Point
+    """
+    ok = ~xp.isnan(log_ratio)
+    if proposal.log_density is not None:
+        ok = ok & xp.isfinite(proposal.log_density)
+    log_ratio = xp.where(ok, log_ratio, -math.inf)
+    accept = xp.log(uniform) < log_ratio
+    probability = xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
+    return select(xp, accept, proposal, current), Info(probability, accept, ~ok, evaluations)
+
+
+def freeze(
+    xp: Any, new: tree.Tree, old: tree.Tree, frozen: Array, evaluations: Evaluations
+) -> tuple[tree.Tree, Array, Info]:
+    """Keep the old state, from now on, of the chains whose new positions or scores left the finite numbers.
+
+    Parameters
+    ----------
+    new, old : NamedTuple with a ``point``
+    frozen : array of bool, shape (*chains)
+        The chains frozen before.
+
+    Returns
+    -------
+    state, frozen, info
+    """
+    point = new.point
+    finite = xp.all(xp.isfinite(point.x) & xp.isfinite(point.score), axis=-1)
+    stay = frozen | ~finite
+    moves = ~stay
+    probability = xp.astype(moves, point.x.dtype)
+    return select(xp, moves, new, old), stay, Info(probability, moves, stay, evaluations)
+
+
+def none_frozen(xp: Any, x: Array) -> Array:
+    """The start value of a frozen mask, shape (*chains)."""
+    return ~xp.all(xp.isfinite(x), axis=-1)
+
+
+# ---- hyper-parameters ------------------------------------------------------------------------------------------------
+
+
+PER_CHAIN = {"per_chain": True}
+"""Metadata of a dataclass field whose axes, where it has some, are the chain axes."""
+
+
+def check_range(name: str, value: Any, low: float, high: float = math.inf, closed: bool = False) -> None:
+    """Raise HyperparameterError unless ``low < value <= high`` (``low <= value`` when closed), everywhere."""
+    host = to_host(value)
+    if not np.all((host >= low if closed else host > low) & (host <= high)):
+        lower = f"at least {low:g}" if closed else f"greater than {low:g}"
+        upper = "" if high == math.inf else f" and at most {high:g}"
+        raise HyperparameterError(f"{name} must be {lower}{upper}; got {value}")
+
+
+def check_hyperparameters(owner: Any, x: Array, path: str = "") -> None:
+    """Raise unless every array that a kernel holds has the positions' library, device and dtype, and broadcasts.
+
+    Parameters
+    ----------
+    owner : frozen dataclass
+        A kernel, or a value inside one.
+    x : array, shape (*chains, dim)
+    """
+    for f in fields(owner):
+        value, name = getattr(owner, f.name), f"{path}{f.name}"
+        if is_dataclass(value) and not isinstance(value, type):
+            check_hyperparameters(value, x, f"{name}.")
+        elif is_array_api_obj(value):
+            check_same_home(name, value, x)
+            if value.dtype != x.dtype:
+                raise HyperparameterError(f"{name} is {dtype_name(value)}, the positions {dtype_name(x)}: convert it")
+            if f.metadata.get("per_chain") and not _broadcasts(value.shape, x.shape[:-1]):
+                raise HyperparameterError(
+                    f"{name} of shape {tuple(value.shape)} does not broadcast against the chain axes "
+                    f"{tuple(x.shape[:-1])} of the positions {tuple(x.shape)}"
+                )
+
+
+def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(chains), strict=False)
+    return len(shape) <= len(chains) and all(a in (1, b) for a, b in pairs)
+
+
+def exp(xp: Any, value: Any) -> Any:
+    """Exponential of a Python number or an array."""
+    return math.exp(value) if isinstance(value, (int, float)) else xp.exp(value)
+
+
+def sqrt(xp: Any, value: Any) -> Any:
+    """Square root of a Python number or an array."""
+    return math.sqrt(value) if isinstance(value, (int, float)) else xp.sqrt(value)

@@ -1,0 +1,209 @@
+"""Convergence diagnostics of Markov chains: effective sample size, split R-hat, Monte Carlo standard error.
+
+The estimators are those of Stan, as described by Vehtari, Gelman, Simpson, Carpenter and Bürkner,
+"Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of MCMC", Bayesian
+Analysis 16 (2021) 667-718, without the rank normalisation. They are pure functions of arrays with no branch
+on a value, so they can be traced.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+Array = Any
+
+
+def chain_ess(draws: Array) -> Array:
+    """Effective sample size (ESS) of the mean, over all chains together.
+
+    The chains are split in halves, the autocovariances computed by FFT, and the autocorrelations summed over
+    Geyer's initial positive and monotone sequence. As in Stan the ESS of N draws is at most ``N log10(N)``.
+
+    Parameters
+    ----------
+    draws : array, shape (draw, *chains, dim)
+        Draws of a real floating dtype. Any number of chain axes; none is one chain.
+
+    Returns
+    -------
+    array, shape (dim,)
+        ESS, a number of draws, in the dtype of `draws`. It is nan for a coordinate that is constant or not
+        finite, and everywhere for fewer than four draws.
+
+    Raises
+    ------
+    TypeError
+        If `draws` is not of a real floating dtype.
+    ValueError
+        If `draws` has fewer than two axes.
+
+    Notes
+    -----
+    Section 3.2 of Vehtari et al. (2021); the sequences are those of Geyer, "Practical Markov chain
+    Monte Carlo", Statistical Science 7 (1992) 473-483, section 3.3.
+    """
+    xp = array_namespace(draws)
+    scaled = _scaled(xp, draws)
+    means, deviations = _halves(xp, scaled.values)
+    n, chains, _ = deviations.shape
+    if n < 2 or 0 in deviations.shape:
+        return scaled.nan
+
+    acov = _mean_autocovariance(xp, deviations)
+    within = acov[:1, :] * (n / (n - 1))
+    var_plus = acov[:1, :] + xp.var(means, axis=0, keepdims=True, correction=1)
+    rho = 1.0 - (within - acov) / _or_one(xp, var_plus)
+
+    # Pairs P_k = rho_2k + rho_2k+1 up to the last lag that Stan looks at; rho_0 is 1 by definition.
+    last = max(n - 3, 1) // 2
+    even = xp.concat([xp.ones_like(rho[:1, :]), rho[2 : 2 * last + 1 : 2, :]])
+    pairs = even + rho[1 : 2 * last + 2 : 2, :]
+    # The sequence ends before the first pair that is not positive, and before the last pair in any case.
+    stop = xp.concat([~(pairs[:last, :] > 0), xp.ones_like(pairs[last:, :], dtype=xp.bool)])
+    stops = xp.cumulative_sum(xp.astype(stop, xp.int32), axis=0)
+    zero = xp.zeros_like(pairs)
+    total = xp.sum(xp.where(stops == 0, _running_minimum(xp, pairs), zero), axis=0)
+    # The even half of the pair that ends it still counts, as in Stan: antithetic chains need it.
+    remainder = xp.where(pairs >= 0, even, xp.maximum(even, zero))
+    remainder = xp.sum(xp.where(stop & (stops == 1), remainder, zero), axis=0)
+
+    tau = -1.0 + 2.0 * total + remainder
+    tau = xp.maximum(tau, xp.full_like(tau, 1.0 / math.log10(n * chains)))
+    return xp.where(scaled.valid, n * chains / tau, scaled.nan)
+
+
+def split_rhat(draws: Array) -> Array:
+    """Split R-hat: the factor by which a longer run might still narrow the draws, not rank-normalised.
+
+    Parameters
+    ----------
+    draws : array, shape (draw, *chains, dim)
+        Draws of a real floating dtype. Any number of chain axes; none is one chain, compared by halves.
+
+    Returns
+    -------
+    array, shape (dim,)
+        R-hat, without unit and near 1 at convergence, in the dtype of `draws`. It is nan for a coordinate
+        that is constant or not finite, and everywhere for fewer than four draws; it is inf where every half
+        chain is constant but they differ.
+
+    Raises
+    ------
+    TypeError
+        If `draws` is not of a real floating dtype.
+    ValueError
+        If `draws` has fewer than two axes.
+
+    Notes
+    -----
+    The traditional split R-hat of Vehtari et al. (2021), and of Gelman et al., "Bayesian Data Analysis",
+    3rd edition (2013), section 11.4.
+    """
+    xp = array_namespace(draws)
+    scaled = _scaled(xp, draws)
+    means, deviations = _halves(xp, scaled.values)
+    n, chains, _ = deviations.shape
+    if n < 2 or 0 in deviations.shape:
+        return scaled.nan
+
+    within = xp.sum(deviations * deviations, axis=(0, 1)) / (chains * (n - 1))
+    between = xp.var(means, axis=0, correction=1)  # B / n
+    rhat = xp.sqrt(between / _or_one(xp, within) + (n - 1) / n)
+    rhat = xp.where(within > 0, rhat, xp.full_like(rhat, math.inf))
+    return xp.where(scaled.valid, rhat, scaled.nan)
+
+
+def mcse_mean(draws: Array) -> Array:
+    """Monte Carlo standard error of the mean over all chains: standard deviation over the root of the ESS.
+
+    Parameters
+    ----------
+    draws : array, shape (draw, *chains, dim)
+        Draws of a real floating dtype. Any number of chain axes; none is one chain.
+
+    Returns
+    -------
+    array, shape (dim,)
+        Standard error in the unit of the draws; nan where `chain_ess` is nan.
+
+    Raises
+    ------
+    TypeError
+        If `draws` is not of a real floating dtype.
+    ValueError
+        If `draws` has fewer than two axes.
+
+    Notes
+    -----
+    Vehtari et al. (2021); as in Stan, with the ESS of the mean and not the rank-normalised one.
+    """
+    xp = array_namespace(draws)
+    scaled = _scaled(xp, draws)
+    n = scaled.values.shape[0]
+    if n < 4 or 0 in scaled.values.shape:
+        return scaled.nan
+    sd = xp.std(scaled.values, axis=(0, 1), correction=1) * scaled.unit
+    return sd / xp.sqrt(chain_ess(draws))
+
+
+class _Scaled(NamedTuple):
+    values: Array  # (draw, chain, dim): centred, in units of the range; 0 where not valid
+    unit: Array  # (dim,): the range
+    valid: Array  # (dim,): finite and not constant
+    nan: Array  # (dim,): the answer where not valid
+
+
+def _scaled(xp: Any, draws: Array) -> _Scaled:
+    """One chain axis; centred before anything is accumulated, scaled so that no square leaves the dtype."""
+    if not xp.isdtype(draws.dtype, "real floating"):
+        raise TypeError(f"draws must be of a real floating dtype, not {draws.dtype}")
+    if draws.ndim < 2:
+        raise ValueError(f"draws must have shape (draw, *chains, dim), not {tuple(draws.shape)}")
+    n, *chains, dim = draws.shape
+    values = xp.reshape(draws, (n, math.prod(chains), dim))
+    nan = xp.sum(xp.zeros_like(values), axis=(0, 1)) + math.nan
+    if 0 in values.shape:
+        return _Scaled(values, nan, xp.isfinite(nan), nan)
+    finite = xp.all(xp.isfinite(values), axis=(0, 1))
+    values = xp.where(finite, values, xp.zeros_like(values))
+    low, high = xp.min(values, axis=(0, 1)), xp.max(values, axis=(0, 1))
+    valid, unit = high > low, _or_one(xp, high - low)
+    values = (values - xp.mean(values, axis=(0, 1))) / unit
+    return _Scaled(xp.where(valid, values, xp.zeros_like(values)), unit, valid, nan)
+
+
+def _halves(xp: Any, values: Array) -> tuple[Array, Array]:
+    """Means (2 chain, dim) of the half chains and deviations (draw // 2, 2 chain, dim) from them."""
+    half = values.shape[0] // 2
+    values = xp.concat([values[:half, ...], values[values.shape[0] - half :, ...]], axis=1)
+    if 0 in values.shape:
+        return values, values
+    # A constant half has deviation 0 exactly, which rounding in its mean would spoil.
+    constant = xp.all(values == values[:1, ...], axis=0)
+    means = xp.where(constant, values[0, ...], xp.mean(values, axis=0))
+    return means, values - means
+
+
+def _mean_autocovariance(xp: Any, deviations: Array) -> Array:
+    """Autocovariances (lag, dim) averaged over the chains, each divided by n rather than n - lag."""
+    n = deviations.shape[0]
+    size = 1 << (2 * n - 1).bit_length()  # zero padding against wrapping round, to a fast length
+    transform = xp.fft.rfft(deviations, n=size, axis=0)
+    # The mean is linear: averaging the spectra first leaves one inverse transform.
+    power = xp.mean(xp.real(transform) ** 2 + xp.imag(transform) ** 2, axis=1)
+    return xp.fft.irfft(xp.astype(power, transform.dtype), n=size, axis=0)[:n, ...] / n
+
+
+def _running_minimum(xp: Any, values: Array) -> Array:
+    """Cumulative minimum along axis 0, in log2(n) rounds of minima with shifted copies."""
+    shift = 1
+    while shift < values.shape[0]:
+        values = xp.concat([values[:shift, ...], xp.minimum(values[shift:, ...], values[:-shift, ...])])
+        shift *= 2
+    return values
+
+
+def _or_one(xp: Any, values: Array) -> Array:
+    """`values`, with 1 where they are not positive: a divisor whose quotient is masked there."""
+    return xp.where(values > 0, values, xp.ones_like(values))

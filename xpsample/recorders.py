@@ -1,0 +1,201 @@
+"""What a run keeps: each recorder is a value, and memory grows with the run only for those that keep rows."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
+from xpsample.targets.target import BoundTarget
+from xpsample.tree import Tree
+
+
+class Recorder(ABC):
+    """Sees the state after every kept step. Final subclasses are frozen dataclasses.
+
+    Attributes
+    ----------
+    name : str
+        The key of its result in the trace; different recorders of a run need different names.
+    """
+
+    name: str
+
+    @abstractmethod
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        """What it carries from step to step: a tree of arrays, or None."""
+
+    @abstractmethod
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        """(new carry, row): pure, like a kernel's step; rows are stacked into arrays (draw, ...), or None."""
+
+    @abstractmethod
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        """What the trace shows, from the last carry and the stacked rows."""
+
+
+@dataclass(frozen=True)
+class Draws(Recorder):
+    """Every kept position, (draw, *chains, dim)."""
+
+    name: str = "draws"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return None, state.point.x
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows
+
+
+@dataclass(frozen=True)
+class Statistics(Recorder):
+    """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains)."""
+
+    name: str = "statistics"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        row = {
+            "acceptance_probability": info.acceptance_probability,
+            "diverged": info.diverged,
+            "moved": info.moved,
+        }
+        point = state.point
+        while point.aux is not None:  # the density of the target itself, not of a tilt or a temperature
+            point = point.aux
+        if point.log_density is not None:
+            row["log_density"] = point.log_density
+        return None, row
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Recorder):
+    """A function of the state (and info) at every kept step.
+
+    Parameters
+    ----------
+    name : str
+        Its key in ``trace.recorded``.
+    function : callable
+        ``function(state)`` -> tree of arrays; pure.
+    """
+
+    name: str
+    function: Callable[[Any], Tree]
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return None, self.function(state)
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows
+
+
+class RunningMoments(NamedTuple):
+    """Count (0-d), mean and unbiased variance (*chains, dim) of the kept positions."""
+
+    count: Array
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True)
+class Moments(Recorder):
+    """Running mean and variance of the positions of every chain (Welford 1962): memory does not grow."""
+
+    name: str = "moments"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        x = state.point.x
+        zeros = target.xp.zeros_like(x)
+        return RunningMoments(_counter(target.xp, x), zeros, zeros)
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return _welford(target.xp, carry, state.point.x), None
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return _unbiased(target.xp, carry)
+
+
+class BatchStatistics(NamedTuple):
+    """Batches (0-d), and the mean and its Monte Carlo standard error by batch means, both (*chains, dim)."""
+
+    batches: Array
+    mean: Array
+    mcse: Array
+
+
+class _BatchCarry(NamedTuple):
+    seen: Array
+    total: Array
+    over: RunningMoments
+
+
+@dataclass(frozen=True)
+class BatchMeans(Recorder):
+    """Mean and Monte Carlo standard error from the means of consecutive batches: memory does not grow.
+
+    Parameters
+    ----------
+    size : int
+        Kept steps per batch; take it well above the autocorrelation time. A last, partial batch is left out.
+    """
+
+    size: int
+    name: str = "batch_means"
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise HyperparameterError(f"size must be a positive integer; got {self.size}")
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        x = state.point.x
+        zeros = target.xp.zeros_like(x)
+        return _BatchCarry(_counter(target.xp, x), zeros, RunningMoments(_counter(target.xp, x), zeros, zeros))
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        xp = target.xp
+        seen, total = carry.seen + 1, carry.total + state.point.x
+        done = seen == self.size
+        closed = _welford(xp, carry.over, total / self.size)
+        over = RunningMoments(*(xp.where(done, a, b) for a, b in zip(closed, carry.over, strict=True)))
+        return _BatchCarry(
+            xp.where(done, xp.zeros_like(seen), seen), xp.where(done, xp.zeros_like(total), total), over
+        ), None
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        xp = target.xp
+        moments = _unbiased(xp, carry.over)
+        count = xp.astype(moments.count, moments.mean.dtype)
+        return BatchStatistics(moments.count, moments.mean, xp.sqrt(moments.variance / count))
+
+
+def _counter(xp: Any, x: Array) -> Array:
+    return xp.zeros((), dtype=xp.int32, device=device_of(x))
+
+
+def _welford(xp: Any, moments: RunningMoments, x: Array) -> RunningMoments:
+    """Here `variance` holds the sum of squared deviations."""
+    count = moments.count + 1
+    delta = x - moments.mean
+    mean = moments.mean + delta / xp.astype(count, x.dtype)
+    return RunningMoments(count, mean, moments.variance + delta * (x - mean))
+
+
+def _unbiased(xp: Any, moments: RunningMoments) -> RunningMoments:
+    count = xp.astype(moments.count, moments.mean.dtype)
+    nan = xp.full_like(moments.mean, float("nan"))
+    return moments._replace(variance=xp.where(moments.count > 1, moments.variance / (count - 1), nan))

@@ -1,0 +1,369 @@
+"""Runs: `sample` for a whole one, `steps` for one step at a time. The loop itself belongs to the backend."""
+
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import device as device_of
+from array_api_compat import is_array_api_obj
+
+from xpsample import __version__, gradients, tree
+from xpsample.backend import Array, backend_of, to_host
+from xpsample.checkpoint import Checkpoint, Store, describe
+from xpsample.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
+from xpsample.kernels.kernel import Kernel, check_hyperparameters
+from xpsample.noise import NoiseSource, Replay, Specs, as_source, chunk_steps
+from xpsample.recorders import Draws, Recorder, Statistics
+from xpsample.targets.target import AbstractTarget, BoundTarget, Target
+from xpsample.trace import Tally, Trace
+from xpsample.tree import dtype_name
+
+
+class Carry(NamedTuple):
+    """What goes from step to step: the kernel's state, and one tree for each recorder."""
+
+    state: Any
+    folds: tuple
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a driver runs: step the kernel, and after every `thinning` steps past the burn-in, record."""
+
+    kernel: Kernel
+    target: BoundTarget
+    recorders: tuple[Recorder, ...]
+    burn_in: int
+    thinning: int
+    draws: int
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return self.burn_in + self.draws * self.thinning
+
+    def due(self, t: Any) -> Any:
+        """Whether the state after step t (from 0, past the burn-in) is kept."""
+        return (t + 1 - self.burn_in) % self.thinning == 0
+
+    def row(self, t: Any) -> Any:
+        """The row that the state after step t belongs to."""
+        return (t - self.burn_in) // self.thinning
+
+    def specs(self, carry: Carry) -> Specs:
+        """The noise of one step."""
+        return self.kernel.noise(carry.state.point.x)
+
+    def init(self, x: Array) -> Carry:
+        """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
+        state = self.kernel.init(self.target, self.target.xp.asarray(x, copy=True))
+        return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
+
+    def record(self, folds: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:
+        """New folds, and the row of each recorder."""
+        pairs = [r.update(self.target, fold, state, info) for r, fold in zip(self.recorders, folds, strict=True)]
+        return tuple(fold for fold, _ in pairs), tuple(row for _, row in pairs)
+
+
+class Totals:
+    """Sums of the step infos over a run, kept on the host in float64."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.sums: dict[str, Any] = {}
+
+    def add(self, steps: int, sums: Any) -> None:
+        """Add the sums of a segment, as a driver returns them."""
+        self.steps += steps
+        names = ("acceptance_probability", "moved", "diverged", "evaluations")
+        for path, leaf in tree.items(dict(zip(names, sums, strict=True))):
+            self.sums[path] = self.sums.get(path, 0.0) + to_host(leaf).astype(np.float64)
+
+    def tally(self) -> Tally:
+        """Per-step means, and counts of divergences."""
+        n = max(self.steps, 1)
+        mean = {path: total / n for path, total in self.sums.items()}
+        names = ("log_density", "score", "hvp")
+        return Tally(
+            steps=self.steps,
+            acceptance_probability=mean.get("acceptance_probability", np.asarray(np.nan)),
+            moved=mean.get("moved", np.asarray(np.nan)),
+            diverged=np.rint(self.sums.get("diverged", np.asarray(0.0))).astype(np.int64),
+            evaluations={name: float(np.mean(mean.get(f"evaluations/{name}", 0.0))) for name in names},
+        )
+
+
+def sample(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array,
+    draws: int,
+    *,
+    seed: int | NoiseSource,
+    burn_in: int = 0,
+    thinning: int = 1,
+    recorders: Sequence[Recorder] = (Draws(), Statistics()),
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | None = None,
+    check: bool = False,
+) -> Trace:
+    """Run a kernel and keep what the recorders keep.
+
+    Parameters
+    ----------
+    target : AbstractTarget
+        What to sample: a `Target`, `Parametric` or `Tempered`.
+    kernel : Kernel
+        How.
+    x0 : array, shape (*chains, dim)
+        Start positions; they decide library, dtype and device of everything. Leading axes are independent chains.
+    draws : int
+        Rows to keep of every chain; ``burn_in + draws * thinning`` steps are made.
+    seed : int or NoiseSource
+        An integer for the library's own generator, or `Native`, `Portable`, `Replay`.
+    burn_in : int
+        Steps thrown away first.
+    thinning : int
+        Steps per kept row.
+    recorders : sequence of Recorder
+        What to keep; a run with `Moments` or `BatchMeans` only uses memory that does not grow with its length.
+    checkpoint : path or Checkpoint, optional
+        A directory. State, position in the noise and results are saved there during the run; the same call made again
+        goes on where the last one was stopped, or extends a finished run when `draws` is larger, and gives bit for
+        bit what one uninterrupted run gives. A checkpoint of another run is refused.
+    progress : bool, optional
+        A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
+    check : bool
+        Compare the target's score with finite differences of its log density before the first step.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    XpsampleError
+        Before the first step, for whatever does not fit together; the message says what would.
+    """
+    program = _prepare(target, kernel, x0, tuple(recorders), burn_in, thinning, draws)
+    if check:
+        if not isinstance(target, Target):
+            raise XpsampleError(
+                "check=True compares the score of a Target with its density; this target is made of one"
+            )
+        gradients.check(target, x0)
+    source = as_source(seed)
+    backend = program.target.backend
+    began = time.perf_counter()
+
+    carry, buffers, totals, start = program.init(x0), None, Totals(), 0
+    store = None
+    if checkpoint is not None:
+        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        store = Store(settings, _identity(program, x0, source), carry.state.point)
+        saved = store.load()
+        if saved is not None:
+            start = saved.step
+            if start > program.steps:
+                raise HyperparameterError(
+                    f"the checkpoint holds {program.row(start - 1) + 1} draws; ask for at least as many, not {draws}"
+                )
+            leaves = {path: backend.from_host(saved.carry[path], leaf) for path, leaf in tree.items(carry)}
+            carry = tree.fill(carry, leaves)
+            totals.steps, totals.sums = saved.tally_steps, saved.tally
+            buffers = _restore(program, carry, source, start, saved.rows)
+
+    with _bar(progress, program.steps, start) as bar:
+        for lo, hi in _segments(program, carry, start):
+            active = program if lo >= burn_in else _without_recorders(program)
+            folds = carry.folds
+            carry, buffers, sums = backend.drive(
+                active, carry if active is program else Carry(carry.state, ()), buffers, source, lo, hi
+            )
+            if active is not program:
+                carry = Carry(carry.state, folds)
+            else:
+                totals.add(hi - lo, sums)
+            if store is not None:
+                store.save(
+                    hi, carry, totals, buffers, program.row(hi - 1) + 1 if hi > burn_in else 0, hi == program.steps
+                )
+            if bar is not None:
+                backend.synchronize(carry.state.point.x)
+                bar.update(hi - lo)
+        backend.synchronize(carry)
+
+    seconds = time.perf_counter() - began
+    return _trace(program, carry, buffers, totals.tally(), _metadata(program, x0, source, seconds))
+
+
+def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | NoiseSource) -> Iterator[tuple[Any, Any]]:
+    """Yield (state, info) after every step, without end; the chain is that of `sample` with the same seed.
+
+    Parameters
+    ----------
+    target, kernel, x0, seed
+        As in `sample`.
+
+    Yields
+    ------
+    state : NamedTuple
+        The kernel's state; positions in ``state.point.x``, shape ``(*chains, dim)``.
+    info : NamedTuple
+        What the step did.
+    """
+    program = _prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
+    source, backend = as_source(seed), program.target.backend
+    carry = program.init(x0)
+    specs = program.specs(carry)
+    length = chunk_steps(specs)
+    start = 0
+    while True:
+        block = Replay(source.block(backend, specs, start, start + length, x0))
+        for i in range(length):
+            # One row only, so every step writes row 0; the rows are copies that stay the caller's.
+            one = Replay({k: a[i : i + 1, ...] for k, a in block.arrays.items()})
+            carry, rows, _ = backend.drive(program, carry, None, one, 0, 1)
+            state, info = tree.map(lambda a: a[0, ...] if is_array_api_obj(a) else a, rows)[0]
+            yield state, info
+        start += length
+
+
+@dataclass(frozen=True)
+class _Everything(Recorder):
+    """The whole state and info as a row."""
+
+    name: str = "everything"
+
+    def init(self, target: BoundTarget, state: Any) -> tree.Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: tree.Tree, state: Any, info: Any) -> tuple[tree.Tree, tree.Tree]:
+        return None, (state, info)
+
+    def result(self, target: BoundTarget, carry: tree.Tree, rows: tree.Tree) -> Any:
+        return rows
+
+
+def _prepare(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array,
+    recorders: tuple[Recorder, ...],
+    burn_in: int,
+    thinning: int,
+    draws: int,
+) -> Program:
+    if not isinstance(target, AbstractTarget):
+        raise CapabilityError(f"the target is a {type(target).__name__}; wrap a log density as Target(log_density)")
+    if not isinstance(kernel, Kernel):
+        raise CapabilityError(
+            f"the kernel is a {type(kernel).__name__}; pass one of xpsample.kernels, or your own Kernel"
+        )
+    for name, value, least in (("draws", draws, 1), ("burn_in", burn_in, 0), ("thinning", thinning, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise HyperparameterError(f"{name} must be an integer of at least {least}; got {value!r}")
+    names = [r.name for r in recorders]
+    if len(set(names)) < len(names):
+        raise HyperparameterError(f"recorders need different names; got {names}")
+    bound = target.prepare(x0, kernel.requires)
+    check_hyperparameters(kernel, x0)
+    return Program(kernel, bound, recorders, burn_in, thinning, draws)
+
+
+def _without_recorders(program: Program) -> Program:
+    return Program(program.kernel, program.target, (), program.burn_in, program.thinning, program.draws)
+
+
+def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
+    """Steps that are driven at once: up to a chunk of noise, on one side of the burn-in."""
+    length = chunk_steps(program.specs(carry))
+    while start < program.steps:
+        end = program.burn_in if start < program.burn_in else program.steps
+        stop = min((start // length + 1) * length, end)
+        yield start, stop
+        start = stop
+
+
+def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, rows: dict[str, list]) -> tuple | None:
+    """Buffers filled with the rows of a checkpoint."""
+    if not rows:
+        return None
+    # One throw-away step tells the structure of the rows.
+    backend, target = program.target.backend, program.target
+    x = carry.state.point.x
+    probe = source if not isinstance(source, Replay) else as_source(0)
+    block = probe.block(backend, program.specs(carry), start, start + 1, x)
+    state, info = program.kernel.step(target, carry.state, {k: a[0, ...] for k, a in block.items()})
+    _, emitted = program.record(carry.folds, state, info)
+    buffers = {}
+    for path, leaf in tree.items(emitted):
+        done = np.concatenate(rows[path])
+        buffer = np.empty((program.draws, *leaf.shape), dtype=done.dtype)
+        buffer[: len(done)] = done
+        buffers[path] = backend.from_host(buffer, x)
+    return tree.fill(emitted, buffers)
+
+
+def _trace(program: Program, carry: Carry, buffers: tuple | None, tally: Tally, metadata: dict[str, Any]) -> Trace:
+    diverged = int(np.sum(tally.diverged))
+    if diverged:
+        chains = int(np.sum(tally.diverged > 0))
+        warnings.warn(
+            f"{diverged} of {tally.steps * np.size(tally.diverged)} steps diverged, in {chains} of "
+            f"{np.size(tally.diverged)} chains (non-finite proposals, energy errors, or chains frozen where they left "
+            "the finite numbers): take a smaller step size, or see trace.tally.diverged",
+            DivergenceWarning,
+            stacklevel=3,
+        )
+    rows = buffers if buffers is not None else tuple(None for _ in program.recorders)
+    results = {
+        r.name: r.result(program.target, fold, row)
+        for r, fold, row in zip(program.recorders, carry.folds, rows, strict=True)
+    }
+    draws, statistics = results.pop("draws", None), results.pop("statistics", {})
+    return Trace(draws, statistics, results, tally, carry.state, metadata)
+
+
+def _identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
+    """What makes a run this run, as JSON values; the number of draws is left out, so that a run can be extended."""
+    return {
+        "kernel": describe(program.kernel),
+        "noise": source.describe(),
+        "positions": describe(x),
+        "backend": backend_of(x).name,
+        "burn_in": program.burn_in,
+        "thinning": program.thinning,
+        "recorders": [describe(r) for r in program.recorders],
+    }
+
+
+def _metadata(program: Program, x: Array, source: NoiseSource, seconds: float) -> dict[str, Any]:
+    return {
+        "kernel": repr(program.kernel),
+        "backend": backend_of(x).name,
+        "dtype": dtype_name(x),
+        "device": str(device_of(x)),
+        "seed": source.describe(),
+        "burn_in": program.burn_in,
+        "thinning": program.thinning,
+        "seconds": seconds,
+        "version": __version__,
+    }
+
+
+def _bar(progress: bool | None, total: int, done: int) -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        if progress:
+            raise XpsampleError('progress=True needs tqdm: pip install "xpsample[progress]"') from None
+        return nullcontext()
+    wanted = sys.stderr.isatty() if progress is None else progress
+    return tqdm(total=total, initial=done, unit="step", file=sys.stderr) if wanted else nullcontext()

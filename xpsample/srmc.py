@@ -1,0 +1,133 @@
+"""Score-repellent Monte Carlo: any kernel, on a target tilted against the average of the scores it has seen.
+
+Source: the SRMC paper, Algorithm 1 and Eqs. 1, 2, 5, 6.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array
+from xpsample.gradients.choices import FiniteDifference
+from xpsample.kernels.kernel import PER_CHAIN, Kernel, check_range
+from xpsample.noise import Specs
+from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.targets.tempered import per_coordinate
+from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
+
+
+class Schedule(ABC):
+    """The step sizes gamma_n of the history, n = 1, 2, ..."""
+
+    @abstractmethod
+    def gamma(self, xp: Any, n: Array) -> Any:
+        """gamma_n for n a 0-d array in the positions' dtype; a result with axes broadcasts against the chain axes."""
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLaw(Schedule):
+    """gamma_n = scale (n + offset)^(-rho), Eq. 1.
+
+    Parameters
+    ----------
+    rho : float or array
+        Decay in (1/2, 1]; an array broadcasts against the chain axes.
+    scale, offset : float
+        The paper takes 1 and 1.
+    """
+
+    rho: Any = field(default=1.0, metadata=PER_CHAIN)
+    scale: float = 1.0
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_range("rho", self.rho, 0.5, 1)
+        check_range("scale", self.scale, 0)
+        check_range("offset", self.offset, 0, closed=True)
+
+    def gamma(self, xp: Any, n: Array) -> Any:
+        return self.scale * (n + self.offset) ** (-self.rho)
+
+
+@dataclass(frozen=True)
+class Frozen(Schedule):
+    """gamma = 0: the history stays what it was, so the kernel samples a fixed tilted target (for checks)."""
+
+    def gamma(self, xp: Any, n: Array) -> Any:
+        return 0.0
+
+
+class SRMCState(NamedTuple):
+    """The base kernel's state, the history theta (*chains, dim), and the number of steps made (0-d)."""
+
+    base: Any
+    theta: Array
+    n: Array
+
+    @property
+    def point(self) -> Point:
+        """The current point under the tilt; the untilted one is in its ``aux``."""
+        return self.base.point
+
+
+@dataclass(frozen=True, eq=False)
+class SRMC(Kernel):
+    """A base kernel made score-repellent (Algorithm 1).
+
+    At each step the base kernel moves on log pi(x) - alpha theta . s(x) with theta held fixed; then
+    theta <- theta + gamma (s(x) - theta) with the untilted score.
+
+    Parameters
+    ----------
+    base : Kernel
+        Any kernel.
+    alpha : float or array
+        Repellence strength, at least 0; 0 gives the base kernel bit for bit. Broadcasts against the chain axes.
+    schedule : Schedule
+        Step sizes of the history.
+    tilt : Tilt or FiniteDifference
+        How the surrogate score (Eq. 5) is computed: `Exact` by Hessian-vector products, ``FiniteDifference(eps)`` by
+        differences of scores (Eq. 6), `Shift` by one shifted score. Kernels that need no score do not pay for it.
+    theta : array, shape (*chains, dim), optional
+        The history to start from; zero when not given.
+    """
+
+    base: Kernel
+    alpha: Any = field(metadata=PER_CHAIN)
+    schedule: Schedule = PowerLaw()
+    tilt: Tilt | FiniteDifference = Exact()
+    theta: Array | None = None
+
+    def __post_init__(self) -> None:
+        check_range("alpha", self.alpha, 0, closed=True)
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        tilt = self._tilt.requires if Capability.SCORE in self.base.requires else Capability.NONE
+        return self.base.requires | Capability.SCORE | tilt
+
+    @property
+    def _tilt(self) -> Tilt:
+        return Difference(self.tilt) if isinstance(self.tilt, FiniteDifference) else self.tilt
+
+    def init(self, target: BoundTarget, x: Array) -> SRMCState:
+        xp = target.xp
+        theta = xp.zeros_like(x) if self.theta is None else xp.zeros_like(x) + self.theta
+        base = self.base.init(self._tilted(target, theta), x)
+        return SRMCState(base, theta, xp.zeros((), dtype=xp.int32, device=device_of(x)))
+
+    def noise(self, x: Array) -> Specs:
+        return self.base.noise(x)
+
+    def step(self, target: BoundTarget, state: SRMCState, noise: dict[str, Array]) -> tuple[SRMCState, Any]:
+        xp = target.xp
+        base, info = self.base.step(self._tilted(target, state.theta), state.base, noise)
+        n = state.n + 1
+        gamma = per_coordinate(self.schedule.gamma(xp, xp.astype(n, state.theta.dtype)))
+        theta = state.theta + gamma * (base.point.aux.score - state.theta)
+        return SRMCState(base, theta, n), info
+
+    def _tilted(self, target: BoundTarget, theta: Array) -> Tilted:
+        return Tilted(target, theta, self.alpha, self._tilt, self.base.requires)

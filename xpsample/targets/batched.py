@@ -1,0 +1,41 @@
+"""Lift a function of a single point to batches of chains."""
+
+from collections.abc import Callable
+from functools import wraps
+from math import prod
+from typing import Any
+
+from xpsample.backend import Array, backend_of
+
+
+def batched(f: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of one position, lifted to positions with any leading axes.
+
+    Uses the library's vmap where it has one, and a Python loop over the chains where it has none (slow: write the
+    function over leading axes instead, where you can).
+
+    Parameters
+    ----------
+    f : callable
+        ``f(x, *data)`` with x of shape (dim,).
+
+    Returns
+    -------
+    callable
+        ``(*chains, dim) -> (*chains, ...)``.
+    """
+
+    @wraps(f)
+    def lifted(x: Array, *data: Any) -> Array:
+        backend = backend_of(x)
+        chains = tuple(x.shape[:-1])
+        if not chains:
+            return f(x, *data)
+        flat = backend.xp.reshape(x, (prod(chains), x.shape[-1]))
+        if backend.autodiff is not None:
+            out = backend.autodiff.vmap(f)(flat, *data)
+        else:
+            out = backend.xp.stack([backend.xp.asarray(f(flat[i, ...], *data)) for i in range(flat.shape[0])])
+        return backend.xp.reshape(out, (*chains, *out.shape[1:]))
+
+    return lifted

@@ -1,0 +1,82 @@
+"""Targets whose parameters move: U(x, parameters) with the parameters a tree of arrays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from xpsample.backend import Array
+from xpsample.gradients.choices import Auto, GradientChoice
+from xpsample.targets.space import Real, Space
+from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point, Target
+from xpsample.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Parametric(AbstractTarget):
+    """A family of distributions ``log_density(x, parameters)`` at given parameters.
+
+    A kernel's step may be handed ``bound.with_data(parameters)`` with other parameters at every step; its points are
+    then re-evaluated where they are (`refresh`).
+
+    Parameters
+    ----------
+    log_density : callable
+        ``(x, parameters) -> (*chains)``, batched over the leading axes of x ``(*chains, dim)``.
+    parameters : tree of arrays
+        Where the family starts. NumPy arrays are put into the positions' library.
+    score : callable, optional
+        ``(x, parameters) -> (*chains, dim)``, the gradient in x.
+    gradient : GradientChoice
+        How derivatives that were not given are obtained, in x and in the parameters.
+    space : Space
+        Where the positions live.
+    """
+
+    log_density: Callable[..., Array]
+    parameters: Tree
+    score: Callable[..., Array] | None = None
+    gradient: GradientChoice = Auto()
+    space: Space = Real()
+    _target: Target = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        target = Target(
+            self.log_density, score=self.score, gradient=self.gradient, data=self.parameters, space=self.space
+        )
+        object.__setattr__(self, "_target", target)
+
+    def prepare(self, x: Array, requires: Capability) -> "ParametricTarget":
+        return ParametricTarget(self._target.prepare(x, requires), self.gradient)
+
+
+@dataclass(frozen=True, eq=False)
+class ParametricTarget(DerivedTarget):
+    """A bound member of a parametric family."""
+
+    target: BoundTarget
+    gradient: GradientChoice
+    compiled: dict = field(default_factory=dict, repr=False)
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.target.requires
+
+    @property
+    def costs(self) -> Costs:  # type: ignore[override]
+        costs = self.target.costs
+        return costs._replace(refresh=costs.at)
+
+    def at(self, x: Array) -> Point:
+        return self.target.at(x)
+
+    def refresh(self, point: Point) -> Point:
+        return self.target.at(point.x)
+
+    def score(self, x: Array) -> Array:
+        return self.target.score(x)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return self.target.hvp(x, v)
+
+    def parameter_gradient(self, loss: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
+        """``(parameters, *args) -> (loss, gradient)`` of a scalar loss of the parameters, by the target's choice."""
+        return self.gradient.value_and_gradient(self.backend, loss)

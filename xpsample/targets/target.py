@@ -1,0 +1,334 @@
+"""Targets: the log density that is sampled, with its derivatives chosen and its capabilities checked once.
+
+A `Target` is what a user writes down. `Target.prepare` fits it to an array library and a kernel's needs and gives a
+`BoundTarget`, the thing that kernels call. Tilted, tempered and parametric targets are bound targets, too.
+"""
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import device as device_of
+from array_api_compat import is_array_api_obj
+
+from xpsample import tree
+from xpsample.backend import Array, Backend, backend_of, check_same_home, to_host
+from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
+from xpsample.gradients.choices import Analytic, Auto, Evaluations, Functions, GradientChoice
+from xpsample.targets.space import Real, Space
+from xpsample.tree import dtype_name
+
+
+class Capability(enum.Flag):
+    """What a target can give, or a kernel needs: a set of flags, not an order."""
+
+    NONE = 0
+    LOG_DENSITY = enum.auto()
+    SCORE = enum.auto()
+    HVP = enum.auto()
+    DISCRETE = enum.auto()
+
+
+class Point(NamedTuple):
+    """A position with what was evaluated there.
+
+    ``x`` has shape ``(*chains, dim)``, ``log_density`` ``(*chains)``, ``score`` that of x; what the kernel did not ask
+    for is None. ``aux`` is the underlying target's Point where the target is made from another one.
+    """
+
+    x: Array
+    log_density: Any
+    score: Any
+    aux: Any = None
+
+
+class Costs(NamedTuple):
+    """Evaluations, per chain, of the underlying model that a call of a bound target spends."""
+
+    at: Evaluations
+    refresh: Evaluations
+    score: Evaluations
+    hvp: Evaluations
+
+
+class BoundTarget(ABC):
+    """A target fitted to an array library: what a kernel's ``init`` and ``step`` are given.
+
+    Attributes
+    ----------
+    backend : Backend
+    xp : namespace
+        The array API namespace of the positions, resolved once.
+    requires : Capability
+        What `at` evaluates.
+    costs : Costs
+        What the calls spend.
+    data : tree of arrays
+        The arrays that the target holds, for drivers that pass them to a compiled program.
+    compiled : dict
+        For drivers: programs compiled for this target, which live as long as it does.
+    """
+
+    backend: Backend
+    xp: Any
+    requires: Capability
+    costs: Costs
+    data: tree.Tree
+    compiled: dict
+
+    @abstractmethod
+    def at(self, x: Array) -> Point:
+        """Evaluate what the kernel requires at ``x``, shape ``(*chains, dim)``."""
+
+    @abstractmethod
+    def refresh(self, point: Point) -> Point:
+        """The same position under this target, which may have moved since: reuses what is still valid."""
+
+    @abstractmethod
+    def score(self, x: Array) -> Array:
+        """Gradient of the log density, shape ``(*chains, dim)``."""
+
+    @abstractmethod
+    def hvp(self, x: Array, v: Array) -> Array:
+        """Hessian of the log density times v, shape ``(*chains, dim)``."""
+
+    @abstractmethod
+    def with_data(self, data: tree.Tree) -> "BoundTarget":
+        """The same target with other data of the same structure."""
+
+
+class DerivedTarget(BoundTarget):
+    """A bound target made from another one, `target`, whose library and data it shares."""
+
+    target: BoundTarget
+
+    @property
+    def backend(self) -> Backend:  # type: ignore[override]
+        """The underlying target's."""
+        return self.target.backend
+
+    @property
+    def xp(self) -> Any:
+        """The underlying target's."""
+        return self.target.xp
+
+    @property
+    def data(self) -> tree.Tree:
+        """The underlying target's."""
+        return self.target.data
+
+    def with_data(self, data: tree.Tree) -> BoundTarget:
+        return replace(self, target=self.target.with_data(data))  # type: ignore[type-var]
+
+
+class AbstractTarget(ABC):
+    """What `sample` takes: anything that can be bound to positions."""
+
+    @abstractmethod
+    def prepare(self, x: Array, requires: Capability) -> BoundTarget:
+        """Bind to the library of the start positions x and to what a kernel requires; all checks are made here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target(AbstractTarget):
+    """A distribution given by a log density, a score, or both.
+
+    Parameters
+    ----------
+    log_density : callable or None
+        ``log_density(x)``, or ``log_density(x, data)`` when `data` is given: ``(*chains, dim) -> (*chains)``,
+        unnormalised, batched over all leading axes. None for a target that has only a score.
+    score : callable, optional
+        Its gradient in x, ``(*chains, dim) -> (*chains, dim)``. Yours wins over every other choice.
+    hvp : callable, optional
+        ``hvp(x, v)`` or ``hvp(x, v, data)``: its Hessian times v.
+    log_density_and_score : callable, optional
+        Both at once, where they share work.
+    gradient : GradientChoice
+        How derivatives that were not given are obtained: `Auto`, `Native`, `Via`, `FiniteDifference` or `Analytic`.
+    data : tree of arrays, optional
+        Arrays that the functions need. NumPy arrays are put, once, into the positions' library, on their device and
+        (floating ones) into their dtype; arrays of another library or device are refused.
+    space : Space
+        Where the positions live.
+
+    Notes
+    -----
+    A log density may drop constants. It may return -inf; such a proposal is rejected and counted as a divergence.
+    """
+
+    log_density: Callable[..., Array] | None
+    score: Callable[..., Array] | None = None
+    hvp: Callable[..., Array] | None = None
+    log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
+    gradient: GradientChoice = Auto()
+    data: tree.Tree = None
+    space: Space = Real()
+    _bound: dict = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.log_density is None and self.score is None:
+            raise CapabilityError("a target needs a log density, a score, or both")
+
+    def prepare(self, x: Array, requires: Capability) -> "FixedTarget":
+        """Choose derivatives, check capabilities and evaluate once at the start positions.
+
+        Raises
+        ------
+        PositionError, CapabilityError, BackendError, GradientError, LogDensityError
+        """
+        if not is_array_api_obj(x):
+            raise BackendError(f"positions must be an array of a registered library; got {type(x).__name__}")
+        backend = backend_of(x)
+        self.space.check(backend.xp, x)
+        # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it.
+        key = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
+        if key not in self._bound:
+            self._bound[key] = self._bind(backend, x, requires)
+        bound = self._bound[key]
+        _check_point(bound.at(x), x, requires)
+        return bound
+
+    def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
+        """This target with the user's derivatives dropped and another choice in their place."""
+        return replace(self, score=None, hvp=None, log_density_and_score=None, gradient=gradient, _bound={})
+
+    def _bind(self, backend: Backend, x: Array, requires: Capability) -> "FixedTarget":
+        if Capability.LOG_DENSITY in requires and self.log_density is None:
+            raise CapabilityError(
+                "the kernel needs a log density and the target has only a score: pass Target(log_density, ...), or use "
+                "an unadjusted kernel (ULA, UnderdampedLangevin)"
+            )
+        if Capability.DISCRETE in requires and isinstance(self.space, Real):
+            raise CapabilityError("the kernel moves on a discrete space and the target's space is Real()")
+        dim = x.shape[-1]
+        functions = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score)
+        both, score_cost = None, Evaluations(score=1)
+        if requires & (Capability.SCORE | Capability.HVP):
+            both, score_cost = self._score(backend, functions, dim)
+        score: Any = _second(both) if self.score is None else self.score
+        hvp, hvp_cost = None, Evaluations(hvp=1)
+        if Capability.HVP in requires:
+            try:
+                choice = self.gradient if self.hvp is None else Analytic(score, self.hvp)
+                hvp, hvp_cost = choice.hvp(backend, functions, score, dim)
+            except GradientError as error:
+                raise CapabilityError(f"the kernel needs Hessian-vector products: {error}, or pass hvp=...") from error
+        at = Evaluations()
+        if Capability.LOG_DENSITY in requires:
+            at = at.plus(Evaluations(log_density=1))
+        if Capability.SCORE in requires:
+            at = at.plus(score_cost)
+        return FixedTarget(
+            backend=backend,
+            xp=backend.xp,
+            requires=requires,
+            costs=Costs(at, Evaluations(), score_cost, hvp_cost),
+            functions=Functions(self.log_density, score, hvp, both),
+            data=self._place_data(backend, x),
+        )
+
+    def _score(self, backend: Backend, functions: Functions, dim: int) -> tuple[Callable[..., Any], Evaluations]:
+        if self.log_density_and_score is not None:
+            return self.log_density_and_score, Evaluations(score=1)
+        choice = self.gradient if self.score is None else Analytic(self.score)
+        try:
+            derivative = choice.score(backend, functions, dim)
+        except GradientError as error:
+            raise CapabilityError(f"the kernel needs a score: {error}") from error
+        return derivative.call, derivative.cost
+
+    def _place_data(self, backend: Backend, x: Array) -> tree.Tree:
+        floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
+
+        def place(path: str, leaf: Any) -> Any:
+            if isinstance(leaf, np.ndarray):
+                if leaf.dtype.kind == "f" and floating is not None:
+                    leaf = leaf.astype(floating)
+                return backend.from_host(leaf, x)
+            if is_array_api_obj(leaf):
+                check_same_home(f"data {path!r}", leaf, x)
+            return leaf
+
+        return tree.fill(self.data, {path: place(path, leaf) for path, leaf in tree.items(self.data)})
+
+
+@dataclass(frozen=True, eq=False)
+class FixedTarget(BoundTarget):
+    """A target that does not move; made by `Target.prepare`."""
+
+    backend: Backend
+    xp: Any
+    requires: Capability
+    costs: Costs
+    functions: Functions
+    data: tree.Tree = None
+    compiled: dict = field(default_factory=dict, repr=False)
+
+    def at(self, x: Array) -> Point:
+        args = () if self.data is None else (self.data,)
+        if Capability.SCORE not in self.requires:
+            density = self.functions.log_density(x, *args) if Capability.LOG_DENSITY in self.requires else None
+            return Point(x, density, None)
+        if Capability.LOG_DENSITY not in self.requires:
+            return Point(x, None, self.functions.score(x, *args))
+        return Point(x, *self.functions.log_density_and_score(x, *args))
+
+    def refresh(self, point: Point) -> Point:
+        return point
+
+    def score(self, x: Array) -> Array:
+        return self.functions.score(x) if self.data is None else self.functions.score(x, self.data)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return self.functions.hvp(x, v) if self.data is None else self.functions.hvp(x, v, self.data)
+
+    def with_data(self, data: tree.Tree) -> "FixedTarget":
+        return replace(self, data=data)
+
+
+def _second(both: Callable[..., Any] | None) -> Callable[..., Array] | None:
+    if both is None:
+        return None
+
+    def score(x: Array, *data: Any) -> Array:
+        return both(x, *data)[1]
+
+    return score
+
+
+def _check_point(point: Point, x: Array, requires: Capability) -> None:
+    """The contract of a user's functions, checked at the start positions."""
+    if point.log_density is not None:
+        _check_array("the log density", point.log_density, x, tuple(x.shape[:-1]))
+        _check_finite("log density", point.log_density)
+    if point.score is not None:
+        _check_array("the score", point.score, x, tuple(x.shape))
+        _check_finite("score", point.score)
+
+
+def _check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
+    if not is_array_api_obj(array):
+        raise LogDensityError(f"{what} must be an array of the positions' library; got {type(array).__name__}")
+    if tuple(array.shape) != shape:
+        raise LogDensityError(
+            f"{what} must be batched over leading axes: positions {tuple(x.shape)} ask for shape {shape}; got "
+            f"{tuple(array.shape)} (sum over the last axis only; batched(f) lifts a single-point function)"
+        )
+    check_same_home(what, array, x)
+    if array.dtype != x.dtype:
+        raise LogDensityError(f"{what} must keep the positions' dtype {dtype_name(x)}; got {dtype_name(array)}")
+
+
+def _check_finite(what: str, array: Array) -> None:
+    host = to_host(array)
+    bad = np.argwhere(~np.isfinite(host))
+    if len(bad):
+        listed = ", ".join(f"{tuple(int(i) for i in at)}: {host[tuple(at)]}" for at in bad[:5])
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        raise LogDensityError(
+            f"the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
+        )

@@ -1,0 +1,70 @@
+"""A target raised to a power: pi^beta, the rungs of tempering and annealing."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
+from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point
+
+
+@dataclass(frozen=True, eq=False)
+class Tempered(AbstractTarget):
+    """The distribution with log density ``beta * log_density(x)``.
+
+    Parameters
+    ----------
+    target : AbstractTarget
+        What is tempered.
+    beta : float or array
+        Inverse temperature, at least 0; an array broadcasts against the chain axes.
+    """
+
+    target: AbstractTarget
+    beta: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.beta, (int, float)) and self.beta < 0:
+            raise HyperparameterError(f"beta must be at least 0; got {self.beta}")
+
+    def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
+        return TemperedTarget(self.target.prepare(x, requires), self.beta)
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedTarget(DerivedTarget):
+    """A bound target raised to the power `beta`; its points carry the untempered point in `aux`."""
+
+    target: BoundTarget
+    beta: Any
+    compiled: dict = field(default_factory=dict, repr=False)
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.target.requires
+
+    @property
+    def costs(self) -> Costs:  # type: ignore[override]
+        return self.target.costs
+
+    def at(self, x: Array) -> Point:
+        return self._temper(self.target.at(x))
+
+    def refresh(self, point: Point) -> Point:
+        return self._temper(self.target.refresh(point.aux))
+
+    def _temper(self, base: Point) -> Point:
+        density = None if base.log_density is None else self.beta * base.log_density
+        score = None if base.score is None else per_coordinate(self.beta) * base.score
+        return Point(base.x, density, score, base)
+
+    def score(self, x: Array) -> Array:
+        return per_coordinate(self.beta) * self.target.score(x)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return per_coordinate(self.beta) * self.target.hvp(x, v)
+
+
+def per_coordinate(value: Any) -> Any:
+    """A hyper-parameter of the chain axes, made to broadcast against positions ``(*chains, dim)``."""
+    return value[..., None] if getattr(value, "ndim", 0) else value

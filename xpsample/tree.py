@@ -1,0 +1,72 @@
+"""Trees of arrays: NamedTuples, tuples, lists and dicts, nested; ``None`` is an empty tree.
+
+The same containers are trees in JAX and in torch, so a state needs no registration anywhere.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Tree = Any
+
+
+def map(f: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:  # noqa: A001 (used as `tree.map`)
+    """Apply `f` to corresponding leaves of trees of one structure."""
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return {key: map(f, value, *(other[key] for other in rest)) for key, value in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        children = [map(f, *parts) for parts in zip(tree, *rest, strict=True)]
+        return rebuild(tree, children)
+    return f(tree, *rest)
+
+
+def rebuild(like: Tree, children: list[Tree]) -> Tree:
+    """Put `children` into a container of the kind of `like`."""
+    if hasattr(like, "_fields"):
+        return type(like)(*children)
+    return type(like)(children)
+
+
+def items(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves with their slash-separated paths, in a fixed order."""
+    if tree is None:
+        return
+    if isinstance(tree, dict):
+        pairs: Any = sorted(tree.items())
+    elif hasattr(tree, "_fields"):
+        pairs = zip(tree._fields, tree, strict=True)
+    elif isinstance(tree, (tuple, list)):
+        pairs = enumerate(tree)
+    else:
+        yield prefix, tree
+        return
+    for key, value in pairs:
+        yield from items(value, f"{prefix}/{key}" if prefix else str(key))
+
+
+def leaves(tree: Tree) -> list[Any]:
+    """Leaves of a tree, in the order of `items`."""
+    return [leaf for _, leaf in items(tree)]
+
+
+def fill(template: Tree, values: dict[str, Any], prefix: str = "") -> Tree:
+    """A tree of `template`'s structure with the leaves `values[path]`; the inverse of `dict(items(tree))`."""
+    if template is None:
+        return None
+
+    def child(key: Any, value: Tree) -> Tree:
+        return fill(value, values, f"{prefix}/{key}" if prefix else str(key))
+
+    if isinstance(template, dict):
+        return {key: child(key, value) for key, value in template.items()}
+    if hasattr(template, "_fields"):
+        return type(template)(*(child(k, v) for k, v in zip(template._fields, template, strict=True)))
+    if isinstance(template, (tuple, list)):
+        return type(template)([child(k, v) for k, v in enumerate(template)])
+    return values[prefix]
+
+
+def dtype_name(array: Any) -> str:
+    """The standard's name of an array's dtype, such as ``float32``, whatever the library."""
+    return str(array.dtype).rpartition(".")[2]
