@@ -29,11 +29,12 @@ ENTRY_POINT_GROUP = "xpsample.backends"
 
 
 class Device(NamedTuple):
-    """A device of a library: its name, the object that the library calls it by, and its real dtypes."""
+    """A device: its name, the object that the library calls it by, its real dtypes, and a note on missing ones."""
 
     name: str
     device: Any
     dtypes: tuple[str, ...]
+    note: str = ""
 
 
 class Autodiff(ABC):
@@ -105,8 +106,8 @@ class Backend(ABC):
         """A NumPy array in this library, on `like`'s device, dtype unchanged."""
 
     @abstractmethod
-    def devices(self) -> list[Device]:
-        """The devices present, each with the real dtypes that work on it now."""
+    def devices(self, array: Array | None = None) -> list[Device]:
+        """The devices present, each with the real dtypes that work on it now; or those that hold an array."""
 
 
 def eager_drive(
@@ -173,9 +174,14 @@ def backend_named(name: str) -> Backend:
         raise BackendError(f"the backend of {name!r} cannot be loaded: {error}") from error
 
 
+def registered_backends() -> list[str]:
+    """Names of all registered backends, installed or not."""
+    return sorted(_entry_points())
+
+
 def installed_backends() -> list[str]:
     """Names of the registered backends whose library is installed (none is imported by this)."""
-    return sorted(name for name in _entry_points() if importlib.util.find_spec(name) is not None)
+    return [name for name in registered_backends() if importlib.util.find_spec(name) is not None]
 
 
 def backend_of(array: object) -> Backend:
@@ -218,8 +224,10 @@ def check_same_home(what: str, array: Array, like: Array) -> None:
     mine, theirs = backend_of(array), backend_of(like)
     if mine is not theirs:
         raise BackendError(f"{what} is a {mine.name} array and the positions are {theirs.name}: use one library")
-    if device_of(array) != device_of(like):
+    here, there = mine.devices(array), theirs.devices(like)
+    if here != there:
+        names = [" and ".join(d.name for d in devices) for devices in (here, there)]
         raise BackendError(
-            f"{what} is on {device_of(array)} and the positions are on {device_of(like)}: nothing is moved silently, "
-            "so put both on one device"
+            f"{what} is on {names[0]} and the positions are on {names[1]}: nothing is moved silently, so put both on "
+            "one device"
         )

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from array_api_compat import device as device_of
-
 from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
-from xpsample.targets.target import BoundTarget
+from xpsample.targets.target import BoundTarget, counter
 from xpsample.tree import Tree
 
 
@@ -121,7 +119,7 @@ class Moments(Recorder):
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x = state.point.x
         zeros = target.xp.zeros_like(x)
-        return RunningMoments(_counter(target.xp, x), zeros, zeros)
+        return RunningMoments(counter(target, x), zeros, zeros)
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
         return _welford(target.xp, carry, state.point.x), None
@@ -164,7 +162,7 @@ class BatchMeans(Recorder):
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x = state.point.x
         zeros = target.xp.zeros_like(x)
-        return _BatchCarry(_counter(target.xp, x), zeros, RunningMoments(_counter(target.xp, x), zeros, zeros))
+        return _BatchCarry(counter(target, x), zeros, RunningMoments(counter(target, x), zeros, zeros))
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
         xp = target.xp
@@ -179,12 +177,8 @@ class BatchMeans(Recorder):
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
         xp = target.xp
         moments = _unbiased(xp, carry.over)
-        count = xp.astype(moments.count, moments.mean.dtype)
+        count = _at_least(xp, moments.count, 2, moments.mean)
         return BatchStatistics(moments.count, moments.mean, xp.sqrt(moments.variance / count))
-
-
-def _counter(xp: Any, x: Array) -> Array:
-    return xp.zeros((), dtype=xp.int32, device=device_of(x))
 
 
 def _welford(xp: Any, moments: RunningMoments, x: Array) -> RunningMoments:
@@ -196,6 +190,10 @@ def _welford(xp: Any, moments: RunningMoments, x: Array) -> RunningMoments:
 
 
 def _unbiased(xp: Any, moments: RunningMoments) -> RunningMoments:
-    count = xp.astype(moments.count, moments.mean.dtype)
-    nan = xp.full_like(moments.mean, float("nan"))
-    return moments._replace(variance=xp.where(moments.count > 1, moments.variance / (count - 1), nan))
+    count = _at_least(xp, moments.count, 2, moments.mean)
+    return moments._replace(variance=moments.variance / (count - 1))
+
+
+def _at_least(xp: Any, count: Array, least: int, like: Array) -> Array:
+    """A count in a floating dtype, nan where it is too small to divide by."""
+    return xp.where(count >= least, xp.astype(count, like.dtype), xp.full_like(like, float("nan")))

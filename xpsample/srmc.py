@@ -7,13 +7,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from array_api_compat import device as device_of
-
 from xpsample.backend import Array
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.kernel import PER_CHAIN, Kernel, check_range
 from xpsample.noise import Specs
-from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.targets.target import BoundTarget, Capability, Point, counter
 from xpsample.targets.tempered import per_coordinate
 from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
 
@@ -116,7 +114,7 @@ class SRMC(Kernel):
         xp = target.xp
         theta = xp.zeros_like(x) if self.theta is None else xp.zeros_like(x) + self.theta
         base = self.base.init(self._tilted(target, theta), x)
-        return SRMCState(base, theta, xp.zeros((), dtype=xp.int32, device=device_of(x)))
+        return SRMCState(base, theta, counter(target, x))
 
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)

@@ -58,7 +58,9 @@ class CupyBackend(Backend):
         with like.device:
             return cupy.asarray(array)
 
-    def devices(self) -> list[Device]:
+    def devices(self, array: Array | None = None) -> list[Device]:
+        if array is not None:
+            return [d for d in self.devices() if d.device == array.device]
         try:
             count = cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError:  # installed, and no driver or device here

@@ -193,9 +193,12 @@ class JaxBackend(Backend):
             sharding = NamedSharding(sharding.mesh, PartitionSpec())
         return jax.device_put(array, sharding)
 
-    def devices(self) -> list[Device]:
-        dtypes = ("float32", "float64") if jax.config.jax_enable_x64 else ("float32",)
-        return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes) for d in jax.devices()]
+    def devices(self, array: Array | None = None) -> list[Device]:
+        wide = jax.config.jax_enable_x64
+        dtypes = ("float32", "float64") if wide else ("float32",)
+        note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
+        found = jax.devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
+        return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
 
 
 def _allocate(draws: int, shape: Any, x: Array) -> Array:

@@ -18,7 +18,7 @@ class NumpyBackend(Backend):
     autodiff = None
 
     def owns(self, array: object) -> bool:
-        return isinstance(array, np.ndarray)
+        return isinstance(array, (np.ndarray, np.generic))  # operators on 0-d arrays give scalars
 
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> np.ndarray:
@@ -52,7 +52,7 @@ class NumpyBackend(Backend):
     def from_host(self, array: np.ndarray, like: Array) -> Array:
         return array
 
-    def devices(self) -> list[Device]:
+    def devices(self, array: Array | None = None) -> list[Device]:
         return [Device("cpu", "cpu", ("float32", "float64"))]
 
 

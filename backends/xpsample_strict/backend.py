@@ -56,9 +56,10 @@ class StrictBackend(Backend):
     def from_host(self, array: np.ndarray, like: Array) -> Array:
         return xp.asarray(array, device=like.device)
 
-    def devices(self) -> list[Device]:
+    def devices(self, array: Array | None = None) -> list[Device]:
         both = ("float32", "float64")
-        return [Device("cpu", CPU, both), Device("device1", xp.Device("device1"), both)]
+        found = [Device("cpu", CPU, both), Device("device1", xp.Device("device1"), both)]
+        return found if array is None else [d for d in found if d.device == array.device]
 
 
 BACKEND = StrictBackend()

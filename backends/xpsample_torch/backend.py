@@ -104,8 +104,10 @@ class TorchBackend(Backend):
         # A copy: torch writes through shared memory, and a read-only array must not be shared.
         return torch.tensor(array, device=like.device)
 
-    def devices(self) -> list[Device]:
+    def devices(self, array: Array | None = None) -> list[Device]:
         both = ("float32", "float64")
+        if array is not None:
+            return [Device(str(array.device), array.device, both)]
         cuda = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
         return [
             Device("cpu", torch.device("cpu"), both),

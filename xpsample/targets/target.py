@@ -290,6 +290,11 @@ class FixedTarget(BoundTarget):
         return replace(self, data=data)
 
 
+def counter(target: BoundTarget, x: Array) -> Array:
+    """A zero to count steps with: int32, 0-d, where x lives (whole on every device of a sharded x)."""
+    return target.backend.from_host(np.zeros((), dtype=np.int32), x)
+
+
 def _second(both: Callable[..., Any] | None) -> Callable[..., Array] | None:
     if both is None:
         return None

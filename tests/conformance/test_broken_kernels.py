@@ -1,0 +1,219 @@
+"""Kernels broken on purpose: each must be caught, by the check that is there for its fault."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from xpsample import MALA, RWM, ULA
+from xpsample.conformance import Place, invariance, run_check, scenarios
+from xpsample.conformance.places import reference
+from xpsample.kernels import ChainState, Info, Kernel, metropolis
+from xpsample.kernels.kernel import normal_like, uniform_per_chain
+from xpsample.noise import Normal
+from xpsample.srmc import SRMC
+from xpsample.targets import Capability
+from xpsample.targets.tilted import Exact, Tilt
+
+SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
+
+
+@dataclass(frozen=True, eq=False)
+class Broken(Kernel):
+    """A base for the wrong ones: a MALA-like kernel (step 0.5) whose parts can be spoilt."""
+
+    requires = Capability.LOG_DENSITY | Capability.SCORE
+
+    def init(self, target, x):
+        return ChainState(target.at(x))
+
+    def noise(self, x):
+        return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
+
+    def step(self, target, state, noise):
+        current, xi, eta = target.refresh(state.point), noise["proposal"], 0.5
+        proposal = target.at(self.moved(target, current, eta, xi))
+        back = -(xi + (eta / 2) ** 0.5 * (current.score + proposal.score))
+        log_ratio = proposal.log_density - current.log_density
+        log_ratio = self.ratio(log_ratio, 0.5 * target.xp.sum(xi * xi - back * back, axis=-1))
+        uniform = self.uniform(target.xp, noise)
+        point, info = metropolis(target.xp, log_ratio, uniform, proposal, current, target.costs.at)
+        return self.after(target.xp, ChainState(point)), info
+
+    def moved(self, target, current, eta, xi):
+        return current.x + eta * current.score + (2 * eta) ** 0.5 * xi
+
+    def ratio(self, densities, proposals):
+        return densities + proposals
+
+    def uniform(self, xp, noise):
+        return noise["accept"]
+
+    def after(self, xp, state):
+        return state
+
+
+class MissingProposalRatio(Broken):
+    def ratio(self, densities, proposals):
+        return densities
+
+
+class WrongAcceptance(Broken):
+    def ratio(self, densities, proposals):
+        return 0.5 * (densities + proposals)
+
+
+class SwappedRatio(Broken):
+    def ratio(self, densities, proposals):
+        return densities - proposals
+
+
+class ReusedNoise(Broken):
+    """Decides by the number that made the proposal."""
+
+    def uniform(self, xp, noise):
+        return 1 / (1 + xp.exp(-1.702 * noise["proposal"][..., 0]))
+
+
+class AcceptsAll(Broken):
+    def ratio(self, densities, proposals):
+        return 0 * densities
+
+
+class WrongNoiseScale(Broken):
+    def moved(self, target, current, eta, xi):
+        return current.x + eta * current.score + eta**0.5 * xi
+
+
+class AsksTheHost(Broken):
+    def after(self, xp, state):
+        if bool(xp.any(state.point.x[..., 0] > 1e6)):  # a branch on a value
+            raise RuntimeError
+        return state
+
+
+class LeavesItsDtype(Broken):
+    def after(self, xp, state):
+        return ChainState(state.point._replace(x=xp.astype(state.point.x, xp.float64)))
+
+
+class GoesToNumpy(Broken):
+    def after(self, xp, state):
+        return ChainState(state.point._replace(x=np.asarray(state.point.x)))
+
+
+def with_kernel(kernel):
+    return replace(SCENARIOS["mala"], kernel=lambda asarray: kernel)
+
+
+def test_the_unspoilt_base_passes():
+    assert invariance(with_kernel(Broken()), reference()).passed
+
+
+@pytest.mark.parametrize(
+    "kind", [MissingProposalRatio, WrongAcceptance, SwappedRatio, ReusedNoise, AcceptsAll, WrongNoiseScale]
+)
+def test_a_wrong_law_is_caught(kind, library):
+    place = Place(library.backend, "here", library.device, library.dtype)
+    result = invariance(with_kernel(kind()), place)
+    assert not result.passed
+    assert result.z > 2 * result.limit  # and not by a hair
+
+
+def test_unadjusted_langevin_is_not_exact():
+    # ULA passes for its own biased law; for the target's it must not.
+    biased = replace(SCENARIOS["ula"], law=SCENARIOS["sr-mala"].law)
+    assert not invariance(biased, reference()).passed
+
+
+@dataclass(frozen=True)
+class WrongSign(Tilt):
+    requires = Exact.requires
+
+    def cost(self, costs):
+        return costs.hvp
+
+    def score(self, target, x, score, theta, alpha):
+        return score + alpha * target.hvp(x, theta)
+
+
+@pytest.mark.parametrize("base", [ULA(0.2), MALA(0.4)])
+def test_a_tilt_of_the_wrong_sign_is_caught(base):
+    # MALA stays exact under any drift that its ratio knows: there the score is only a proposal, so ULA must catch it.
+    scenario = SCENARIOS["sr-ula" if isinstance(base, ULA) else "sr-mala"]
+    spoilt = replace(
+        scenario, frozen=lambda asarray, theta: replace(scenario.frozen(asarray, theta), base=base, tilt=WrongSign())
+    )
+    assert invariance(spoilt, reference()).passed is isinstance(base, MALA)
+
+
+def test_a_density_tilted_the_wrong_way_is_caught():
+    scenario = SCENARIOS["sr-rwm"]
+    spoilt = replace(
+        scenario, frozen=lambda asarray, theta: replace(scenario.frozen(asarray, theta), theta=asarray(-theta))
+    )
+    assert not invariance(spoilt, reference()).passed
+
+
+@pytest.mark.parametrize(("kind", "check"), [(AsksTheHost, "no host transfer"), (GoesToNumpy, "stays home")])
+@pytest.mark.parametrize("name", ["torch", "array_api_strict"])
+def test_leaving_the_device_is_caught(kind, check, name):
+    from tests.conftest import open_library
+
+    library = open_library(name, "float32")
+    place = Place(library.backend, "here", library.device, library.dtype)
+    assert run_check(check, with_kernel(kind()), place).passed is False
+
+
+def test_a_change_of_dtype_is_caught():
+    from tests.conftest import open_library
+
+    library = open_library("numpy", "float32")
+    place = Place(library.backend, "here", library.device, library.dtype)
+    outcome = run_check("stays home", with_kernel(LeavesItsDtype()), place)
+    assert outcome.passed is False
+    assert "float64" in outcome.detail
+
+
+@dataclass(frozen=True, eq=False)
+class Forgetful(Kernel):
+    """Keeps a counter outside its state, so that neither a resumed nor a compiled run repeats it."""
+
+    counter: list
+
+    requires = Capability.LOG_DENSITY
+
+    def init(self, target, x):
+        return ChainState(target.at(x))
+
+    def noise(self, x):
+        return {"proposal": Normal(tuple(x.shape))}
+
+    def step(self, target, state, noise):
+        self.counter[0] += 1
+        point = target.at(0.9 * state.point.x + 0.01 * self.counter[0] * noise["proposal"])
+        ones = target.xp.ones_like(point.log_density)
+        return ChainState(point), Info(ones, ones > 0, ones < 0, target.costs.at)
+
+
+def test_hidden_state_is_caught():
+    from tests.conftest import open_library, x64
+
+    scenario = replace(SCENARIOS["rwm"], kernel=lambda asarray: Forgetful([0]))
+    assert run_check("resume exact", scenario, reference()).passed is False
+    with x64("jax", "float64"):
+        library = open_library("jax", "float64")
+        place = Place(library.backend, "here", library.device, library.dtype)
+        assert run_check("driven = eager", scenario, place).passed is False
+
+
+def test_alpha_zero_that_is_not_the_base_is_caught():
+    scenario = replace(SCENARIOS["sr-rwm"], base=lambda asarray: RWM(0.81))
+    assert run_check("alpha 0 = base", scenario, reference()).passed is False
+
+
+def test_a_kernel_that_raises_has_failed():
+    scenario = replace(SCENARIOS["rwm"], kernel=lambda asarray: SRMC(RWM(-1.0), 0.5))
+    outcome = run_check("same chain", scenario, reference())
+    assert outcome.passed is False
+    assert "step_size" in outcome.detail

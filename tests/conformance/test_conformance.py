@@ -1,0 +1,49 @@
+"""The suite itself, for every kernel on every library in both precisions."""
+
+import pytest
+
+from xpsample.conformance import CHECKS, Place, run_check, scenarios
+from xpsample.conformance.cli import run as run_command
+
+SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
+
+
+def place_of(library):
+    """The suite's place for a test library."""
+    return Place(library.backend, "here", library.device, library.dtype)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_kernel_conforms(name, typed_library):
+    place = place_of(typed_library)
+    outcomes = {check: run_check(check, SCENARIOS[name], place, quick=True) for check in CHECKS}
+    failed = {check: outcome.detail for check, outcome in outcomes.items() if outcome.passed is False}
+    assert not failed
+    assert sum(outcome.passed is True for outcome in outcomes.values()) >= 4
+
+
+def test_every_kernel_of_the_library_is_in_the_suite():
+    from xpsample import SRMC, kernels
+    from xpsample.conformance.places import reference
+
+    def names(kernel):
+        inner = names(kernel.base) if isinstance(kernel, SRMC) else set()
+        return {type(kernel).__name__} | inner
+
+    public = {n for n in kernels.__all__ if isinstance(getattr(kernels, n), type)}
+    classes = {n for n in public if issubclass(getattr(kernels, n), kernels.Kernel)} - {"Kernel"}
+    covered = set().union(*(names(s.kernel(reference().array)) for s in SCENARIOS.values()))
+    assert classes | {"SRMC"} == covered
+
+
+def test_command_prints_the_table(capsys):
+    import argparse
+
+    args = argparse.Namespace(backend=["numpy"], kernel=["mala", "sr-mala"], quick=True, markdown=False)
+    assert run_command(args) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("kernel ")
+    assert "4 of 4 rows passed" in out
+    args.kernel = ["no-such-kernel"]
+    assert run_command(args) == 2
+    assert "known: rwm" in capsys.readouterr().err

@@ -1,0 +1,23 @@
+"""The conformance suite: what every kernel must do on every library, importable by anyone.
+
+``python -m xpsample conformance`` prints its table. A third party adds its kernels as `Scenario` values and its
+backend by registering it; `check_all` runs them.
+"""
+
+from xpsample.conformance.checks import CHECKS, Outcome, check_all, run_check
+from xpsample.conformance.invariance import Invariance, invariance
+from xpsample.conformance.places import Place, places
+from xpsample.conformance.scenarios import Scenario, scenarios
+
+__all__ = [
+    "CHECKS",
+    "Invariance",
+    "Outcome",
+    "Place",
+    "Scenario",
+    "check_all",
+    "invariance",
+    "places",
+    "run_check",
+    "scenarios",
+]

@@ -1,0 +1,269 @@
+"""The checks: each takes a scenario and a place and gives an outcome."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import device as device_of
+from array_api_compat import is_array_api_obj
+
+from xpsample import tree
+from xpsample.backend import Array, backend_of, to_host
+from xpsample.conformance.invariance import invariance
+from xpsample.conformance.places import Place, reference
+from xpsample.conformance.scenarios import Scenario
+from xpsample.kernels import Kernel
+from xpsample.noise import Portable, Replay
+from xpsample.sampling import Carry, Program, sample
+from xpsample.targets import AbstractTarget, BoundTarget
+from xpsample.trace import Trace
+from xpsample.tree import dtype_name
+
+STEPS = 200
+SAME_CHAIN = {"float64": 1e-10, "float32": 2e-2}
+"""Largest deviation from the NumPy float64 chain over STEPS steps; a float32 chain may lose digits, not its way."""
+
+
+class Outcome(NamedTuple):
+    """Of one check: passed or not, None where it does not apply, and what was seen."""
+
+    passed: bool | None
+    detail: str
+
+
+class _Setting(NamedTuple):
+    """A scenario set up at a place; made once, so that checks share what a driver compiles."""
+
+    target: AbstractTarget
+    kernel: Kernel
+    x0: Array
+
+
+@lru_cache(maxsize=1)
+def _setting(scenario: Scenario, place: Place) -> _Setting:
+    return _Setting(scenario.target(place.array), _Guarded(scenario.kernel(place.array)), _start(scenario, place))
+
+
+def _start(scenario: Scenario, place: Place, chains: int = 6) -> Array:
+    z = np.random.default_rng(3).standard_normal((chains, scenario.law.dim))
+    return place.array(scenario.law.draw(z))
+
+
+@lru_cache(maxsize=1)
+def _run(scenario: Scenario, place: Place) -> Trace:
+    return sample(*_setting(scenario, place), STEPS, seed=Portable(1), progress=False)
+
+
+@cache
+def _reference(scenario: Scenario) -> np.ndarray:
+    place = reference()
+    kernel = scenario.kernel(place.array)
+    run = sample(scenario.target(place.array), kernel, _start(scenario, place), STEPS, seed=Portable(1), progress=False)
+    return to_host(run.draws)
+
+
+def same_chain(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """The chain of NumPy float64 under the same noise."""
+    draws = to_host(_run(scenario, place).draws).astype(np.float64)
+    deviation = float(np.abs(draws - _reference(scenario)).max())
+    return Outcome(deviation <= SAME_CHAIN[place.dtype], f"{deviation:.1e}")
+
+
+def stays_home(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """Arrays of the results and of the state keep library, device and (floating ones) dtype."""
+    trace, x0 = _run(scenario, place), _start(scenario, place)
+    strays = []
+    for path, leaf in tree.items({"draws": trace.draws, "statistics": trace.statistics, "state": trace.state}):
+        if not is_array_api_obj(leaf) or backend_of(leaf) is not place.backend:
+            strays.append(f"{path} is {type(leaf).__name__}")
+        elif device_of(leaf) != device_of(x0):
+            strays.append(f"{path} is on {device_of(leaf)}")
+        elif "float" in dtype_name(leaf) and leaf.dtype != x0.dtype:
+            strays.append(f"{path} is {dtype_name(leaf)}")
+    return Outcome(not strays, "; ".join(strays))
+
+
+_EXITS = (
+    "__array__",
+    "__bool__",
+    "__float__",
+    "__int__",
+    "__index__",
+    "__complex__",
+    "__dlpack__",
+    "item",
+    "tolist",
+    "numpy",
+)
+
+
+class HostTransfer(Exception):
+    """An array's values were asked for on the host inside a step."""
+
+
+@contextmanager
+def _no_way_out(kind: type) -> Iterator[bool]:
+    """Close the ways by which values of arrays of a type leave for the host; False where the type cannot be changed."""
+    saved: dict[str, Any] = {}
+
+    def closed(name: str) -> Callable[..., Any]:
+        def refuse(*args: Any, **kwargs: Any) -> Any:
+            raise HostTransfer(name)
+
+        return refuse
+
+    try:
+        for name in _EXITS:
+            if hasattr(kind, name):
+                own = kind.__dict__.get(name, _EXITS)
+                setattr(kind, name, closed(name))
+                saved[name] = own
+    except TypeError:  # a built-in type, whose arrays live on the host anyway
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        for name, own in saved.items():
+            if own is _EXITS:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, own)
+
+
+@dataclass(frozen=True, eq=False)
+class _Guarded(Kernel):
+    """A kernel during whose steps no value may leave the device."""
+
+    kernel: Kernel
+
+    @property
+    def requires(self) -> Any:  # type: ignore[override]
+        return self.kernel.requires
+
+    def init(self, target: BoundTarget, x: Array) -> Any:
+        return self.kernel.init(target, x)
+
+    def noise(self, x: Array) -> Any:
+        return self.kernel.noise(x)
+
+    def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+        with _no_way_out(type(state.point.x)):
+            return self.kernel.step(target, state, noise)
+
+
+def no_host_transfer(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """No step asks for a value on the host. (A traced step could not: the tracer refuses.)"""
+    with _no_way_out(type(_start(scenario, place))) as possible:
+        pass
+    if not possible:
+        return Outcome(None, "arrays live on the host")
+    try:
+        _run(scenario, place)
+    except HostTransfer as error:
+        return Outcome(False, f"a step called {error}")
+    return Outcome(True, "")
+
+
+def driven_equals_eager(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """The backend's driver, compiled or not, gives what calling the step in a Python loop gives."""
+    steps, x0 = 5, _start(scenario, place)
+    kernel = scenario.kernel(place.array)
+    target = scenario.target(place.array).prepare(x0, kernel.requires)
+    program = Program(kernel, target, (), 0, 1, steps)
+    carry = program.init(x0)
+    noise = Portable(2).block(place.backend, program.specs(carry), 0, steps, x0)
+    state = program.init(x0).state
+    with np.errstate(all="ignore"):
+        for i in range(steps):
+            state, _ = kernel.step(target, state, {name: block[i, ...] for name, block in noise.items()})
+    driven, _, _ = place.backend.drive(program, Carry(carry.state, ()), None, Replay(noise), 0, steps)
+    deviation = float(np.abs(to_host(driven.state.point.x) - to_host(state.point.x)).max())
+    return Outcome(deviation <= 100 * float(np.finfo(place.dtype).eps), f"{deviation:.1e}")
+
+
+def resume_exact(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """A run stopped, saved and taken up again gives the bits of an uninterrupted one."""
+    whole, setting = _run(scenario, place), _setting(scenario, place)
+    with tempfile.TemporaryDirectory() as folder:
+        sample(*setting, STEPS // 3, seed=Portable(1), checkpoint=folder, progress=False)
+        resumed = sample(*setting, STEPS, seed=Portable(1), checkpoint=folder, progress=False)
+    pairs = zip(
+        tree.items((whole.draws, whole.statistics, whole.state)),
+        tree.items((resumed.draws, resumed.statistics, resumed.state)),
+        strict=True,
+    )
+    different = [path for (path, a), (_, b) in pairs if not np.array_equal(to_host(a), to_host(b))]
+    return Outcome(not different, ", ".join(different))
+
+
+def leaves_invariant(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """Exact draws stay exact draws (see `invariance`)."""
+    result = invariance(scenario, place, chains=20_000 if quick else 100_000)
+    return Outcome(result.passed, f"z {result.z:.1f}")
+
+
+def alpha_zero(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """A repellent kernel with alpha = 0 is its base, bit for bit."""
+    if scenario.base is None:
+        return Outcome(None, "no base kernel")
+    target, x0 = scenario.target(place.array), _start(scenario, place)
+    wrapped = sample(target, scenario.kernel(place.array, alpha=0.0), x0, 50, seed=9, progress=False)
+    base = sample(target, scenario.base(place.array), x0, 50, seed=9, progress=False)
+    deviation = float(np.abs(to_host(wrapped.draws) - to_host(base.draws)).max())
+    return Outcome(deviation == 0, f"{deviation:.1e}")
+
+
+CHECKS: dict[str, Callable[[Scenario, Place, bool], Outcome]] = {
+    "same chain": same_chain,
+    "stays home": stays_home,
+    "no host transfer": no_host_transfer,
+    "driven = eager": driven_equals_eager,
+    "resume exact": resume_exact,
+    "invariant": leaves_invariant,
+    "alpha 0 = base": alpha_zero,
+}
+
+
+class Row(NamedTuple):
+    """The outcomes of one scenario at one place."""
+
+    scenario: Scenario
+    place: Place
+    outcomes: dict[str, Outcome]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return all(outcome.passed is not False for outcome in self.outcomes.values())
+
+
+def check_all(cases: Iterable[Scenario], where: Iterable[Place], quick: bool = False) -> Iterator[Row]:
+    """Run every check for every scenario at every place.
+
+    Parameters
+    ----------
+    cases : iterable of Scenario
+    where : iterable of Place
+    quick : bool
+        Fewer chains in the statistical check.
+
+    Yields
+    ------
+    Row
+    """
+    for scenario in cases:
+        for place in where:
+            yield Row(scenario, place, {name: run_check(name, scenario, place, quick) for name in CHECKS})
+
+
+def run_check(name: str, scenario: Scenario, place: Place, quick: bool = False) -> Outcome:
+    """One check by name; a kernel that raises has failed it."""
+    try:
+        return CHECKS[name](scenario, place, quick)
+    except Exception as error:
+        return Outcome(False, f"{type(error).__name__}: {error}")

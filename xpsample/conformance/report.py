@@ -1,0 +1,68 @@
+"""The conformance results as tables."""
+
+from collections.abc import Iterable
+
+from xpsample.conformance.checks import CHECKS, Outcome, Row, check_all
+from xpsample.conformance.places import missing, places
+from xpsample.conformance.scenarios import scenarios
+
+HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
+
+
+def cell(outcome: Outcome) -> str:
+    """One outcome in a few characters."""
+    mark = {True: "pass", False: "FAIL", None: "-"}[outcome.passed]
+    return f"{mark} {outcome.detail}".strip() if outcome.passed is not None else mark
+
+
+def line(row: Row) -> tuple[str, ...]:
+    """A row's cells."""
+    place = row.place
+    return (
+        row.scenario.name,
+        place.backend.name,
+        place.device,
+        place.dtype,
+        *(cell(row.outcomes[name]) for name in CHECKS),
+    )
+
+
+def text_lines(rows: Iterable[Row]) -> Iterable[str]:
+    """Fixed-width lines, as the rows come."""
+    widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14)
+    yield "  ".join(h.ljust(w) for h, w in zip(HEADER, widths, strict=True)).rstrip()
+    for row in rows:
+        yield "  ".join(c.ljust(w) for c, w in zip(line(row), widths, strict=True)).rstrip()
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(HEADER) + " |", "|" + " --- |" * len(HEADER)]
+    lines += ["| " + " | ".join(line(row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def support_table(quick: bool = True) -> str:
+    """The docs' support table, from a run of the suite here and now.
+
+    Parameters
+    ----------
+    quick : bool
+        Fewer chains in the statistical check.
+
+    Returns
+    -------
+    str
+        Markdown: the table, then a list of what was skipped.
+
+    Raises
+    ------
+    RuntimeError
+        If a check fails: a table of failures is not published.
+    """
+    rows = list(check_all(scenarios(), places(), quick))
+    failed = [line(row) for row in rows if not row.passed]
+    if failed:
+        raise RuntimeError(f"conformance failed: {failed}")
+    skipped = "".join(f"- {text}\n" for text in missing())
+    return markdown(rows) + (f"\nNot run for this page:\n\n{skipped}" if skipped else "")

@@ -1,0 +1,160 @@
+"""The kernels under test, each with a target whose stationary law can be drawn from exactly."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xpsample.backend import Array
+from xpsample.gradients import FiniteDifference
+from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel, UnderdampedLangevin
+from xpsample.srmc import SRMC, Frozen, PowerLaw
+from xpsample.targets import AbstractTarget, Shift, Tempered
+from xpsample.targets.banana import banana, bend, unbend
+from xpsample.targets.gaussian import gaussian
+
+COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
+AsArray = Callable[[Any], Array]
+
+
+@dataclass(frozen=True)
+class Law:
+    """A distribution as the image of standard normals; functions of host arrays.
+
+    Parameters
+    ----------
+    dim : int
+        Positions have shape (chains, dim).
+    draw : callable
+        Normals (chains, dim) -> exact draws.
+    whiten : callable
+        Its inverse.
+    """
+
+    dim: int
+    draw: Callable[[np.ndarray], np.ndarray]
+    whiten: Callable[[np.ndarray], np.ndarray]
+
+
+def gaussian_law(covariance: np.ndarray) -> Law:
+    """N(0, covariance)."""
+    lower = np.linalg.cholesky(covariance)
+    inverse = np.linalg.inv(lower)
+    return Law(len(covariance), lambda z: z @ lower.T, lambda x: x @ inverse.T)
+
+
+BANANA = Law(2, bend, unbend)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A kernel on a target, and the law that the kernel leaves invariant.
+
+    Parameters
+    ----------
+    name : str
+        Of the kernel; also its docs page and test.
+    target : callable
+        ``target(asarray) -> AbstractTarget``, `asarray` putting host arrays where the test runs.
+    kernel : callable
+        ``kernel(asarray) -> Kernel``.
+    law : Law
+        What the kernel, as it is run for the invariance check, leaves invariant.
+    base : callable, optional
+        The base kernel of a wrapper that must equal it at alpha = 0 (`kernel` is then called with ``alpha=0.0`` too).
+    frozen : callable, optional
+        ``frozen(asarray, theta) -> Kernel`` where the invariance check needs another kernel than `kernel`: a wrapper
+        with its history held at `theta` (host, (chains, dim)); the law is that of x - alpha theta.
+    alpha : float
+        Repellence strength of a wrapper.
+    dress : callable, optional
+        ``dress(state, normals, asarray)``: puts exact draws into the parts of a state beside the positions.
+    """
+
+    name: str
+    target: Callable[[AsArray], AbstractTarget]
+    kernel: Callable[..., Kernel]
+    law: Law
+    base: Callable[[AsArray], Kernel] | None = None
+    frozen: Callable[[AsArray, np.ndarray], Kernel] | None = None
+    alpha: float = 0.0
+    dress: Callable[[Any, np.ndarray, AsArray], Any] = field(default=lambda state, normals, asarray: state)
+
+
+def _ula_law(step_size: float) -> Law:
+    # x' = (I - eta P) x + sqrt(2 eta) xi has the stationary covariance (P (I - eta P / 2))^{-1}.
+    precision = np.linalg.inv(COVARIANCE)
+    return gaussian_law(np.linalg.inv(precision @ (np.eye(3) - 0.5 * step_size * precision)))
+
+
+def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
+    # BAOAB on a Gaussian: positions exact, momenta independent of them with covariance I - h^2 P / 4.
+    precision = np.linalg.inv(COVARIANCE)
+    lower = np.linalg.cholesky(np.eye(3) - 0.25 * step_size**2 * precision)
+
+    def dress(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+        momentum = asarray(normals @ lower.T)
+        if hasattr(state, "base"):
+            return state._replace(base=state.base._replace(momentum=momentum))
+        return state._replace(momentum=momentum)
+
+    return dress
+
+
+def scenarios() -> list[Scenario]:
+    """Every continuous kernel of the library, plain and score-repellent."""
+    normal, curved = (lambda asarray: gaussian(COVARIANCE)), (lambda asarray: banana())
+    wide = 1.5 * np.eye(3) + 0.3
+    plain = [
+        Scenario("rwm", curved, lambda a: RWM(1.0, a([1.0, 2.0])), BANANA),
+        Scenario("pcn", curved, lambda a: PCN(0.7, a([0.1, -0.1]), a([1.2, 2.0])), BANANA),
+        Scenario("independent", curved, lambda a: IndependentMH(a([0.0, 0.5]), a([1.5, 3.0])), BANANA),
+        Scenario("ula", normal, lambda a: ULA(0.2), _ula_law(0.2)),
+        Scenario("mala", curved, lambda a: MALA(0.5), BANANA),
+        Scenario("mala-preconditioned", curved, lambda a: MALA(0.4, a([[1.0, 0.3], [0.3, 1.5]])), BANANA),
+        Scenario("hmc", curved, lambda a: HMC(0.4, 5), BANANA),
+        Scenario("hmc-diagonal-mass", curved, lambda a: HMC(0.4, 4, a([1.0, 0.6])), BANANA),
+        Scenario("hmc-dense-mass", curved, lambda a: HMC(0.4, 4, a([[1.0, 0.3], [0.3, 0.7]])), BANANA),
+        Scenario(
+            "underdamped", normal, lambda a: UnderdampedLangevin(0.5), gaussian_law(COVARIANCE), dress=_thermal(0.5)
+        ),
+        Scenario(
+            "mala-tempered",
+            lambda a: Tempered(gaussian(COVARIANCE), 0.5),
+            lambda a: MALA(0.5),
+            gaussian_law(2 * COVARIANCE),
+        ),
+    ]
+    exact = gaussian_law(COVARIANCE)
+    bases: list[tuple[str, Callable[[AsArray], Kernel], Law, Any]] = [
+        ("rwm", lambda a: RWM(0.8), exact, None),
+        ("pcn", lambda a: PCN(0.6, None, a(wide)), exact, None),
+        ("independent", lambda a: IndependentMH(None, a(wide)), exact, None),
+        ("ula", lambda a: ULA(0.2), _ula_law(0.2), None),
+        ("mala", lambda a: MALA(0.4), exact, None),
+        ("hmc", lambda a: HMC(0.4, 4), exact, None),
+        ("underdamped", lambda a: UnderdampedLangevin(0.5), exact, _thermal(0.5)),
+    ]
+    repellent = [_repellent(f"sr-{name}", base, law, dress) for name, base, law, dress in bases]
+    mala, hmc = bases[4], bases[5]
+    repellent += [
+        _repellent("sr-mala-difference", mala[1], mala[2], None, tilt=FiniteDifference(0.1)),
+        _repellent("sr-hmc-shift", hmc[1], hmc[2], None, tilt=Shift()),
+    ]
+    return plain + repellent
+
+
+def _repellent(name: str, base: Callable[[AsArray], Kernel], law: Law, dress: Any, **tilt: Any) -> Scenario:
+    schedule = PowerLaw(0.8)
+    extra = {} if dress is None else {"dress": dress}
+    return Scenario(
+        name,
+        lambda a: gaussian(COVARIANCE),
+        lambda a, alpha=0.5: SRMC(base(a), alpha, schedule, **tilt),
+        law,
+        base=base,
+        frozen=lambda a, theta: SRMC(base(a), 0.5, Frozen(), theta=a(theta), **tilt),
+        alpha=0.5,
+        **extra,
+    )
