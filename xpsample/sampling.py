@@ -1,17 +1,17 @@
 """Runs: `sample` for a whole one, `steps` for one step at a time. The loop itself belongs to the backend."""
 
+import itertools
 import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device as device_of
-from array_api_compat import is_array_api_obj
 
 from xpsample import __version__, gradients, tree
 from xpsample.backend import Array, backend_of, to_host
@@ -56,9 +56,18 @@ class Program:
         """The row that the state after step t belongs to."""
         return (t - self.burn_in) // self.thinning
 
+    def rows(self, steps: int) -> int:
+        """Rows recorded after a number of steps."""
+        return max(0, steps - self.burn_in) // self.thinning
+
     def specs(self, carry: Carry) -> Specs:
         """The noise of one step."""
         return self.kernel.noise(carry.state.point.x)
+
+    def like(self, carry: Carry) -> Array:
+        """An array with the library, device and floating dtype of the noise."""
+        point = carry.state.point
+        return point.x if self.target.xp.isdtype(point.x.dtype, "real floating") else point.log_density
 
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
@@ -172,28 +181,24 @@ def sample(
             start = saved.step
             if start > program.steps:
                 raise HyperparameterError(
-                    f"the checkpoint holds {program.row(start - 1) + 1} draws; ask for at least as many, not {draws}"
+                    f"the checkpoint holds {program.rows(start)} draws; ask for at least as many, not {draws}"
                 )
             leaves = {path: backend.from_host(saved.carry[path], leaf) for path, leaf in tree.items(carry)}
             carry = tree.fill(carry, leaves)
             totals.steps, totals.sums = saved.tally_steps, saved.tally
             buffers = _restore(program, carry, source, start, saved.rows)
 
+    burning = replace(program, recorders=())
     with _bar(progress, program.steps, start) as bar:
         for lo, hi in _segments(program, carry, start):
-            active = program if lo >= burn_in else _without_recorders(program)
-            folds = carry.folds
-            carry, buffers, sums = backend.drive(
-                active, carry if active is program else Carry(carry.state, ()), buffers, source, lo, hi
-            )
-            if active is not program:
-                carry = Carry(carry.state, folds)
+            if lo < burn_in:
+                (state, _), _, _ = backend.drive(burning, Carry(carry.state, ()), None, source, lo, hi)
+                carry = Carry(state, carry.folds)
             else:
+                carry, buffers, sums = backend.drive(program, carry, buffers, source, lo, hi)
                 totals.add(hi - lo, sums)
             if store is not None:
-                store.save(
-                    hi, carry, totals, buffers, program.row(hi - 1) + 1 if hi > burn_in else 0, hi == program.steps
-                )
+                store.save(hi, carry, totals, buffers, program.rows(hi), final=hi == program.steps)
             if bar is not None:
                 backend.synchronize(carry.state.point.x)
                 bar.update(hi - lo)
@@ -222,17 +227,16 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
     source, backend = as_source(seed), program.target.backend
     carry = program.init(x0)
     specs = program.specs(carry)
-    length = chunk_steps(specs)
-    start = 0
-    while True:
-        block = Replay(source.block(backend, specs, start, start + length, x0))
+    length = 1 if isinstance(source, Replay) else chunk_steps(specs)
+    like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
+    for start in itertools.count(0, length):
+        block = source.block(backend, specs, start, start + length, like)
         for i in range(length):
-            # One row only, so every step writes row 0; the rows are copies that stay the caller's.
-            one = Replay({k: a[i : i + 1, ...] for k, a in block.arrays.items()})
-            carry, rows, _ = backend.drive(program, carry, None, one, 0, 1)
-            state, info = tree.map(lambda a: a[0, ...] if is_array_api_obj(a) else a, rows)[0]
-            yield state, info
-        start += length
+            # A run of one step and one row each, so that what is yielded stays the caller's whatever is reused.
+            noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
+            carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
+            state, info = tree.map(lambda row: row[0, ...], rows)[0]
+            yield state, info._replace(evaluations=sums[-1])
 
 
 @dataclass(frozen=True)
@@ -245,7 +249,7 @@ class _Everything(Recorder):
         return None
 
     def update(self, target: BoundTarget, carry: tree.Tree, state: Any, info: Any) -> tuple[tree.Tree, tree.Tree]:
-        return None, (state, info)
+        return None, (state, info._replace(evaluations=None))  # plain integers, which have no rows
 
     def result(self, target: BoundTarget, carry: tree.Tree, rows: tree.Tree) -> Any:
         return rows
@@ -277,10 +281,6 @@ def _prepare(
     return Program(kernel, bound, recorders, burn_in, thinning, draws)
 
 
-def _without_recorders(program: Program) -> Program:
-    return Program(program.kernel, program.target, (), program.burn_in, program.thinning, program.draws)
-
-
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
     """Steps that are driven at once: up to a chunk of noise, on one side of the burn-in."""
     length = chunk_steps(program.specs(carry))
@@ -297,9 +297,9 @@ def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, ro
         return None
     # One throw-away step tells the structure of the rows.
     backend, target = program.target.backend, program.target
-    x = carry.state.point.x
+    like = program.like(carry)
     probe = source if not isinstance(source, Replay) else as_source(0)
-    block = probe.block(backend, program.specs(carry), start, start + 1, x)
+    block = probe.block(backend, program.specs(carry), start, start + 1, like)
     state, info = program.kernel.step(target, carry.state, {k: a[0, ...] for k, a in block.items()})
     _, emitted = program.record(carry.folds, state, info)
     buffers = {}
@@ -307,7 +307,7 @@ def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, ro
         done = np.concatenate(rows[path])
         buffer = np.empty((program.draws, *leaf.shape), dtype=done.dtype)
         buffer[: len(done)] = done
-        buffers[path] = backend.from_host(buffer, x)
+        buffers[path] = backend.from_host(buffer, like)
     return tree.fill(emitted, buffers)
 
 

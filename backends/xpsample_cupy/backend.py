@@ -43,9 +43,9 @@ class CupyBackend(Backend):
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
-        x = carry.state.point.x
-        with x.device:
-            noise = source.block(self, program.specs(carry), start, stop, x)
+        like = program.like(carry)
+        with like.device:
+            noise = source.block(self, program.specs(carry), start, stop, like)
             return eager_drive(program, carry, buffers, noise, start, stop)
 
     def synchronize(self, value: Any) -> None:

@@ -12,8 +12,11 @@ from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, info_sums
 from xpsample.noise import Native, NoiseSource, Normal, Specs, Uniform, chunk_steps, seed_sequence
 
-AHEAD = 4096
-"""Noise of a whole block is drawn before the loop up to this many numbers a step; above, step by step inside it."""
+AHEAD = 512
+"""Noise of a whole block is drawn before the loop up to this many numbers a step; above, step by step inside it.
+
+Both give the same numbers. Drawing ahead is faster for one chain of ten coordinates, step by step for a hundred.
+"""
 
 
 class JaxAutodiff(Autodiff):
@@ -38,16 +41,17 @@ class JaxAutodiff(Autodiff):
 
 
 class Runner:
-    """The compiled block of one program; `fixed` tells it from others of the same target."""
+    """A program's compiled block of steps, whatever the block's length."""
 
-    def __init__(self, program: Any, specs: Specs) -> None:
+    def __init__(self, program: Any, specs: Specs, dtype: Any) -> None:
         kernel, target = program.kernel, program.target
+        self.dtype = dtype
         self.specs, self.length = specs, chunk_steps(specs)
 
         # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
         self.advance = jax.jit(lambda data, state, noise: kernel.step(target.with_data(data), state, noise))
         self.record = jax.jit(program.record)
-        self.shapes: Any = None
+        self._empty: dict = {}
 
         def block(
             keep: bool, data: Any, carry: Any, buffers: Any, noise: Any, origin: Array, start: Array, stop: Array
@@ -81,12 +85,19 @@ class Runner:
 
         self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3))
 
-    def row_shapes(self, data: Any, carry: Any) -> Any:
-        """Shapes and dtypes of a recorded row."""
+    def allocate(self, draws: int, data: Any, carry: Any) -> Any:
+        """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
         x = carry.state.point.x
-        noise = {name: jax.ShapeDtypeStruct(spec.shape, x.dtype) for name, spec in self.specs.items()}
-        state, info = jax.eval_shape(self.advance, data, carry.state, noise)
-        return jax.eval_shape(self.record, carry.folds, state, info)[1]
+        if (draws, x.sharding, x.shape) not in self._empty:
+            noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
+            state, info = jax.eval_shape(self.advance, data, carry.state, noise)
+            rows = jax.eval_shape(self.record, carry.folds, state, info)[1]
+            shardings = jax.tree.map(lambda row: _row_sharding(row.shape, x), rows)
+            self._empty[draws, x.sharding, x.shape] = jax.jit(
+                lambda: jax.tree.map(lambda row: jnp.zeros((draws, *row.shape), row.dtype), rows),
+                out_shardings=shardings,
+            )
+        return self._empty[draws, x.sharding, x.shape]()
 
     def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
         if not isinstance(noise, Keys):
@@ -159,22 +170,22 @@ class JaxBackend(Backend):
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
-        target, x = program.target, carry.state.point.x
+        target, like = program.target, program.like(carry)
         specs = program.specs(carry)
         key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()))
         if key not in target.compiled:
-            target.compiled[key] = Runner(program, specs)
+            target.compiled[key] = Runner(program, specs, like.dtype)
         runner = target.compiled[key]
 
         keep = start >= program.burn_in
         if keep and buffers is None:
-            shapes = runner.row_shapes(target.data, carry)
-            buffers = jax.tree.map(lambda s: _allocate(program.draws, s, x), shapes)
+            buffers = runner.allocate(program.draws, target.data, carry)
         if isinstance(source, Native):
-            noise, origin = Keys.of(source.seed, specs, x), start // runner.length * runner.length
+            noise, origin = Keys.of(source.seed, specs, like), start // runner.length * runner.length
         else:
-            noise, origin = source.block(self, specs, start, stop, x), start
-            noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
+            noise, origin = source.block(self, specs, start, stop, like), start
+            if stop - start > 1:  # one length for all blocks, and one for single steps
+                noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
         rest = () if not keep else buffers
         carry, rest, sums = runner.block(
             keep, target.data, _distinct(carry), rest, noise, jnp.int32(origin), jnp.int32(start), jnp.int32(stop)
@@ -201,16 +212,13 @@ class JaxBackend(Backend):
         return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
 
 
-def _allocate(draws: int, shape: Any, x: Array) -> Array:
-    """A buffer of rows, sharded like the positions where its axes are theirs."""
-    sharding = x.sharding
-    if isinstance(sharding, NamedSharding):
-        # Rows of shape (*chains) or (*chains, dim) follow the positions; anything else is replicated.
-        names = (*sharding.spec, *(None,) * (x.ndim - len(sharding.spec)))
-        follows = shape.shape in (x.shape, x.shape[:-1])
-        spec = PartitionSpec(None, *names[: len(shape.shape)]) if follows else PartitionSpec()
-        sharding = NamedSharding(sharding.mesh, spec)
-    return jax.device_put(jnp.zeros((draws, *shape.shape), shape.dtype), sharding)
+def _row_sharding(shape: tuple[int, ...], x: Array) -> Any:
+    """Of stacked rows: rows (*chains) or (*chains, dim) follow the positions, anything else is replicated."""
+    if not isinstance(x.sharding, NamedSharding):
+        return x.sharding
+    names = (*x.sharding.spec, *(None,) * (x.ndim - len(x.sharding.spec)))
+    spec = PartitionSpec(None, *names[: len(shape)]) if shape in (x.shape, x.shape[:-1]) else PartitionSpec()
+    return NamedSharding(x.sharding.mesh, spec)
 
 
 def _pad(rows: Array, length: int) -> Array:

@@ -88,7 +88,7 @@ class TorchBackend(Backend):
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
-        noise = source.block(self, program.specs(carry), start, stop, carry.state.point.x)
+        noise = source.block(self, program.specs(carry), start, stop, program.like(carry))
         with torch.no_grad():
             return eager_drive(program, carry, buffers, noise, start, stop)
 
