@@ -9,8 +9,8 @@ from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Underdampe
 from xpsample.noise import Portable, Replay
 from xpsample.recorders import BatchMeans, Draws, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
-from xpsample.srmc import SRMC
-from xpsample.targets import Parametric, Target, Tempered
+from xpsample.srmc import SRMC, PowerLaw
+from xpsample.targets import Exact, Parametric, Shift, Target, Tempered
 from xpsample.targets.batched import batched
 from xpsample.trace import Trace, load
 
@@ -26,13 +26,16 @@ __all__ = [
     "BatchMeans",
     "Checkpoint",
     "Draws",
+    "Exact",
     "FiniteDifference",
     "IndependentMH",
     "Moments",
     "Parametric",
     "Portable",
+    "PowerLaw",
     "Record",
     "Replay",
+    "Shift",
     "Statistics",
     "Target",
     "Tempered",

@@ -199,9 +199,10 @@ def backend_of(array: object) -> Backend:
 
 
 def _find(array: object) -> Backend:
+    # First the libraries that define the type and its bases, the most derived one first; then any that is imported,
+    # since a type may live in a private module.
     roots = [base.__module__.partition(".")[0] for base in type(array).__mro__]
-    # First the library that defines the type, then any that is imported (a type may live in a private module).
-    candidates = [n for n in _entry_points() if n in roots] + [n for n in _entry_points() if n in sys.modules]
+    candidates = [n for n in roots if n in _entry_points()] + [n for n in _entry_points() if n in sys.modules]
     for name in dict.fromkeys(candidates):
         backend = backend_named(name)
         if backend.owns(array):

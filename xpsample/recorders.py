@@ -66,11 +66,8 @@ class Statistics(Recorder):
             "diverged": info.diverged,
             "moved": info.moved,
         }
-        point = state.point
-        while point.aux is not None:  # the density of the target itself, not of a tilt or a temperature
-            point = point.aux
-        if point.log_density is not None:
-            row["log_density"] = point.log_density
+        if state.point.log_density is not None:
+            row["log_density"] = state.point.log_density
         return None, row
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
@@ -79,7 +76,7 @@ class Statistics(Recorder):
 
 @dataclass(frozen=True, eq=False)
 class Record(Recorder):
-    """A function of the state (and info) at every kept step.
+    """A function of the state at every kept step.
 
     Parameters
     ----------

@@ -17,7 +17,8 @@ from xpsample import __version__, gradients, tree
 from xpsample.backend import Array, backend_of, to_host
 from xpsample.checkpoint import Checkpoint, Store, describe
 from xpsample.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
-from xpsample.kernels.kernel import Kernel, check_hyperparameters
+from xpsample.hyperparameters import check_hyperparameters
+from xpsample.kernels.kernel import Kernel
 from xpsample.noise import NoiseSource, Replay, Specs, as_source, chunk_steps
 from xpsample.recorders import Draws, Recorder, Statistics
 from xpsample.targets.target import AbstractTarget, BoundTarget, Target
@@ -271,14 +272,14 @@ def _prepare(
             f"the kernel is a {type(kernel).__name__}; pass one of xpsample.kernels, or your own Kernel"
         )
     for name, value, least in (("draws", draws, 1), ("burn_in", burn_in, 0), ("thinning", thinning, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise HyperparameterError(f"{name} must be an integer of at least {least}; got {value!r}")
     names = [r.name for r in recorders]
     if len(set(names)) < len(names):
         raise HyperparameterError(f"recorders need different names; got {names}")
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
-    return Program(kernel, bound, recorders, burn_in, thinning, draws)
+    return Program(kernel, bound, recorders, int(burn_in), int(thinning), int(draws))
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:

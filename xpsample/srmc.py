@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from xpsample.backend import Array
 from xpsample.gradients.choices import FiniteDifference
-from xpsample.kernels.kernel import PER_CHAIN, Kernel, check_range
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.kernels.kernel import Kernel
 from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability, Point, counter
-from xpsample.targets.tempered import per_coordinate
 from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
 
 
@@ -66,8 +66,8 @@ class SRMCState(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """The current point under the tilt; the untilted one is in its ``aux``."""
-        return self.base.point
+        """The current point under the target that SRMC was given, without the tilt."""
+        return self.base.point.aux
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,7 @@ class Trace:
         optional key ``names`` names the coordinates.
     """
 
-    draws: Array | None
+    draws: Any
     statistics: dict[str, Array]
     recorded: dict[str, Any]
     tally: Tally
@@ -348,7 +348,8 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     if path.suffix == ".nc":
         raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # NumPy leaves a file that it opened itself open when it is no npz.
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays["header"].item())
         schema = header["schema"]

@@ -2,7 +2,7 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from xpsample import tree
 from xpsample.backend import Array, Backend, backend_named, installed_backends
 from xpsample.errors import GradientError
 from xpsample.gradients.bridge import bridge
+from xpsample.tree import dtype_name
 
 
 class Evaluations(NamedTuple):
@@ -43,7 +44,7 @@ class Functions(NamedTuple):
 class Derivative(NamedTuple):
     """A derivative of a target, ready to call, and what one call costs."""
 
-    call: Callable[..., Any]
+    call: Any
     cost: Evaluations
 
 
@@ -51,12 +52,12 @@ class GradientChoice(ABC):
     """A way to get derivatives. Final subclasses are frozen values, passed as ``Target(..., gradient=...)``."""
 
     @abstractmethod
-    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
-        """``(x, *data) -> (log density, score)``, shapes ``(*chains)`` and ``(*chains, dim)``."""
+    def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
+        """``(x, *data) -> (log density, score)``, for positions like x, ``(*chains, dim)``."""
 
     @abstractmethod
-    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
-        """``(x, v, *data) -> H v`` with H the Hessian of the log density; `score` is the target's score in use."""
+    def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
+        """``(x, v, *data) -> H v`` with H the Hessian of the log density; `score` is the score in use."""
 
     @abstractmethod
     def value_and_gradient(
@@ -80,7 +81,7 @@ class Analytic(GradientChoice):
     score_function: Callable[..., Array]
     hvp_function: Callable[..., Array] | None = None
 
-    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+    def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         log_density, score = functions.log_density, self.score_function
 
         def both(x: Array, *data: Any) -> tuple[Array, Array]:
@@ -88,7 +89,7 @@ class Analytic(GradientChoice):
 
         return Derivative(both, Evaluations(score=1))
 
-    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+    def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
         if self.hvp_function is None:
             raise GradientError("Analytic was given no hvp; pass Analytic(score, hvp=...)")
         return Derivative(self.hvp_function, Evaluations(hvp=1))
@@ -103,12 +104,12 @@ class Analytic(GradientChoice):
 class Native(GradientChoice):
     """Automatic differentiation by the library that the positions come from."""
 
-    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+    def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         call = self._autodiff(backend).value_and_grad(_density_of(functions))
         return Derivative(call, Evaluations(score=1))
 
-    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
-        return Derivative(self._autodiff(backend).hvp(score), Evaluations(hvp=1))
+    def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
+        return Derivative(self._autodiff(backend).hvp(score.call), Evaluations(hvp=1))
 
     def value_and_gradient(
         self, backend: Backend, loss: Callable[..., Array]
@@ -140,12 +141,12 @@ class Via(GradientChoice):
 
     library: str
 
-    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
+    def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         lender = self._lender()
         call = self._across(lender, lender.autodiff.value_and_grad(_density_of(functions)), moving=1)
         return Derivative(call, Evaluations(score=1))
 
-    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+    def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
         # The score in use may itself cross the bridge, so the lender differentiates the user's own functions.
         lender = self._lender()
         own = functions.score
@@ -199,8 +200,8 @@ class Via(GradientChoice):
 class FiniteDifference(GradientChoice):
     """Finite differences: of log densities for a score, of scores for an hvp (Eq. 6 of SRMC).
 
-    A score costs ``dim + 1`` (forward) or ``2 dim`` (central) log densities, in one batched call with one more
-    leading axis; an hvp costs one (forward) or two (central) scores.
+    A score costs ``dim + 1`` (forward) or ``2 dim + 1`` (central) log densities, the one at x included, in batched
+    calls with one more leading axis; an hvp costs two scores.
 
     Parameters
     ----------
@@ -220,8 +221,8 @@ class FiniteDifference(GradientChoice):
         if self.scheme not in ("central", "forward"):
             raise GradientError(f"scheme is 'central' or 'forward'; got {self.scheme!r}")
 
-    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
-        xp, eps, log_density = backend.xp, self.eps, _density_of(functions)
+    def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
+        xp, eps, log_density, dim = backend.xp, self.eps, _density_of(functions), x.shape[-1]
         central = self.scheme == "central"
 
         def both(x: Array, *data: Any) -> tuple[Array, Array]:
@@ -235,13 +236,13 @@ class FiniteDifference(GradientChoice):
                 slope = (forward - value[None, ...]) / eps
             return value, xp.moveaxis(slope, 0, -1)
 
-        return Derivative(both, Evaluations(log_density=2 * dim if central else dim))
+        return Derivative(both, Evaluations(log_density=(2 * dim if central else dim) + 1))
 
-    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
+    def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
         def hvp(x: Array, v: Array, *data: Any) -> Array:
-            return self.along(lambda y: score(y, *data), x, v)
+            return self.along(lambda y: score.call(y, *data), x, v)
 
-        return Derivative(hvp, Evaluations(score=2))
+        return Derivative(hvp, score.cost.times(2))
 
     def along(self, score: Callable[[Array], Array], x: Array, v: Array, score_at_x: Array | None = None) -> Array:
         """Difference quotient of `score` at x along v; the forward scheme reuses `score_at_x` where given."""
@@ -284,11 +285,11 @@ class Auto(GradientChoice):
     The user's own score and hvp come first in any case.
     """
 
-    def score(self, backend: Backend, functions: Functions, dim: int) -> Derivative:
-        return self.resolve(backend).score(backend, functions, dim)
+    def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
+        return self.resolve(backend, dtype_name(x)).score(backend, functions, x)
 
-    def hvp(self, backend: Backend, functions: Functions, score: Callable[..., Array], dim: int) -> Derivative:
-        return self.resolve(backend).hvp(backend, functions, score, dim)
+    def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
+        return self.resolve(backend, dtype_name(x)).hvp(backend, functions, score, x)
 
     def value_and_gradient(
         self, backend: Backend, loss: Callable[..., Array]
@@ -296,12 +297,13 @@ class Auto(GradientChoice):
         return self.resolve(backend).value_and_gradient(backend, loss)
 
     @staticmethod
-    def resolve(backend: Backend) -> GradientChoice:
-        """The choice that stands behind Auto for a backend."""
+    def resolve(backend: Backend, dtype: str = "float32") -> GradientChoice:
+        """The choice that stands behind Auto for a backend and a dtype."""
         if backend.autodiff is not None:
             return Native()
-        for name in _lenders():
-            return Via(name)
+        for lender in _lenders():
+            if any(dtype in device.dtypes for device in lender.devices()):
+                return Via(lender.name)
         raise GradientError(
             f"{backend.name} has no automatic differentiation and no installed library lends one. Pass the "
             "derivative yourself (Target(..., score=..., hvp=...)), install a library with autodiff and use "
@@ -309,18 +311,16 @@ class Auto(GradientChoice):
         )
 
 
-def _lenders() -> list[str]:
-    """Installed libraries with autodiff, those already imported first."""
-    names = sorted(installed_backends(), key=lambda name: name not in sys.modules)
-    lenders = []
-    for name in names:
-        if backend_named(name).autodiff is not None:
-            lenders.append(name)
-    return lenders
+def _lenders() -> Iterator[Backend]:
+    """Installed libraries with autodiff, those already imported first; each is loaded when it is asked for."""
+    for name in sorted(installed_backends(), key=lambda name: name not in sys.modules):
+        backend = backend_named(name)
+        if backend.autodiff is not None:
+            yield backend
 
 
 def _lenders_text() -> str:
-    return f" (installed with autodiff: {', '.join(_lenders()) or 'none'})"
+    return f" (installed with autodiff: {', '.join(lender.name for lender in _lenders()) or 'none'})"
 
 
 def _density_of(functions: Functions) -> Callable[..., Array]:

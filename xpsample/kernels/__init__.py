@@ -1,8 +1,19 @@
 """Kernels: one file per algorithm, each a frozen value with a pure step."""
 
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels.hmc import HMC
 from xpsample.kernels.independent import IndependentMH
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis
+from xpsample.kernels.kernel import (
+    ChainState,
+    Info,
+    Kernel,
+    freeze,
+    metropolis,
+    none_frozen,
+    normal_like,
+    select,
+    uniform_per_chain,
+)
 from xpsample.kernels.mala import MALA
 from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
@@ -13,6 +24,7 @@ __all__ = [
     "HMC",
     "MALA",
     "PCN",
+    "PER_CHAIN",
     "RWM",
     "ULA",
     "ChainState",
@@ -20,5 +32,12 @@ __all__ = [
     "Info",
     "Kernel",
     "UnderdampedLangevin",
+    "check_range",
+    "freeze",
     "metropolis",
+    "none_frozen",
+    "normal_like",
+    "per_coordinate",
+    "select",
+    "uniform_per_chain",
 ]

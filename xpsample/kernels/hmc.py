@@ -6,20 +6,11 @@ from typing import Any
 from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.kernel import (
-    PER_CHAIN,
-    ChainState,
-    Info,
-    Kernel,
-    check_range,
-    metropolis,
-    normal_like,
-    uniform_per_chain,
-)
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability
-from xpsample.targets.tempered import per_coordinate
 
 MAX_ENERGY_ERROR = 1000.0
 """An energy error above this counts as a divergence, as in Stan."""

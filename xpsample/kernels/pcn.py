@@ -4,21 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.backend import Array
-from xpsample.kernels.kernel import (
-    PER_CHAIN,
-    ChainState,
-    Info,
-    Kernel,
-    check_range,
-    metropolis,
-    normal_like,
-    sqrt,
-    uniform_per_chain,
-)
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability
-from xpsample.targets.tempered import per_coordinate
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.backend import Array
-from xpsample.kernels.kernel import PER_CHAIN, Info, Kernel, check_range, exp, freeze, none_frozen, normal_like, sqrt
+from xpsample.hyperparameters import PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability, Point
-from xpsample.targets.tempered import per_coordinate
 
 
 class UnderdampedState(NamedTuple):

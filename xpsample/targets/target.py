@@ -17,7 +17,7 @@ from array_api_compat import is_array_api_obj
 from xpsample import tree
 from xpsample.backend import Array, Backend, backend_of, check_same_home, to_host
 from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
-from xpsample.gradients.choices import Analytic, Auto, Evaluations, Functions, GradientChoice
+from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.targets.space import Real, Space
 from xpsample.tree import dtype_name
 
@@ -204,42 +204,39 @@ class Target(AbstractTarget):
             )
         if Capability.DISCRETE in requires and isinstance(self.space, Real):
             raise CapabilityError("the kernel moves on a discrete space and the target's space is Real()")
-        dim = x.shape[-1]
         functions = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score)
-        both, score_cost = None, Evaluations(score=1)
+        both = score = Derivative(None, Evaluations(score=1))
         if requires & (Capability.SCORE | Capability.HVP):
-            both, score_cost = self._score(backend, functions, dim)
-        score: Any = _second(both) if self.score is None else self.score
-        hvp, hvp_cost = None, Evaluations(hvp=1)
+            both = self._both(backend, functions, x)
+            score = Derivative(self.score or _second(both.call), both.cost)
+        hvp = Derivative(None, Evaluations(hvp=1))
         if Capability.HVP in requires:
+            choice = self.gradient if self.hvp is None else Analytic(score.call, self.hvp)
             try:
-                choice = self.gradient if self.hvp is None else Analytic(score, self.hvp)
-                hvp, hvp_cost = choice.hvp(backend, functions, score, dim)
+                hvp = choice.hvp(backend, functions, score, x)
             except GradientError as error:
                 raise CapabilityError(f"the kernel needs Hessian-vector products: {error}, or pass hvp=...") from error
-        at = Evaluations()
-        if Capability.LOG_DENSITY in requires:
+        at = both.cost if Capability.SCORE in requires else Evaluations()
+        if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
             at = at.plus(Evaluations(log_density=1))
-        if Capability.SCORE in requires:
-            at = at.plus(score_cost)
         return FixedTarget(
             backend=backend,
             xp=backend.xp,
             requires=requires,
-            costs=Costs(at, Evaluations(), score_cost, hvp_cost),
-            functions=Functions(self.log_density, score, hvp, both),
+            costs=Costs(at, Evaluations(), score.cost, hvp.cost),
+            functions=Functions(self.log_density, score.call, hvp.call, both.call),
             data=self._place_data(backend, x),
         )
 
-    def _score(self, backend: Backend, functions: Functions, dim: int) -> tuple[Callable[..., Any], Evaluations]:
+    def _both(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
+        """Log density and score at once."""
         if self.log_density_and_score is not None:
-            return self.log_density_and_score, Evaluations(score=1)
+            return Derivative(self.log_density_and_score, Evaluations(score=1))
         choice = self.gradient if self.score is None else Analytic(self.score)
         try:
-            derivative = choice.score(backend, functions, dim)
+            return choice.score(backend, functions, x)
         except GradientError as error:
             raise CapabilityError(f"the kernel needs a score: {error}") from error
-        return derivative.call, derivative.cost
 
     def _place_data(self, backend: Backend, x: Array) -> tree.Tree:
         floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
@@ -295,10 +292,7 @@ def counter(target: BoundTarget, x: Array) -> Array:
     return target.backend.from_host(np.zeros((), dtype=np.int32), x)
 
 
-def _second(both: Callable[..., Any] | None) -> Callable[..., Array] | None:
-    if both is None:
-        return None
-
+def _second(both: Callable[..., Any]) -> Callable[..., Array]:
     def score(x: Array, *data: Any) -> Array:
         return both(x, *data)[1]
 

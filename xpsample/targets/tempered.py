@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from array_api_compat import is_array_api_obj
+
 from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
+from xpsample.hyperparameters import check_array, check_range, per_coordinate
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point
 
 
@@ -24,10 +26,11 @@ class Tempered(AbstractTarget):
     beta: Any
 
     def __post_init__(self) -> None:
-        if isinstance(self.beta, (int, float)) and self.beta < 0:
-            raise HyperparameterError(f"beta must be at least 0; got {self.beta}")
+        check_range("beta", self.beta, 0, closed=True)
 
     def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
+        if is_array_api_obj(self.beta):
+            check_array("beta", self.beta, x, per_chain=True)
         return TemperedTarget(self.target.prepare(x, requires), self.beta)
 
 
@@ -63,8 +66,3 @@ class TemperedTarget(DerivedTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         return per_coordinate(self.beta) * self.target.hvp(x, v)
-
-
-def per_coordinate(value: Any) -> Any:
-    """A hyper-parameter of the chain axes, made to broadcast against positions ``(*chains, dim)``."""
-    return value[..., None] if getattr(value, "ndim", 0) else value

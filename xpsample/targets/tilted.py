@@ -6,22 +6,31 @@ from typing import Any
 
 from xpsample.backend import Array
 from xpsample.gradients.choices import Evaluations, FiniteDifference
+from xpsample.hyperparameters import per_coordinate
 from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point
-from xpsample.targets.tempered import per_coordinate
 
 
 class Tilt(ABC):
-    """How the surrogate's score s - alpha H theta (Eq. 5) is computed."""
+    """How the surrogate's score s - alpha H theta (Eq. 5) is computed.
+
+    Attributes
+    ----------
+    requires : Capability
+        What the tilted target must give.
+    needs_score : bool
+        Whether the surrogate's score needs the target's score at the same point.
+    """
 
     requires: Capability
+    needs_score: bool
 
     @abstractmethod
     def cost(self, costs: Costs) -> Evaluations:
-        """What a surrogate score spends beside the target's own score."""
+        """What a surrogate score spends beside the target's own score at the point."""
 
     @abstractmethod
-    def score(self, target: BoundTarget, x: Array, score: Array, theta: Array, alpha: Any) -> Array:
-        """The surrogate's score at x, where the target's score is `score`."""
+    def score(self, target: BoundTarget, x: Array, score: Array | None, theta: Array, alpha: Any) -> Array:
+        """The surrogate's score at x; `score` is the target's there, where `needs_score`."""
 
 
 @dataclass(frozen=True)
@@ -29,24 +38,26 @@ class Exact(Tilt):
     """By a Hessian-vector product."""
 
     requires = Capability.SCORE | Capability.HVP
+    needs_score = True
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.hvp
 
-    def score(self, target: BoundTarget, x: Array, score: Array, theta: Array, alpha: Any) -> Array:
+    def score(self, target: BoundTarget, x: Array, score: Any, theta: Array, alpha: Any) -> Array:
         return score - alpha * target.hvp(x, theta)
 
 
 @dataclass(frozen=True)
 class Shift(Tilt):
-    """By a shifted score, s(x - alpha theta): first-order equal to `Exact`, and milder where the score is curved."""
+    """By a shifted score, s(x - alpha theta): equal to `Exact` to first order in alpha theta."""
 
     requires = Capability.SCORE
+    needs_score = False
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score
 
-    def score(self, target: BoundTarget, x: Array, score: Array, theta: Array, alpha: Any) -> Array:
+    def score(self, target: BoundTarget, x: Array, score: Any, theta: Array, alpha: Any) -> Array:
         return target.score(x - alpha * theta)
 
 
@@ -56,11 +67,12 @@ class Difference(Tilt):
 
     by: FiniteDifference
     requires = Capability.SCORE
+    needs_score = True
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score.times(2 if self.by.scheme == "central" else 1)
 
-    def score(self, target: BoundTarget, x: Array, score: Array, theta: Array, alpha: Any) -> Array:
+    def score(self, target: BoundTarget, x: Array, score: Any, theta: Array, alpha: Any) -> Array:
         return score - alpha * self.by.along(target.score, x, theta, score)
 
 
@@ -94,7 +106,7 @@ class Tilted(DerivedTarget):
     @property
     def costs(self) -> Costs:  # type: ignore[override]
         inner, tilt = self.target.costs, self.tilt.cost(self.target.costs)
-        score = inner.score.plus(tilt)
+        score = inner.score.plus(tilt) if self.tilt.needs_score else tilt
         if Capability.SCORE not in self.requires:
             tilt = Evaluations()
         return Costs(inner.at.plus(tilt), inner.refresh.plus(tilt), score, score.times(2))
@@ -114,7 +126,8 @@ class Tilted(DerivedTarget):
         return Point(base.x, density, score, base)
 
     def score(self, x: Array) -> Array:
-        return self.tilt.score(self.target, x, self.target.score(x), self.theta, per_coordinate(self.alpha))
+        own = self.target.score(x) if self.tilt.needs_score else None
+        return self.tilt.score(self.target, x, own, self.theta, per_coordinate(self.alpha))
 
     def hvp(self, x: Array, v: Array) -> Array:
         # The Hessian of alpha theta . s needs third derivatives: a difference quotient of the surrogate's own scores.

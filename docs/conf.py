@@ -1,0 +1,74 @@
+"""Sphinx settings. ``sphinx-build -W --keep-going -b html docs docs/_build/html`` needs no network.
+
+The build runs the conformance suite, which takes minutes; ``-D support_table=short`` runs one row of it, for a look at
+the pages.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import xpsample
+
+os.environ.setdefault("JAX_ENABLE_X64", "1")  # so that the support table has JAX in float64, too
+
+project = "xpsample"
+author = "The xpsample developers"
+copyright = "2026, The xpsample developers"  # noqa: A001 (Sphinx's name)
+version = release = xpsample.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+]
+myst_enable_extensions = ["deflist", "dollarmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build", "_generated"]
+default_role = "py:obj"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autosummary_generate = False
+numpydoc_show_class_members = False
+
+html_theme = "furo"
+html_title = f"xpsample {release}"
+html_static_path = ["_static"]
+
+GENERATED = Path(__file__).parent / "_generated"
+
+
+def write_support_table(app: Any) -> None:
+    """Run the conformance suite and write its table; a failure of the suite fails the build."""
+    if app.config.support_table == "full":
+        from xpsample.conformance.report import support_table
+
+        text = support_table(quick=True)
+    else:
+        from xpsample.conformance import check_all, places, scenarios
+        from xpsample.conformance.report import markdown
+
+        text = "Short table.\n\n" + markdown(check_all(scenarios()[:1], places(["numpy"]), True))
+    GENERATED.mkdir(exist_ok=True)
+    path = GENERATED / "support.md"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def escape_shapes(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Shapes such as (*chains, dim) are no emphasis: escape their stars outside literals."""
+    for i, line in enumerate(lines):
+        parts = re.split(r"(``.*?``)", line)
+        parts[::2] = [re.sub(r"\*(?=[a-z])", r"\\*", part) for part in parts[::2]]
+        lines[i] = "".join(parts)
+
+
+def setup(app: Any) -> None:
+    """Connect the hooks."""
+    app.add_config_value("support_table", "full", "", [str])
+    app.connect("builder-inited", write_support_table)
+    app.connect("autodoc-process-docstring", escape_shapes, priority=100)

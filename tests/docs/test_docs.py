@@ -1,0 +1,164 @@
+"""The docs say what the code does: every Python block is run, and the site builds without a warning."""
+
+import ast
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+from sphinx.util.inventory import InventoryFile
+
+import xpsample
+from xpsample import Portable, Target, backend, sample
+from xpsample.backend import to_host
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if not p.relative_to(DOCS).parts[0].startswith("_"))]
+CUSTOM_KERNEL = DOCS / "developer" / "custom-kernel.md"
+CUSTOM_BACKEND = DOCS / "developer" / "custom-backend.md"
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """(line number, code) of the fenced blocks of a language."""
+    text = page.read_text()
+    found = re.finditer(rf"^([ ]*)```{language}\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
+    return [(text[: match.start(2)].count("\n"), textwrap.dedent(match.group(2))) for match in found]
+
+
+def run_page(page: Path, folder: Path) -> dict[str, Any]:
+    """Run a page's blocks in order, in one namespace; a block ``# file: NAME`` is written to `folder` instead."""
+    namespace: dict[str, Any] = {"__name__": f"docs_{page.stem.replace('-', '_')}"}
+    for line, code in blocks(page, "python"):
+        file = re.match(r"# file: (\S+)\n", code)
+        if file:
+            (folder / file.group(1)).write_text(code)
+        else:
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+    return namespace
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A folder of its own, importable, with entry points that pages declare; all is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(backend, "_by_type", dict(backend._by_type))
+    entries = dict(backend._entry_points())
+
+    def register(page: Path) -> list[str]:
+        declared = {}
+        for _, code in blocks(page, "toml"):
+            declared |= tomllib.loads(code)["project"]["entry-points"][backend.ENTRY_POINT_GROUP]
+        new = {name: EntryPoint(name, value, backend.ENTRY_POINT_GROUP) for name, value in declared.items()}
+        monkeypatch.setattr(backend, "_entry_points", lambda: entries | new)
+        return list(declared)
+
+    known = set(sys.modules)
+    yield register
+    backend.backend_named.cache_clear()
+    for name in set(sys.modules) - known:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_run(page: Path, elsewhere, tmp_path: Path) -> None:
+    elsewhere(page)
+    run_page(page, tmp_path)
+
+
+def test_the_readme_shows_ten_lines_of_use() -> None:
+    (_, code), *_ = blocks(ROOT / "README.md", "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+
+
+def custom_kernel() -> Any:
+    """The kernel class of the page, from its first block."""
+    (_, code), *_ = blocks(CUSTOM_KERNEL, "python")
+    namespace: dict[str, Any] = {"__name__": "docs_custom_kernel"}
+    exec(code, namespace)
+    return namespace["Barker"]
+
+
+def test_the_custom_kernel_has_at_most_25_lines() -> None:
+    (_, code), *_ = blocks(CUSTOM_KERNEL, "python")
+    tree = ast.parse(code)
+    docstrings = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and ast.get_docstring(node)
+        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    lines = [i for i, line in enumerate(code.splitlines(), 1) if line.split("#")[0].strip() and i not in docstrings]
+    assert len(lines) <= 25
+
+
+def test_the_custom_kernel_samples_a_gaussian(library) -> None:
+    # 4,000 independent chains of 60 steps, started from exact draws of N(0, diag(scales^2)) shifted by one standard
+    # deviation. Tolerances are about five standard errors of 4,000 independent draws.
+    scales, chains = np.array([0.5, 1.0, 2.0]), 4000
+    variances = library.array(scales**2)
+    xp = library.xp
+    target = Target(lambda x: -0.5 * xp.sum(x * x / variances, axis=-1), score=lambda x: -x / variances)
+    start = scales * (1 + np.random.default_rng(0).standard_normal((chains, 3)))
+    kernel = custom_kernel()(step_size=1.0)
+    trace = sample(target, kernel, library.array(start), 1, seed=Portable(1), burn_in=59)
+    draws = library.host(trace.draws)[0] / scales
+    assert np.abs(draws.mean(axis=0)).max() < 5 / np.sqrt(chains)
+    assert np.abs(draws.var(axis=0) - 1).max() < 5 * np.sqrt(2 / chains)
+    assert 0.3 < float(trace.tally.acceptance_probability.mean()) < 0.9
+
+
+def test_the_custom_kernel_gives_one_chain_on_all_libraries(library) -> None:
+    variances = np.array([0.25, 1.0, 4.0])
+    kernel, x0 = custom_kernel()(step_size=0.8), np.random.default_rng(1).standard_normal((6, 3))
+
+    def chain(array) -> np.ndarray:
+        target = Target(
+            lambda x, v: -0.5 * array_namespace(x).sum(x * x / v, axis=-1), score=lambda x, v: -x / v, data=variances
+        )
+        return to_host(sample(target, kernel, array(x0), 50, seed=Portable(3)).draws)
+
+    np.testing.assert_allclose(chain(library.array), chain(np.asarray), rtol=1e-9, atol=1e-9)
+
+
+def test_the_custom_backend_registers_and_gives_numpys_chain(elsewhere, tmp_path: Path) -> None:
+    assert elsewhere(CUSTOM_BACKEND) == ["mylib"]
+    run_page(CUSTOM_BACKEND, tmp_path)
+    mylib = importlib.import_module("mylib")
+    x0 = np.random.default_rng(2).standard_normal((5, 2))
+    assert backend.backend_of(mylib.Array(x0)).name == "mylib"
+    assert "mylib" in backend.installed_backends()
+
+    def chain(x, xp, kernel) -> Any:
+        target = Target(lambda x: -0.5 * xp.sum(x * x, axis=-1), score=lambda x: -x)
+        return sample(target, kernel, x, 100, seed=Portable(4), burn_in=7, thinning=2).draws
+
+    repellent = xpsample.SRMC(xpsample.MALA(0.3), alpha=0.1, tilt=xpsample.FiniteDifference(1e-3))
+    for kernel in (xpsample.HMC(0.3, 3), repellent):
+        theirs = chain(mylib.Array(x0), mylib, kernel)
+        assert isinstance(theirs, mylib.Array)
+        np.testing.assert_array_equal(to_host(theirs), chain(x0, np, kernel))
+
+
+def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(DOCS, docs, ignore=shutil.ignore_patterns("_build", "_generated"))
+    # With a one-row support table: the whole suite has tests of its own.
+    options = ["-W", "--keep-going", "-q", "-b", "html", "-D", "support_table=short"]
+    command = [sys.executable, "-m", "sphinx", *options, "-d", tmp_path / "doctrees", docs, tmp_path / "html"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    inventory = InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="")
+    documented = {name for kind in inventory.data.values() for name in kind}
+    assert not [name for name in xpsample.__all__ if f"xpsample.{name}" not in documented]

@@ -1,0 +1,207 @@
+"""SRMC against its algorithms written out by hand, and its place among other wrappers."""
+
+import numpy as np
+import pytest
+
+from xpsample import HMC, MALA, RWM, SRMC, ULA, Exact, FiniteDifference, PowerLaw, Record, Replay, Shift, sample
+from xpsample.errors import HyperparameterError
+from xpsample.targets.gaussian import gaussian
+
+COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
+PRECISION = np.linalg.inv(COVARIANCE)
+TARGET = gaussian(COVARIANCE)
+STEPS, CHAINS, DIM = 40, 5, 3
+ALPHA, RHO = 0.7, 0.8
+
+
+def noise(names):
+    generator = np.random.default_rng(1)
+    shapes = {"accept": (STEPS, CHAINS)}
+    draw = {"accept": generator.random}
+    return {n: draw.get(n, generator.standard_normal)(shapes.get(n, (STEPS, CHAINS, DIM))) for n in names}
+
+
+def by_hand(propose, z):
+    """Algorithms 2, 4 and 5: a transition on pi_theta_n with theta_n fixed, then the history with gamma_{n+1}."""
+
+    def score(x):
+        return -x @ PRECISION
+
+    def density(x, theta):
+        return -0.5 * np.sum(x * (x @ PRECISION), axis=-1) - ALPHA * np.sum(theta * score(x), axis=-1)
+
+    def tilted(x, theta):
+        return score(x) + ALPHA * theta @ PRECISION  # s - alpha H theta with H = -P
+
+    x, theta, xs, thetas = np.ones((CHAINS, DIM)), np.zeros((CHAINS, DIM)), [], []
+    for n in range(STEPS):
+        y, correction = propose(x, theta, tilted, {name: rows[n] for name, rows in z.items()})
+        ratio = density(y, theta) - density(x, theta) + correction
+        accept = np.log(z["accept"][n]) < ratio
+        x = np.where(accept[:, None], y, x)
+        theta = theta + (n + 2.0) ** -RHO * (score(x) - theta)
+        xs.append(x)
+        thetas.append(theta)
+    return np.array(xs), np.array(thetas)
+
+
+def random_walk(x, theta, tilted, z):
+    return x + 0.6 * z["proposal"], 0.0
+
+
+def langevin(x, theta, tilted, z, eta=0.3):
+    y = x + eta * tilted(x, theta) + np.sqrt(2 * eta) * z["proposal"]
+
+    def log_q(b, a):  # of b from a
+        return -np.sum((b - a - eta * tilted(a, theta)) ** 2, axis=-1) / (4 * eta)
+
+    return y, log_q(x, y) - log_q(y, x)
+
+
+def leapfrog(x, theta, tilted, z, eta=0.3, length=4):
+    p = p0 = z["momentum"]
+    for _ in range(length):
+        p = p + 0.5 * eta * tilted(x, theta)
+        x = x + eta * p
+        p = p + 0.5 * eta * tilted(x, theta)
+    return x, 0.5 * np.sum(p0**2 - p**2, axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("base", "propose", "names"),
+    [
+        (RWM(0.6), random_walk, ("proposal", "accept")),
+        (MALA(0.3), langevin, ("proposal", "accept")),
+        (HMC(0.3, 4), leapfrog, ("momentum", "accept")),
+    ],
+    ids=["sr-rwm", "sr-mala", "sr-hmc"],
+)
+def test_equals_the_algorithm_by_hand(base, propose, names, library):
+    z = noise(names)
+    x, theta = by_hand(propose, z)
+    trace = sample(
+        TARGET,
+        SRMC(base, ALPHA, PowerLaw(RHO)),
+        library.array(np.ones((CHAINS, DIM))),
+        STEPS,
+        seed=Replay({name: library.array(rows) for name, rows in z.items()}),
+        recorders=(*sample.__kwdefaults__["recorders"], Record("theta", lambda state: state.theta)),
+        progress=False,
+    )
+    np.testing.assert_allclose(library.host(trace.draws), x, atol=1e-11)
+    np.testing.assert_allclose(library.host(trace.recorded["theta"]), theta, atol=1e-11)
+
+
+@pytest.mark.parametrize("base", [RWM(0.6), MALA(0.3), HMC(0.3, 4), ULA(0.1)])
+def test_wrapped_twice_each_history_follows_its_own_target(base):
+    # The outer history averages the scores of the target itself, not those that the other tilt made of them.
+    x0 = np.ones((CHAINS, DIM))
+    kernel = SRMC(SRMC(base, 0.4), 0.3)
+    trace = sample(
+        TARGET,
+        kernel,
+        x0,
+        STEPS,
+        seed=3,
+        recorders=(
+            *sample.__kwdefaults__["recorders"],
+            Record("outer", lambda state: state.theta),
+            Record("inner", lambda state: state.base.theta),
+        ),
+        progress=False,
+    )
+    outer, inner = np.zeros((CHAINS, DIM)), np.zeros((CHAINS, DIM))
+    for n in range(STEPS):
+        score = -trace.draws[n] @ PRECISION
+        seen_by_inner = score + 0.3 * outer @ PRECISION  # the score under the outer tilt during this step
+        inner = inner + (seen_by_inner - inner) / (n + 2)
+        outer = outer + (score - outer) / (n + 2)
+        np.testing.assert_allclose(trace.recorded["outer"][n], outer, atol=1e-12)
+        np.testing.assert_allclose(trace.recorded["inner"][n], inner, atol=1e-12)
+
+
+def test_on_a_gaussian_all_tilts_agree():
+    # Its score is linear, so a difference quotient is the derivative, and so is a shift.
+    x0 = np.ones((CHAINS, DIM))
+    runs = [
+        sample(TARGET, SRMC(MALA(0.3), ALPHA, tilt=tilt), x0, 50, seed=2, progress=False).draws
+        for tilt in (Exact(), Shift(), FiniteDifference(0.1), FiniteDifference(0.5, "forward"))
+    ]
+    for run in runs[1:]:
+        np.testing.assert_allclose(run, runs[0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("tilt", "base", "expected"),
+    [
+        (Exact(), MALA(0.3), (1, 1, 2)),
+        (FiniteDifference(0.1, "forward"), MALA(0.3), (1, 3, 0)),
+        (FiniteDifference(0.1), MALA(0.3), (1, 5, 0)),
+        (Shift(), MALA(0.3), (1, 3, 0)),
+        (Exact(), RWM(0.6), (1, 1, 0)),
+        (Exact(), ULA(0.1), (0, 1, 2)),
+        (Exact(), HMC(0.3, 4), (1, 4, 5)),
+        (Shift(), HMC(0.3, 4), (1, 1 + 1 + 1 + 3, 0)),
+    ],
+)
+def test_evaluations_are_those_that_happen(tilt, base, expected):
+    calls = {"log_density": 0, "score": 0, "hvp": 0}
+
+    def counted(name, f):
+        def wrapped(*args):
+            calls[name] += 1
+            return f(*args)
+
+        return wrapped
+
+    from xpsample import Target
+
+    target = Target(
+        counted("log_density", lambda x: -0.5 * np.sum(x * (x @ PRECISION), axis=-1)),
+        score=counted("score", lambda x: -x @ PRECISION),
+        hvp=counted("hvp", lambda x, v: -v @ PRECISION),
+    )
+    kernel, x0 = SRMC(base, 0.5, tilt=tilt), np.ones((CHAINS, DIM))
+
+    def spent(draws):
+        calls.update(dict.fromkeys(calls, 0))
+        trace = sample(target, kernel, x0, draws, seed=1, progress=False)
+        return dict(calls), trace.tally.evaluations
+
+    (short, _), (long, tally) = spent(10), spent(30)  # what a start costs cancels
+    assert {name: (long[name] - short[name]) / 20 for name in calls} == tally
+    assert tuple(tally.values()) == expected
+
+
+def test_a_sweep_of_strengths_is_one_run():
+    strengths = np.array([0.0, 0.5, 2.0])
+    x0 = np.broadcast_to(np.ones((CHAINS, DIM)), (3, CHAINS, DIM)).copy()
+    z = {"proposal": np.random.default_rng(5).standard_normal((STEPS, 3, CHAINS, DIM))}
+    z["accept"] = np.random.default_rng(6).random((STEPS, 3, CHAINS))
+    sweep = sample(TARGET, SRMC(MALA(0.3), strengths[:, None]), x0, STEPS, seed=Replay(z), progress=False)
+    for i, alpha in enumerate(strengths):
+        one = {name: rows[:, i] for name, rows in z.items()}
+        alone = sample(TARGET, SRMC(MALA(0.3), float(alpha)), x0[i], STEPS, seed=Replay(one), progress=False)
+        np.testing.assert_allclose(sweep.draws[:, i], alone.draws, atol=1e-12)
+
+
+def test_decays_can_be_swept_too():
+    rho = np.array([[0.6], [1.0]])
+    x0 = np.ones((2, CHAINS, DIM))
+    trace = sample(
+        TARGET,
+        SRMC(MALA(0.3), 0.5, PowerLaw(rho)),
+        x0,
+        3,
+        seed=1,
+        recorders=(*sample.__kwdefaults__["recorders"], Record("theta", lambda state: state.theta)),
+        progress=False,
+    )
+    first = -trace.draws[0] @ PRECISION * 2.0 ** -rho[..., None]
+    np.testing.assert_allclose(trace.recorded["theta"][0], first, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda: SRMC(RWM(1.0), -0.1), lambda: PowerLaw(0.5), lambda: PowerLaw(1.1)])
+def test_out_of_range(make):
+    with pytest.raises(HyperparameterError):
+        make()

@@ -1,0 +1,73 @@
+"""Hyper-parameters: Python numbers, or arrays whose axes are the chain axes; their checks, and how they broadcast."""
+
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from xpsample.backend import Array, check_same_home, to_host
+from xpsample.errors import HyperparameterError
+from xpsample.tree import dtype_name
+
+PER_CHAIN = {"per_chain": True}
+"""Metadata of a dataclass field whose axes, where it has some, are the chain axes."""
+
+
+def check_range(name: str, value: Any, low: float, high: float = math.inf, closed: bool = False) -> None:
+    """Raise HyperparameterError unless ``low < value <= high`` (``low <= value`` when closed), everywhere."""
+    host = to_host(value)
+    if not np.all((host >= low if closed else host > low) & (host <= high)):
+        lower = f"at least {low:g}" if closed else f"greater than {low:g}"
+        upper = "" if high == math.inf else f" and at most {high:g}"
+        raise HyperparameterError(f"{name} must be {lower}{upper}; got {value}")
+
+
+def check_hyperparameters(owner: Any, x: Array, path: str = "") -> None:
+    """Raise unless every array that a kernel holds has the positions' library, device and dtype, and broadcasts.
+
+    Parameters
+    ----------
+    owner : frozen dataclass
+        A kernel, or a value inside one.
+    x : array, shape (*chains, dim)
+    """
+    for f in fields(owner):
+        value, name = getattr(owner, f.name), f"{path}{f.name}"
+        if is_dataclass(value) and not isinstance(value, type):
+            check_hyperparameters(value, x, f"{name}.")
+        elif is_array_api_obj(value):
+            check_array(name, value, x, bool(f.metadata.get("per_chain")))
+
+
+def check_array(name: str, value: Array, x: Array, per_chain: bool) -> None:
+    """Raise unless an array fits the positions x: library, device, dtype, and (with `per_chain`) the chain axes."""
+    check_same_home(name, value, x)
+    if value.dtype != x.dtype and "float" in dtype_name(x):
+        raise HyperparameterError(f"{name} is {dtype_name(value)}, the positions {dtype_name(x)}: convert it")
+    if per_chain and not _broadcasts(value.shape, x.shape[:-1]):
+        raise HyperparameterError(
+            f"{name} of shape {tuple(value.shape)} does not broadcast against the chain axes "
+            f"{tuple(x.shape[:-1])} of the positions {tuple(x.shape)}"
+        )
+
+
+def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(chains), strict=False)
+    return len(shape) <= len(chains) and all(a in (1, b) for a, b in pairs)
+
+
+def exp(xp: Any, value: Any) -> Any:
+    """Exponential of a Python number or an array."""
+    return math.exp(value) if isinstance(value, (int, float)) else xp.exp(value)
+
+
+def sqrt(xp: Any, value: Any) -> Any:
+    """Square root of a Python number or an array."""
+    return math.sqrt(value) if isinstance(value, (int, float)) else xp.sqrt(value)
+
+
+def per_coordinate(value: Any) -> Any:
+    """A hyper-parameter of the chain axes, made to broadcast against positions ``(*chains, dim)``."""
+    return value[..., None] if getattr(value, "ndim", 0) else value
