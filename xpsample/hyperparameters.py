@@ -1,6 +1,7 @@
 """Hyper-parameters: Python numbers, or arrays whose axes are the chain axes; their checks, and how they broadcast."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -13,6 +14,16 @@ from xpsample.tree import dtype_name
 
 PER_CHAIN = {"per_chain": True}
 """Metadata of a dataclass field whose axes, where it has some, are the chain axes."""
+
+
+VECTOR = {"coordinates": (1,)}
+"""Metadata of a field that holds an array (dim,)."""
+
+MATRIX = {"coordinates": (1, 2)}
+"""Metadata of a field that holds an array (dim,) or (dim, dim)."""
+
+POSITIONS = {"positions": True}
+"""Metadata of a field that holds an array which broadcasts against the positions (*chains, dim)."""
 
 
 def check_range(name: str, value: Any, low: float, high: float = math.inf, closed: bool = False) -> None:
@@ -38,19 +49,31 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "") -> None:
         if is_dataclass(value) and not isinstance(value, type):
             check_hyperparameters(value, x, f"{name}.")
         elif is_array_api_obj(value):
-            check_array(name, value, x, bool(f.metadata.get("per_chain")))
+            check_array(name, value, x, f.metadata)
 
 
-def check_array(name: str, value: Array, x: Array, per_chain: bool) -> None:
-    """Raise unless an array fits the positions x: library, device, dtype, and (with `per_chain`) the chain axes."""
+def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any]) -> None:
+    """Raise unless an array fits the positions x: library, device, dtype, and the shape that its `kind` asks for.
+
+    Parameters
+    ----------
+    kind : mapping
+        `PER_CHAIN`, `VECTOR`, `MATRIX`, `POSITIONS`, or empty.
+    """
     check_same_home(name, value, x)
     if value.dtype != x.dtype and "float" in dtype_name(x):
         raise HyperparameterError(f"{name} is {dtype_name(value)}, the positions {dtype_name(x)}: convert it")
-    if per_chain and not _broadcasts(value.shape, x.shape[:-1]):
+    shape, dim = tuple(value.shape), x.shape[-1]
+    if kind.get("per_chain") and not _broadcasts(shape, x.shape[:-1]):
         raise HyperparameterError(
-            f"{name} of shape {tuple(value.shape)} does not broadcast against the chain axes "
-            f"{tuple(x.shape[:-1])} of the positions {tuple(x.shape)}"
+            f"{name} of shape {shape} does not broadcast against the chain axes {tuple(x.shape[:-1])} of the positions "
+            f"{tuple(x.shape)}"
         )
+    if "coordinates" in kind and (len(shape) not in kind["coordinates"] or any(n != dim for n in shape)):
+        wanted = " or ".join(str((dim,) * axes) for axes in kind["coordinates"])
+        raise HyperparameterError(f"{name} of shape {shape} does not fit the positions {tuple(x.shape)}: give {wanted}")
+    if kind.get("positions") and not _broadcasts(shape, x.shape):
+        raise HyperparameterError(f"{name} of shape {shape} does not broadcast against the positions {tuple(x.shape)}")
 
 
 def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xpsample.backend import check_same_home
 from xpsample.errors import NoiseError
 from xpsample.tree import dtype_name
 
@@ -151,6 +152,7 @@ class Replay(NoiseSource):
             if name not in self.arrays:
                 raise NoiseError(f"the kernel asks for noise {name!r}; Replay holds {sorted(self.arrays)}")
             array = self.arrays[name]
+            check_same_home(f"noise {name!r}", array, like)
             if tuple(array.shape[1:]) != tuple(spec.shape):
                 raise NoiseError(
                     f"noise {name!r} has shape {tuple(array.shape)}; the kernel asks for (steps, *{tuple(spec.shape)})"

@@ -72,7 +72,7 @@ class Program:
 
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
-        state = self.kernel.init(self.target, self.target.xp.asarray(x, copy=True))
+        state = self.kernel.init(self.target, 1 * x)
         return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
 
     def record(self, folds: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:

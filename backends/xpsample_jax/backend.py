@@ -122,10 +122,12 @@ class Keys:
         return cls({name: jax.random.wrap_key_data(jnp.asarray(w)) for name, w in words.items()}, like.dtype)
 
     def tree_flatten(self) -> tuple:
+        """Keys are leaves, the dtype is static."""
         return (self.keys,), self.dtype
 
     @classmethod
     def tree_unflatten(cls, dtype: Any, children: tuple) -> "Keys":
+        """The inverse of `tree_flatten`."""
         return cls(children[0], dtype)
 
 

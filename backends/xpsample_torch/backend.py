@@ -89,6 +89,8 @@ class TorchBackend(Backend):
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
         noise = source.block(self, program.specs(carry), start, stop, program.like(carry))
+        # Positions that were made to require gradients would drag a graph along the chain.
+        carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
             return eager_drive(program, carry, buffers, noise, start, stop)
 

@@ -47,6 +47,10 @@ def gaussian_law(covariance: np.ndarray) -> Law:
 BANANA = Law(2, bend, unbend)
 
 
+def _as_it_is(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+    return state
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A kernel on a target, and the law that the kernel leaves invariant.
@@ -79,7 +83,7 @@ class Scenario:
     base: Callable[[AsArray], Kernel] | None = None
     frozen: Callable[[AsArray, np.ndarray], Kernel] | None = None
     alpha: float = 0.0
-    dress: Callable[[Any, np.ndarray, AsArray], Any] = field(default=lambda state, normals, asarray: state)
+    dress: Callable[[Any, np.ndarray, AsArray], Any] = field(default=_as_it_is)
 
 
 def _ula_law(step_size: float) -> Law:

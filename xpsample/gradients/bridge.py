@@ -20,10 +20,12 @@ def bridge(array: Array, to: "Backend | Array") -> Array:
         If the other library would change the dtype (float64 with 64-bit types switched off, for one).
     """
     mine = backend_of(array)
-    theirs = to if isinstance(to, Backend) else backend_of(to)
+    theirs, home = (to, None) if isinstance(to, Backend) else (backend_of(to), to)
     if mine is theirs:
         return array
-    moved = _move(array, mine, theirs)
+    moved = _by_dlpack(array, theirs)
+    if moved is None or (home is not None and theirs.devices(moved) != theirs.devices(home)):
+        moved = theirs.from_host(mine.to_host(array), _anywhere(theirs) if home is None else home)
     if dtype_name(moved) != dtype_name(array):
         raise GradientError(
             f"{theirs.name} turned {dtype_name(array)} into {dtype_name(moved)}: switch its 64-bit types on, or pass "
@@ -32,16 +34,17 @@ def bridge(array: Array, to: "Backend | Array") -> Array:
     return moved
 
 
-def _move(array: Array, mine: Backend, theirs: Backend) -> Any:
+def _by_dlpack(array: Array, theirs: Backend) -> Any:
+    """None where DLPack cannot: read-only NumPy buffers, autograd tensors and unaligned memory have no such form."""
     try:
         return theirs.xp.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError, AttributeError, NotImplementedError, ValueError):
-        # Read-only NumPy buffers, autograd tensors and unaligned memory have no DLPack form; the host does for those
-        # that live there.
-        pass
-    host = mine.to_host(array)
+        return None
+
+
+def _anywhere(theirs: Backend) -> Array:
+    """An array on the first device of a library."""
     devices = theirs.devices()
     if not devices:
-        raise BackendError(f"{theirs.name} has no device to take a {mine.name} array")
-    template = theirs.xp.empty((), dtype=theirs.xp.float32, device=devices[0].device)
-    return theirs.from_host(host, template)
+        raise BackendError(f"{theirs.name} has no device to take an array")
+    return theirs.xp.empty((), dtype=theirs.xp.float32, device=devices[0].device)

@@ -6,7 +6,7 @@ from typing import Any
 from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
@@ -32,7 +32,7 @@ class HMC(Kernel):
 
     step_size: Any = field(metadata=PER_CHAIN)
     steps: int
-    mass: Array | None = None
+    mass: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
     requires = Capability.LOG_DENSITY | Capability.SCORE

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from xpsample.backend import Array
+from xpsample.hyperparameters import MATRIX, VECTOR
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
@@ -21,8 +22,8 @@ class IndependentMH(Kernel):
         The identity when not given. Take it wider than the target: the sampler is poor where its tails are thinner.
     """
 
-    mean: Array | None = None
-    covariance: Array | None = None
+    mean: Array | None = field(default=None, metadata=VECTOR)
+    covariance: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
     requires = Capability.LOG_DENSITY

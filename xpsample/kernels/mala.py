@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
@@ -25,7 +25,7 @@ class MALA(Kernel):
     """
 
     step_size: Any = field(metadata=PER_CHAIN)
-    preconditioner: Array | None = None
+    preconditioner: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
     requires = Capability.LOG_DENSITY | Capability.SCORE

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
@@ -24,7 +24,7 @@ class RWM(Kernel):
     """
 
     step_size: Any = field(metadata=PER_CHAIN)
-    covariance: Array | None = None
+    covariance: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
     requires = Capability.LOG_DENSITY

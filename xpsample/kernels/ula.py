@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
-from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability, Point
@@ -16,10 +16,6 @@ class ULAState(NamedTuple):
 
     point: Point
     frozen: Array
-
-
-class Moved(NamedTuple):
-    point: Point
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +33,7 @@ class ULA(Kernel):
     """
 
     step_size: Any = field(metadata=PER_CHAIN)
-    preconditioner: Array | None = None
+    preconditioner: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
     requires = Capability.SCORE
@@ -59,5 +55,5 @@ class ULA(Kernel):
         move = eta * self._map.transpose(current.score) + sqrt(xp, 2 * eta) * noise["proposal"]
         new = target.at(current.x + self._map.apply(move))
         spent = target.costs.refresh.plus(target.costs.at)
-        kept, frozen, info = freeze(xp, Moved(new), Moved(current), state.frozen, spent)
+        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info

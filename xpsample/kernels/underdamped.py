@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, per_coordinate, sqrt
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
@@ -19,7 +19,7 @@ class UnderdampedState(NamedTuple):
     frozen: Array
 
 
-class Moved(NamedTuple):
+class _Move(NamedTuple):
     point: Point
     momentum: Array
 
@@ -44,7 +44,7 @@ class UnderdampedLangevin(Kernel):
 
     step_size: Any = field(metadata=PER_CHAIN)
     friction: Any = field(default=1.0, metadata=PER_CHAIN)
-    mass: Array | None = None
+    mass: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
     requires = Capability.SCORE
@@ -76,5 +76,5 @@ class UnderdampedLangevin(Kernel):
         u = u + half * transpose(new.score)
 
         spent = target.costs.refresh.plus(target.costs.at)
-        kept, frozen, info = freeze(xp, Moved(new, u), Moved(current, state.momentum), state.frozen, spent)
+        kept, frozen, info = freeze(xp, _Move(new, u), _Move(current, state.momentum), state.frozen, spent)
         return UnderdampedState(kept.point, kept.momentum, frozen), info

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from xpsample.backend import Array
 from xpsample.gradients.choices import FiniteDifference
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.hyperparameters import PER_CHAIN, POSITIONS, check_range, per_coordinate
 from xpsample.kernels.kernel import Kernel
 from xpsample.noise import Specs
 from xpsample.srmc.schedules import PowerLaw, Schedule
@@ -55,7 +55,7 @@ class SRMC(Kernel):
     alpha: Any = field(metadata=PER_CHAIN)
     schedule: Schedule = PowerLaw()
     tilt: Tilt | FiniteDifference = Exact()
-    theta: Array | None = None
+    theta: Array | None = field(default=None, metadata=POSITIONS)
 
     def __post_init__(self) -> None:
         check_range("alpha", self.alpha, 0, closed=True)

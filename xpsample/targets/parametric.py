@@ -37,6 +37,7 @@ class Parametric(AbstractTarget):
     gradient: GradientChoice = Auto()
     space: Space = Real()
     _target: Target = field(init=False, repr=False)
+    _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         target = Target(
@@ -45,7 +46,8 @@ class Parametric(AbstractTarget):
         object.__setattr__(self, "_target", target)
 
     def prepare(self, x: Array, requires: Capability) -> "ParametricTarget":
-        return ParametricTarget(self._target.prepare(x, requires), self.gradient)
+        bound = self._target.prepare(x, requires)
+        return self._bound.setdefault(bound, ParametricTarget(bound, self.gradient))
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,7 +244,7 @@ class Target(AbstractTarget):
         def place(path: str, leaf: Any) -> Any:
             if isinstance(leaf, np.ndarray):
                 if leaf.dtype.kind == "f" and floating is not None:
-                    leaf = leaf.astype(floating)
+                    leaf = leaf.astype(floating, copy=False)
                 return backend.from_host(leaf, x)
             if is_array_api_obj(leaf):
                 check_same_home(f"data {path!r}", leaf, x)

@@ -6,7 +6,7 @@ from typing import Any
 from array_api_compat import is_array_api_obj
 
 from xpsample.backend import Array
-from xpsample.hyperparameters import check_array, check_range, per_coordinate
+from xpsample.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point
 
 
@@ -24,14 +24,16 @@ class Tempered(AbstractTarget):
 
     target: AbstractTarget
     beta: Any
+    _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, 0, closed=True)
 
     def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
         if is_array_api_obj(self.beta):
-            check_array("beta", self.beta, x, per_chain=True)
-        return TemperedTarget(self.target.prepare(x, requires), self.beta)
+            check_array("beta", self.beta, x, PER_CHAIN)
+        bound = self.target.prepare(x, requires)
+        return self._bound.setdefault(bound, TemperedTarget(bound, self.beta))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,104 @@
+"""Fixtures: the array libraries, each with a device and a dtype, as one value."""
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xpsample.backend import Backend, backend_named
+
+LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
+"""What a test runs on; those that are not here are skipped by name."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library on one device, with the dtype that its arrays take unless another is asked for."""
+
+    name: str
+    backend: Backend
+    device: Any
+    dtype: str
+    dtypes: tuple[str, ...]
+
+    @property
+    def xp(self) -> Any:
+        """Its array API namespace."""
+        return self.backend.xp
+
+    def array(self, host: Any, dtype: str | None = None) -> Any:
+        """Host values as an array of this library, on its device: floats in its dtype, others in their own."""
+        host = np.asarray(host)
+        wanted = dtype or (self.dtype if host.dtype.kind == "f" else str(host.dtype))
+        return self.backend.xp.asarray(host.astype(wanted), device=self.device)
+
+    def host(self, array: Any) -> np.ndarray:
+        """An array of this library as NumPy's; an array of another one fails the test."""
+        assert self.backend.owns(array), f"{type(array)} is no {self.name} array"
+        return np.array(self.backend.to_host(array))
+
+
+def x64(name: str, dtype: str) -> AbstractContextManager:
+    """Where the library needs a switch for float64, that switch for the time of a test; off again for float32."""
+    if not name.startswith("jax") or dtype != "float64":
+        return nullcontext()
+    import jax
+
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    return importlib.import_module("jax.experimental").enable_x64(True)
+
+
+def open_library(name: str, dtype: str) -> Library:
+    """The library of a name in `LIBRARIES`; skips the test, and says why, where it is not here."""
+    module, _, kind = name.partition("-")
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
+    backend = backend_named(module)
+    # array-api-strict on the device that is not its default, so that a forgotten device shows.
+    wanted = kind or {"array_api_strict": "device1", "torch": "cpu", "jax": "cpu"}.get(module, "")
+    found = [d for d in backend.devices() if d.name.startswith(wanted)]
+    if not found and kind == "cuda" and module == "jax":
+        found = [d for d in backend.devices() if d.name.startswith("gpu")]
+    if not found:
+        pytest.skip(f"{module} finds no {wanted or 'device'} here")
+    return Library(name, backend, found[0].device, dtype, found[0].dtypes)
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """Every library, in float64 (JAX with its 64-bit types switched on)."""
+    with x64(request.param, "float64"):
+        yield open_library(request.param, "float64")
+
+
+@pytest.fixture(params=LIBRARIES)
+def library32(request: pytest.FixtureRequest) -> Library:
+    """Every library, in float32 (JAX as it comes, without 64-bit types)."""
+    return open_library(request.param, "float32")
+
+
+@pytest.fixture(params=[(name, dtype) for name in LIBRARIES for dtype in ("float32", "float64")], ids="-".join)
+def typed_library(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """Every library in float32 and in float64."""
+    name, dtype = request.param
+    with x64(name, dtype):
+        yield open_library(name, dtype)
+
+
+@pytest.fixture(params=["torch", "jax", "torch-cuda", "jax-cuda"])
+def differentiating(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """Every library with automatic differentiation, in float64."""
+    with x64(request.param, "float64"):
+        yield open_library(request.param, "float64")
+
+
+@pytest.fixture(params=["numpy", "array_api_strict", "cupy"])
+def borrowing(request: pytest.FixtureRequest) -> tuple[Library, Callable[[str], AbstractContextManager]]:
+    """Every library without automatic differentiation, in float64, and the switch that its lender needs for that."""
+    return open_library(request.param, "float64"), lambda lender: x64(lender, "float64")

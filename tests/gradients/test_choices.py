@@ -1,0 +1,441 @@
+"""Every gradient choice against closed forms, at points and in parameters, and what each costs."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from xpsample.errors import CapabilityError, GradientError, LogDensityError
+from xpsample.gradients import Analytic, Auto, FiniteDifference, Native, Via, check
+from xpsample.gradients.choices import Evaluations
+from xpsample.targets import Capability, Parametric
+
+ALL = Capability.LOG_DENSITY | Capability.SCORE | Capability.HVP
+PRECISION = np.asarray([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 1.5]])
+DESIGN = np.asarray([[1.0, -0.5, 0.2], [0.3, 0.8, -1.0], [-1.2, 0.1, 0.4], [0.5, 0.5, 0.5]])
+LABELS = np.asarray([1.0, 0.0, 1.0, 0.0])
+POINTS = np.random.default_rng(1).normal(size=(2, 4, 3))
+VECTORS = np.random.default_rng(2).normal(size=(2, 4, 3))
+
+
+# ---- three densities with their closed forms, in NumPy and in the array API ------------------------------------------
+
+
+class Quadratic:
+    data: ClassVar = {"precision": PRECISION}
+
+    @staticmethod
+    def log_density(x, data):
+        return -0.5 * array_namespace(x).sum(x * (x @ data["precision"]), axis=-1)
+
+    @staticmethod
+    def score(x, data):
+        return -(x @ data["precision"])
+
+    @staticmethod
+    def hvp(x, v, data):
+        return -(v @ data["precision"])
+
+
+class Banana:
+    """-(1 - x0)^2 / 2 - 2 (x1 - x0^2)^2 - x2^2 / 2."""
+
+    data: ClassVar = None
+
+    @staticmethod
+    def log_density(x):
+        return -0.5 * (1 - x[..., 0]) ** 2 - 2 * (x[..., 1] - x[..., 0] ** 2) ** 2 - 0.5 * x[..., 2] ** 2
+
+    @staticmethod
+    def score(x):
+        bend = x[..., 1] - x[..., 0] ** 2
+        parts = [(1 - x[..., 0]) + 8 * bend * x[..., 0], -4 * bend, -x[..., 2]]
+        return array_namespace(x).stack(parts, axis=-1)
+
+    @staticmethod
+    def hvp(x, v):
+        first = (-1 + 8 * x[..., 1] - 24 * x[..., 0] ** 2) * v[..., 0] + 8 * x[..., 0] * v[..., 1]
+        parts = [first, 8 * x[..., 0] * v[..., 0] - 4 * v[..., 1], -v[..., 2]]
+        return array_namespace(x).stack(parts, axis=-1)
+
+
+class Logistic:
+    data: ClassVar = {"design": DESIGN, "labels": LABELS}
+
+    @staticmethod
+    def log_density(x, data):
+        xp = array_namespace(x)
+        z = x @ data["design"].T
+        return xp.sum(data["labels"] * z - xp.log1p(xp.exp(z)), axis=-1) - 0.5 * xp.sum(x * x, axis=-1)
+
+    @staticmethod
+    def score(x, data):
+        xp = array_namespace(x)
+        probability = 1 / (1 + xp.exp(-(x @ data["design"].T)))
+        return (data["labels"] - probability) @ data["design"] - x
+
+    @staticmethod
+    def hvp(x, v, data):
+        xp = array_namespace(x)
+        probability = 1 / (1 + xp.exp(-(x @ data["design"].T)))
+        return -((probability * (1 - probability) * (v @ data["design"].T)) @ data["design"]) - v
+
+
+DENSITIES = [Quadratic, Banana, Logistic]
+
+
+def closed_form(density):
+    data = () if density.data is None else (density.data,)
+    return (
+        density.log_density(POINTS, *data),
+        density.score(POINTS, *data),
+        density.hvp(POINTS, VECTORS, *data),
+    )
+
+
+def assert_derivatives(library, density, gradient, tolerance, **own):
+    """Density, score and hvp of a target with this choice, batched over two chain axes, against the closed forms."""
+    target = xps.Target(density.log_density, gradient=gradient, data=density.data, **own)
+    x, v = library.array(POINTS), library.array(VECTORS)
+    bound = target.prepare(x, ALL)
+    point = bound.at(x)
+    value, score, hvp = closed_form(density)
+    found = {
+        "log density": (point.log_density, value),
+        "score at a point": (point.score, score),
+        "score": (bound.score(x), score),
+        "hvp": (bound.hvp(x, v), hvp),
+    }
+    for what, (mine, expected) in found.items():
+        assert mine.dtype == x.dtype and mine.device == x.device, what
+        np.testing.assert_allclose(library.host(mine), expected, rtol=tolerance, atol=tolerance, err_msg=what)
+    return bound
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_analytic(library, density):
+    bound = assert_derivatives(library, density, Analytic(density.score, density.hvp), 1e-12)
+    assert bound.costs.at == Evaluations(log_density=1, score=1)
+    assert bound.costs.score == Evaluations(score=1)
+    assert bound.costs.hvp == Evaluations(hvp=1)
+    assert bound.costs.refresh == Evaluations()
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_native(differentiating, density):
+    bound = assert_derivatives(differentiating, density, Native(), 1e-12)
+    assert bound.costs.score == Evaluations(score=1) and bound.costs.hvp == Evaluations(hvp=1)
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_native_hvp_of_the_users_own_score(differentiating, density):
+    assert_derivatives(differentiating, density, Native(), 1e-12, score=density.score)
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("lender", ["torch", "jax"])
+def test_borrowed(borrowing, density, lender):
+    pytest.importorskip(lender)
+    library, switch = borrowing
+    with switch(lender):
+        bound = assert_derivatives(library, density, Via(lender), 1e-12)
+        assert_derivatives(library, density, Via(lender), 1e-12, score=density.score)
+    assert bound.costs.score == Evaluations(score=1) and bound.costs.hvp == Evaluations(hvp=1)
+
+
+@pytest.mark.parametrize("lender", ["torch", "jax"])
+def test_borrowed_in_float32(lender):
+    pytest.importorskip(lender)
+    x = POINTS.astype("float32")
+    bound = xps.Target(Banana.log_density, gradient=Via(lender)).prepare(x, ALL)
+    assert bound.score(x).dtype == np.float32
+    np.testing.assert_allclose(bound.score(x), closed_form(Banana)[1], rtol=1e-4, atol=1e-4)
+
+
+def test_borrowed_from_arrays_that_dlpack_refuses():
+    """NumPy marks broadcast and read-only arrays; they cross by a copy."""
+    pytest.importorskip("torch")
+    x = np.broadcast_to(np.asarray([0.3, -0.2, 0.1]), (4, 3))
+    bound = xps.Target(Banana.log_density, gradient=Via("torch")).prepare(x, ALL)
+    np.testing.assert_allclose(bound.score(x), Banana.score(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize(("scheme", "tolerance"), [("central", 1e-6), ("forward", 1e-3)])
+def test_finite_differences(library, density, scheme, tolerance):
+    # Errors: eps^2 / 6 times third derivatives (below 100) or eps / 2 times second ones, and the hvp's on top of it.
+    choice = FiniteDifference(1e-5, scheme)
+    bound = assert_derivatives(library, density, choice, tolerance, score=density.score)
+    assert bound.costs.hvp == Evaluations(score=2)
+    bound = xps.Target(density.log_density, gradient=choice, data=density.data).prepare(
+        library.array(POINTS), Capability.LOG_DENSITY | Capability.SCORE
+    )
+    score = library.host(bound.score(library.array(POINTS)))
+    np.testing.assert_allclose(score, closed_form(density)[1], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("scheme", "calls"), [("central", 2 * 3), ("forward", 3)])
+def test_finite_differences_count_their_log_densities(scheme, calls):
+    evaluated = []
+
+    def counting(x):
+        evaluated.append(math.prod(x.shape[:-1]))
+        return Banana.log_density(x)
+
+    target = xps.Target(counting, gradient=FiniteDifference(scheme=scheme))
+    bound = target.prepare(POINTS, Capability.LOG_DENSITY | Capability.SCORE)
+    evaluated.clear()
+    bound.at(POINTS)
+    chains = math.prod(POINTS.shape[:-1])
+    assert bound.costs.at.log_density * chains == sum(evaluated) == (1 + calls) * chains
+    assert bound.costs.at.score == 0
+
+
+def test_the_error_of_a_central_difference_falls_with_the_square_of_eps():
+    exact = closed_form(Banana)[2]
+
+    def error(eps, scheme):
+        return np.max(np.abs(FiniteDifference(eps, scheme).along(Banana.score, POINTS, VECTORS) - exact))
+
+    assert error(1e-2, "central") / error(1e-3, "central") == pytest.approx(100, rel=0.05)
+    assert error(1e-2, "forward") / error(1e-3, "forward") == pytest.approx(10, rel=0.05)
+
+
+def test_a_forward_difference_reuses_the_score_at_the_point():
+    calls = []
+
+    def counting(x):
+        calls.append(1)
+        return Banana.score(x)
+
+    FiniteDifference(scheme="forward").along(counting, POINTS, VECTORS, Banana.score(POINTS))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_auto(borrowing, density):
+    """Native where the library differentiates, else borrowed: with nothing given, all derivatives are there."""
+    library, switch = borrowing
+    with switch("jax"):
+        assert_derivatives(library, density, Auto(), 1e-12)
+
+
+def test_auto_is_native_where_the_library_differentiates(differentiating):
+    assert Auto.resolve(differentiating.backend) == Native()
+
+
+def test_auto_borrows_from_a_library_that_is_imported_before_one_that_is_not(monkeypatch):
+    from xpsample.backend import backend_named
+    from xpsample.gradients import choices
+
+    for name in ("torch", "jax"):
+        pytest.importorskip(name)
+    for name, other in (("torch", "jax"), ("jax", "torch")):
+        modules = {k: v for k, v in choices.sys.modules.items() if k != other}
+        monkeypatch.setattr(choices, "sys", type("", (), {"modules": modules}))
+        assert Auto.resolve(backend_named("numpy")) == Via(name)
+        monkeypatch.undo()
+
+
+# ---- the user's own --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", [Auto(), FiniteDifference(), Analytic(lambda x: 9 * x, lambda x, v: 9 * v)])
+def test_the_users_own_derivatives_win(library, choice):
+    target = xps.Target(Banana.log_density, score=lambda x: 2 * x, hvp=lambda x, v: 3 * v, gradient=choice)
+    x = library.array(POINTS)
+    bound = target.prepare(x, ALL)
+    np.testing.assert_array_equal(library.host(bound.at(x).score), 2 * POINTS)
+    np.testing.assert_array_equal(library.host(bound.score(x)), 2 * POINTS)
+    np.testing.assert_array_equal(library.host(bound.hvp(x, x)), 3 * POINTS)
+
+
+def test_density_and_score_at_once_win_over_both_apart(library):
+    calls = []
+
+    def both(x):
+        calls.append(1)
+        return Banana.log_density(x), Banana.score(x)
+
+    def never(x):
+        raise AssertionError("the joint function was given")
+
+    x = library.array(POINTS)
+    bound = xps.Target(never, log_density_and_score=both).prepare(x, Capability.LOG_DENSITY | Capability.SCORE)
+    np.testing.assert_allclose(library.host(bound.at(x).score), closed_form(Banana)[1], rtol=1e-12)
+    np.testing.assert_allclose(library.host(bound.score(x)), closed_form(Banana)[1], rtol=1e-12)
+    assert len(calls) == 3
+
+
+def test_nothing_is_differentiated_that_no_kernel_asked_for():
+    def no_derivative(*args):
+        raise AssertionError("a random walk needs no score")
+
+    target = xps.Target(Banana.log_density, score=no_derivative)
+    assert target.prepare(POINTS, Capability.LOG_DENSITY).at(POINTS).score is None
+
+
+def test_a_score_alone_has_no_density_to_differentiate(differentiating):
+    target = xps.Target(None, score=Banana.score)
+    x, v = differentiating.array(POINTS), differentiating.array(VECTORS)
+    bound = target.prepare(x, Capability.SCORE | Capability.HVP)
+    np.testing.assert_allclose(differentiating.host(bound.hvp(x, v)), closed_form(Banana)[2], rtol=1e-12)
+    with pytest.raises(CapabilityError, match="the target has only a score"):
+        target.prepare(x, ALL)
+
+
+def test_a_score_that_is_a_constant(differentiating):
+    """Flat densities have a zero score and a zero hvp, whether or not the library notices that x does not enter."""
+    xp = differentiating.xp
+    target = xps.Target(lambda x: xp.zeros_like(x[..., 0]))
+    x = differentiating.array(POINTS)
+    bound = target.prepare(x, ALL)
+    np.testing.assert_array_equal(differentiating.host(bound.score(x)), np.zeros_like(POINTS))
+    np.testing.assert_array_equal(differentiating.host(bound.hvp(x, x)), np.zeros_like(POINTS))
+
+
+# ---- parameters ------------------------------------------------------------------------------------------------------
+
+
+def mean_energy(parameters, x):
+    """A scalar loss of a tree: mean over the points of (b . x)^2 + s, with b in a list and s in a dict."""
+    xp = array_namespace(x)
+    return xp.mean((x @ parameters["linear"][0]) ** 2) + xp.sum(parameters["shift"]["s"]) ** 3
+
+
+def closed_form_gradient(parameters, x):
+    b, s = parameters["linear"][0], parameters["shift"]["s"]
+    flat = x.reshape(-1, x.shape[-1])
+    return {
+        "linear": [2 * np.mean((flat @ b)[:, None] * flat, axis=0)],
+        "shift": {"s": 3 * np.sum(s) ** 2 * np.ones_like(s)},
+    }
+
+
+PARAMETERS = {"linear": [np.asarray([0.5, -1.0, 2.0])], "shift": {"s": np.asarray([[0.3, 0.1]])}}
+
+
+def assert_parameter_gradient(library, choice, tolerance):
+    target = Parametric(lambda x, p: -mean_energy(p, x) + 0 * x[..., 0], PARAMETERS, gradient=choice)
+    x = library.array(POINTS)
+    bound = target.prepare(x, Capability.LOG_DENSITY)
+    value, gradient = bound.parameter_gradient(mean_energy)(bound.data, x)
+    expected = closed_form_gradient(PARAMETERS, POINTS)
+    assert float(library.host(value)) == pytest.approx(float(mean_energy(PARAMETERS, POINTS)), rel=1e-12)
+    for mine, theirs in [
+        (gradient["linear"][0], expected["linear"][0]),
+        (gradient["shift"]["s"], expected["shift"]["s"]),
+    ]:
+        assert mine.device == x.device
+        np.testing.assert_allclose(library.host(mine), theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_parameter_gradients_natively(differentiating):
+    assert_parameter_gradient(differentiating, Native(), 1e-12)
+
+
+@pytest.mark.parametrize("lender", ["torch", "jax"])
+def test_parameter_gradients_borrowed(borrowing, lender):
+    pytest.importorskip(lender)
+    library, switch = borrowing
+    with switch(lender):
+        assert_parameter_gradient(library, Via(lender), 1e-12)
+
+
+@pytest.mark.parametrize(("scheme", "tolerance"), [("central", 1e-8), ("forward", 1e-3)])
+def test_parameter_gradients_by_differences(library, scheme, tolerance):
+    assert_parameter_gradient(library, FiniteDifference(1e-5, scheme), tolerance)
+
+
+def test_parameter_gradients_are_none_of_an_analytic_choices_business():
+    with pytest.raises(GradientError, match="differentiate a loss by another choice"):
+        Analytic(Banana.score).value_and_gradient(None, mean_energy)
+
+
+def test_derivatives_nest(differentiating):
+    """The gradient, in a parameter, of a function of the score, as score matching needs it.
+
+    The score of -a |x|^4 / 4 is -a |x|^2 x, so the sum of its squares is a^2 |x|^6 and its slope 2 a |x|^6.
+    """
+    library, xp = differentiating, differentiating.xp
+    autodiff = library.backend.autodiff
+    x = library.array(POINTS)
+
+    def log_density(x, a):
+        return -0.25 * a * xp.sum(x * x, axis=-1) ** 2
+
+    score = autodiff.value_and_grad(log_density)
+
+    def loss(parameters, x):
+        return xp.sum(score(x, parameters["a"])[1] ** 2)
+
+    value, gradient = autodiff.value_and_grad(loss)({"a": library.array(1.5)}, x)
+    sixth = np.sum(np.sum(POINTS**2, axis=-1) ** 3)
+    assert float(library.host(value)) == pytest.approx(1.5**2 * sixth, rel=1e-12)
+    assert float(library.host(gradient["a"])) == pytest.approx(2 * 1.5 * sixth, rel=1e-12)
+
+
+def test_hvps_nest_in_gradients(differentiating):
+    """d/da of v . H v for H of -a |x|^2 / 2 is -|v|^2."""
+    library, xp = differentiating, differentiating.xp
+    autodiff = library.backend.autodiff
+    x, v = library.array(POINTS), library.array(VECTORS)
+    hvp = autodiff.hvp(lambda x, a: autodiff.value_and_grad(lambda y, b: -0.5 * b * xp.sum(y * y, axis=-1))(x, a)[1])
+    gradient = autodiff.value_and_grad(lambda a: xp.sum(v * hvp(x, v, a)))(library.array(2.0))[1]
+    assert float(library.host(gradient)) == pytest.approx(-np.sum(VECTORS**2), rel=1e-12)
+
+
+def test_derivatives_leave_no_graph_behind():
+    torch = pytest.importorskip("torch")
+    x = torch.asarray(POINTS)
+    bound = xps.Target(Banana.log_density).prepare(x, ALL)
+    point = bound.at(x)
+    assert not any(a.requires_grad for a in (x, point.log_density, point.score, bound.hvp(x, x)))
+
+
+# ---- check -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_check_passes_right_derivatives_and_gives_their_deviation(typed_library, density):
+    target = xps.Target(density.log_density, score=density.score, hvp=density.hvp, data=density.data)
+    deviation = check(target, typed_library.array(POINTS), against=None)
+    assert 0 <= deviation < (1e-6 if typed_library.dtype == "float64" else 2e-2)
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_check_of_an_hvp(library, density):
+    target = xps.Target(density.log_density, score=density.score, hvp=density.hvp, data=density.data)
+    against = FiniteDifference(1e-4)
+    assert 0 < check(target, library.array(POINTS), against=against, hvp=True, rtol=1e-4) < 1e-4
+
+
+def test_check_finds_a_wrong_score_where_it_is_wrong(typed_library):
+    x = typed_library.array(POINTS)
+    wrong = np.zeros_like(POINTS)
+    wrong[1, 2, 0] = 0.5 * np.max(np.abs(closed_form(Banana)[1]))
+    error = typed_library.array(wrong)
+    target = xps.Target(Banana.log_density, score=lambda x: Banana.score(x) + error)
+    with pytest.raises(GradientError, match=r"the score disagrees with the log density's: at index \(1, 2, 0\) it is"):
+        check(target, x)
+
+
+def test_check_finds_a_wrong_hvp(library):
+    target = xps.Target(Banana.log_density, score=Banana.score, hvp=lambda x, v: -v)
+    with pytest.raises(GradientError, match="the hvp disagrees"):
+        check(target, library.array(POINTS), hvp=True, against=FiniteDifference(1e-4))
+    assert check(target, library.array(POINTS)) < 1e-6
+
+
+def test_check_finds_a_score_that_is_not_finite_somewhere():
+    target = xps.Target(Banana.log_density, score=lambda x: np.where(x > 1, np.inf, Banana.score(x)))
+    with pytest.raises(LogDensityError, match="the score is not finite"):
+        check(target, POINTS)
+
+
+def test_check_compares_any_two_choices(differentiating):
+    target = xps.Target(Banana.log_density)
+    assert check(target, differentiating.array(POINTS), against=Analytic(Banana.score)) < 1e-14
