@@ -94,3 +94,14 @@ def sqrt(xp: Any, value: Any) -> Any:
 def per_coordinate(value: Any) -> Any:
     """A hyper-parameter of the chain axes, made to broadcast against positions ``(*chains, dim)``."""
     return value[..., None] if getattr(value, "ndim", 0) else value
+
+
+def show(value: Any) -> str:
+    """A kernel as text: its settings by name, arrays by dtype and shape, what is at its default left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        settings = ((f, getattr(value, f.name)) for f in fields(value) if f.init and f.repr)
+        shown = (f"{f.name}={show(v)}" for f, v in settings if v is not f.default)
+        return f"{type(value).__name__}({', '.join(shown)})"
+    if is_array_api_obj(value):
+        return f"<{dtype_name(value)} {tuple(value.shape)}>"
+    return repr(value)

@@ -17,7 +17,7 @@ from xpsample import __version__, gradients, tree
 from xpsample.backend import Array, backend_of, to_host
 from xpsample.checkpoint import Checkpoint, Store, describe
 from xpsample.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
-from xpsample.hyperparameters import check_hyperparameters
+from xpsample.hyperparameters import check_hyperparameters, show
 from xpsample.kernels.kernel import Kernel
 from xpsample.noise import NoiseSource, Replay, Specs, as_source, chunk_steps
 from xpsample.recorders import Draws, Recorder, Statistics
@@ -347,7 +347,7 @@ def _identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]
 
 def _metadata(program: Program, x: Array, source: NoiseSource, seconds: float) -> dict[str, Any]:
     return {
-        "kernel": repr(program.kernel),
+        "kernel": show(program.kernel),
         "backend": backend_of(x).name,
         "dtype": dtype_name(x),
         "device": str(device_of(x)),

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from xpsample import MALA, RWM, ULA
-from xpsample.conformance import Place, invariance, run_check, scenarios
-from xpsample.conformance.places import reference
+from xpsample.conformance import Place, invariance, reference, run_check, scenarios
 from xpsample.kernels import ChainState, Info, Kernel, metropolis
 from xpsample.kernels.kernel import normal_like, uniform_per_chain
 from xpsample.noise import Normal
@@ -129,6 +128,7 @@ def test_unadjusted_langevin_is_not_exact():
 @dataclass(frozen=True)
 class WrongSign(Tilt):
     requires = Exact.requires
+    needs_score = True
 
     def cost(self, costs):
         return costs.hvp

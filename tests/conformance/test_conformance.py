@@ -24,7 +24,7 @@ def test_kernel_conforms(name, typed_library):
 
 def test_every_kernel_of_the_library_is_in_the_suite():
     from xpsample import SRMC, kernels
-    from xpsample.conformance.places import reference
+    from xpsample.conformance import reference
 
     def names(kernel):
         inner = names(kernel.base) if isinstance(kernel, SRMC) else set()

@@ -4,10 +4,10 @@
 backend by registering it; `check_all` runs them.
 """
 
-from xpsample.conformance.checks import CHECKS, Outcome, check_all, run_check
+from xpsample.conformance.checks import CHECKS, Outcome, check_all, reference, run_check
 from xpsample.conformance.invariance import Invariance, invariance
-from xpsample.conformance.places import Place, places
 from xpsample.conformance.scenarios import Scenario, scenarios
+from xpsample.places import Place, places
 
 __all__ = [
     "CHECKS",
@@ -18,6 +18,7 @@ __all__ = [
     "check_all",
     "invariance",
     "places",
+    "reference",
     "run_check",
     "scenarios",
 ]

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator
 
 from xpsample.conformance.checks import Row, check_all
-from xpsample.conformance.places import missing, places
 from xpsample.conformance.report import line, markdown, text_lines
 from xpsample.conformance.scenarios import scenarios
+from xpsample.places import missing, places
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from xpsample.backend import to_host
-from xpsample.conformance.places import Place
 from xpsample.conformance.scenarios import Scenario
 from xpsample.noise import Native
+from xpsample.places import Place
 from xpsample.sampling import Carry, Program
 
 ERROR_PROBABILITY = 1e-7

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from xpsample.conformance.checks import CHECKS, Outcome, Row, check_all
-from xpsample.conformance.places import missing, places
 from xpsample.conformance.scenarios import scenarios
+from xpsample.places import missing, places
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
 

@@ -48,6 +48,7 @@ BANANA = Law(2, bend, unbend)
 
 
 def _as_it_is(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+    """Nothing beside the positions to put exact draws into."""
     return state
 
 

@@ -1,10 +1,10 @@
-"""Where a scenario is run: a library, a device, a dtype."""
+"""Where something is run: a library, one of its devices, a dtype."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.backend import Array, Backend, backend_named, installed_backends
+from xpsample.backend import Array, Backend, backend_named, installed_backends, registered_backends
 from xpsample.errors import BackendError
 
 
@@ -24,15 +24,7 @@ class Place(NamedTuple):
         return self.backend.xp.asarray(host, device=self.handle, copy=True)
 
     def __str__(self) -> str:
-        return f"{self.backend.name}-{self.device}-{self.dtype}"
-
-
-REFERENCE = "numpy"
-
-
-def reference() -> Place:
-    """NumPy float64, which the chains of every other place are compared with."""
-    return next(place for place in places([REFERENCE]) if place.dtype == "float64")
+        return f"{self.backend.name}-{self.device.replace(':', '')}-{self.dtype}"
 
 
 def places(names: list[str] | None = None) -> list[Place]:
@@ -41,25 +33,35 @@ def places(names: list[str] | None = None) -> list[Place]:
     Raises
     ------
     BackendError
-        If a named backend is missing.
+        If a named backend is not there, or finds no device.
     """
     found = []
-    for name in installed_backends() if names is None else names:
+    for name in installed_backends() if names is None else dict.fromkeys(names):
         try:
             backend = backend_named(name)
+            devices = backend.devices()
+            if not devices:
+                raise BackendError(f"{name} is installed and finds no device on this machine")
         except BackendError:
             if names is not None:
                 raise
-            continue  # installed and not loadable, such as a GPU library without its driver: `missing` says so
-        for device in backend.devices():
-            found += [Place(backend, device.name, device.device, dtype) for dtype in device.dtypes]
+            continue  # `missing` says so
+        found += [Place(backend, d.name, d.device, dtype) for d in devices for dtype in d.dtypes]
     return found
+
+
+def widest(where: list[Place]) -> list[Place]:
+    """Of places, the widest dtype on the first device of each kind, such as cpu or cuda."""
+    kept: dict[tuple[str, str], Place] = {}
+    for place in where:
+        key = (place.backend.name, place.device.partition(":")[0])
+        if key not in kept or (kept[key].device == place.device and place.dtype > kept[key].dtype):
+            kept[key] = place
+    return list(kept.values())
 
 
 def missing(names: list[str] | None = None) -> list[str]:
     """One line for every backend, device or dtype that is not there, so that a skip is seen."""
-    from xpsample.backend import registered_backends
-
     lines = []
     for name in registered_backends() if names is None else names:
         if name not in installed_backends():

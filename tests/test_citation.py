@@ -1,0 +1,63 @@
+"""What to cite, by name and from kernels."""
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from xpsample import HMC, MALA, PCN, RWM, SRMC, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.citation import REFERENCES, citation, known_names
+from xpsample.errors import XpsampleError
+
+
+def test_entries_are_balanced_bibtex_with_unique_keys():
+    keys = []
+    for name in known_names():
+        for entry in REFERENCES[name]:
+            head = re.match(r"@[a-z]+\{([a-z0-9]+),\n", entry)
+            assert head and entry.count("{") == entry.count("}") and entry.endswith("\n}")
+            assert "title" in entry and "author" in entry
+            keys.append(head[1])
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("name", ["srmc", "SRMC", "sr-hmc", "SR-MALA"])
+def test_names_in_any_spelling(name):
+    assert citation(name) == citation("srmc")
+    assert "2604.22948" in citation(name)
+
+
+def test_nested_kernels_and_expressions_give_all_their_parts_once():
+    both = citation(SRMC(HMC(0.1, steps=3), alpha=1.0))
+    assert both == citation("SRMC(HMC)") == citation("srmc", "hmc")
+    assert both.count("@") == 3  # SRMC, Duane et al., Neal
+    assert citation(SRMC(SRMC(MALA(0.1), alpha=1.0), alpha=1.0)) == citation("srmc", "mala")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [MALA(0.1), ULA(0.1), RWM(0.1), PCN(0.1), HMC(0.1, steps=1), IndependentMH(), UnderdampedLangevin(0.1)],
+    ids=lambda k: type(k).__name__,
+)
+def test_every_base_kernel_has_a_reference(kernel):
+    assert citation(kernel).startswith("@")
+
+
+def test_without_a_name_the_software():
+    assert "@software{xpsample" in citation()
+
+
+def test_unknown_names_and_things():
+    with pytest.raises(XpsampleError, match="did you mean srmc"):
+        citation("srcm")
+    with pytest.raises(XpsampleError, match="known: breast-cancer"):
+        citation("qqqq")
+    with pytest.raises(XpsampleError, match="names and kernels"):
+        citation(3)
+
+    @dataclass(frozen=True)
+    class Homemade:
+        step_size: float = 0.1
+
+    with pytest.raises(XpsampleError, match="Homemade"):
+        citation(Homemade())

@@ -1,0 +1,7 @@
+"""`python -m xpsample`."""
+
+import sys
+
+from xpsample.cli import main
+
+sys.exit(main())

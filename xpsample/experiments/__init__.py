@@ -1,0 +1,27 @@
+"""Experiments that `xpsample run NAME` runs, each a module of its own, loaded when it is run."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Experiment(NamedTuple):
+    """An entry of the registry.
+
+    The module has ``add_arguments(parser)``, which adds its options, and ``run(args) -> int``, an exit code.
+    """
+
+    module: str
+    summary: str
+
+    def load(self) -> Any:
+        """Import the module."""
+        return import_module(self.module)
+
+
+EXPERIMENTS: Mapping[str, Experiment] = {
+    "breast-cancer": Experiment(
+        "xpsample.experiments.breast_cancer",
+        "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
+    ),
+}
