@@ -168,7 +168,7 @@ def test_no_pickle_and_no_leftovers(tmp_path):
     names = sorted(p.name for p in tmp_path.iterdir())
     assert len([n for n in names if n.startswith("state-")]) == 1
     assert len([n for n in names if n.startswith("rows-")]) == 3
-    assert not [n for n in names if n.endswith(".part")]
+    assert not [n for n in names if n.endswith(".tmp")]
     for path in tmp_path.glob("*.npz"):
         with np.load(path, allow_pickle=False) as archive:
             assert all(archive[key].dtype != object for key in archive.files)

@@ -137,13 +137,12 @@ def allocate(xp: Any, draws: int, array: Array) -> Array:
 
 def info_sums(xp: Any, sums: Any, info: Any) -> Any:
     """Add one step's info to the running sums (None at first); evaluations may be Python integers."""
-    terms = (
-        info.acceptance_probability,
-        xp.astype(info.moved, info.acceptance_probability.dtype),
-        xp.astype(info.diverged, info.acceptance_probability.dtype),
-        info.evaluations,
-    )
-    return terms if sums is None else tree.map(lambda a, b: a + b, sums, terms)
+    dtype = info.acceptance_probability.dtype
+    accepted, moved = info.acceptance_probability, xp.astype(info.moved, dtype)
+    diverged, evaluations = xp.astype(info.diverged, dtype), info.evaluations
+    if sums is None:
+        return accepted, moved, diverged, evaluations
+    return sums[0] + accepted, sums[1] + moved, sums[2] + diverged, sums[3].plus(evaluations)
 
 
 # ---- registry --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ Nothing is pickled.
 
 import hashlib
 import json
-import os
 import time
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from array_api_compat import is_array_api_obj
 from xpsample import tree
 from xpsample.backend import to_host
 from xpsample.errors import CheckpointError
+from xpsample.files import replacing
 from xpsample.targets.target import Point
 
 SCHEMA = 1
@@ -129,9 +129,10 @@ class Store:
             "state": state,
             "shards": shards,
         }
-        _replace(self.path / "run.json", json.dumps(content, indent=1).encode())
+        with replacing(self.path / "run.json") as temporary:
+            temporary.write_text(json.dumps(content, indent=1))
         self.shards, self.step = shards, step
-        for old in self.path.glob("state-*.npz"):
+        for old in (*self.path.glob("state-*.npz"), *self.path.glob(".*.tmp")):  # the latter of killed writes
             if old.name != state:
                 old.unlink()
         self.last = time.monotonic()
@@ -169,18 +170,5 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

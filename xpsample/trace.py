@@ -4,8 +4,7 @@ import json
 import os
 import zipfile
 from collections import namedtuple
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from xpsample import tree
 from xpsample.backend import backend_of, to_host
 from xpsample.errors import TraceError
+from xpsample.files import replacing
 from xpsample.metrics.convergence import chain_ess, mcse_mean, split_rhat
 
 Array = Any
@@ -268,7 +268,7 @@ class Trace:
         path = Path(path)
         if path.suffix == ".npz":
             arrays = self._arrays()
-            with _replacing(path) as temporary, open(temporary, "wb") as file:
+            with replacing(path) as temporary, open(temporary, "wb") as file:
                 np.savez(file, **arrays)  # type: ignore[arg-type]
         elif path.suffix == ".nc":
             datatree = self.to_arviz()
@@ -276,7 +276,7 @@ class Trace:
                 import h5netcdf  # noqa: F401
             except ImportError as error:
                 raise ImportError('writing .nc needs h5netcdf: pip install "xpsample[io]"') from error
-            with _replacing(path) as temporary:
+            with replacing(path) as temporary:
                 datatree.to_netcdf(temporary, engine="h5netcdf")
         else:
             raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
@@ -415,19 +415,6 @@ def _one_chain_axis(values: np.ndarray) -> np.ndarray:
 
 
 # ---- files -------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when it is complete and on the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _fits_attribute(value: Any) -> bool:

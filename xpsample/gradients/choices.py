@@ -25,7 +25,7 @@ class Evaluations(NamedTuple):
 
     def plus(self, other: "Evaluations") -> "Evaluations":
         """Elementwise sum."""
-        return Evaluations(*(a + b for a, b in zip(self, other, strict=True)))
+        return Evaluations(self.log_density + other.log_density, self.score + other.score, self.hvp + other.hvp)
 
     def times(self, n: Any) -> "Evaluations":
         """Every count `n` times."""

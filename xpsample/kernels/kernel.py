@@ -89,9 +89,7 @@ def metropolis(
     log_ratio, uniform : array, shape (*chains)
     proposal, current : Point
     """
-    ok = ~xp.isnan(log_ratio)
-    if proposal.log_density is not None:
-        ok = ok & xp.isfinite(proposal.log_density)
+    ok = xp.isfinite(log_ratio)  # the current density is finite, so this tells of the proposal's
     log_ratio = xp.where(ok, log_ratio, -math.inf)
     accept = xp.log(uniform) < log_ratio
     probability = xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
