@@ -19,6 +19,10 @@ Both give the same numbers. Drawing ahead is faster for one chain of ten coordin
 """
 
 
+KEPT = 16
+"""Compiled programs kept for one target; the oldest goes first."""
+
+
 class JaxAutodiff(Autodiff):
     """Reverse mode for gradients, forward over it for hvps. Compiled, so eager calls are fast and traces shared."""
 
@@ -176,6 +180,8 @@ class JaxBackend(Backend):
         specs = program.specs(carry)
         key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()))
         if key not in target.compiled:
+            if len(target.compiled) >= KEPT:
+                target.compiled.pop(next(iter(target.compiled)))
             target.compiled[key] = Runner(program, specs, like.dtype)
         runner = target.compiled[key]
 
