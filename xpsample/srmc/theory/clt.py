@@ -130,13 +130,17 @@ def iterate_covariance(
     return _solve_blocks(linearization, linearization.noise, alpha, 1.0, _shift(schedule, n))
 
 
-def average_covariance(linearization: Linearization, alpha: Any, schedule: PowerLaw = AVERAGING) -> Array:
+def average_covariance(
+    linearization: Linearization, alpha: Any, schedule: PowerLaw = AVERAGING, n: int | None = None
+) -> Array:
     """lim n Cov(plain average of f over n steps); beside Theorem 3.3, see the notes.
 
     Parameters
     ----------
     linearization, alpha, schedule
         As in `iterate_covariance`.
+    n : int, optional
+        Steps made: for rho < 1, adds the first correction to the limit, which falls as n^(rho - 1).
 
     Returns
     -------
@@ -152,8 +156,9 @@ def average_covariance(linearization: Linearization, alpha: Any, schedule: Power
     -----
     For rho = 1 and c = 1 the average is mu_n, and this is its block of Eq. 13. For rho < 1 it is not: the average of a
     stochastic approximation has covariance inv(A*) U inv(A*)' (Polyak and Juditsky 1992). Its f block is the long-run
-    covariance of f - alpha C inv(I + alpha S) s along the base chain: repellence acts as that control variate. For
-    rho = 1 and other c, (theta, average) has the drift [[-c (I + alpha S), 0], [-alpha C, -I]] in units of 1 / n.
+    covariance of f - G s along the base chain, G = alpha C inv(I + alpha S): repellence acts as that control variate.
+    What the last history has not yet corrected adds G Sigma G' / (n gamma_n) with the Sigma of theta. For rho = 1 and
+    other c, (theta, average) has the drift [[-c (I + alpha S), 0], [-alpha C, -I]] in units of 1 / n.
     """
     s, c, noise, _ = linearization
     xp = array_namespace(s)
@@ -161,10 +166,14 @@ def average_covariance(linearization: Linearization, alpha: Any, schedule: Power
     if rho == 1:
         weight = xp.concat([scale * xp.ones_like(s[:, 0]), xp.ones_like(c[:, 0])])
         return _solve_blocks(linearization, weight[:, None] * noise * weight, alpha, scale, 0.5)[..., d:, d:]
-    alpha = _strength(alpha, s)
-    gain = alpha * (c @ xp.linalg.inv(_eye(s) + alpha * s))
-    both = gain @ noise[:d, d:]
-    return noise[d:, d:] - both - _transposed(both) + gain @ noise[:d, :d] @ _transposed(gain)
+    strength = _strength(alpha, s)
+    gain = strength * (c @ xp.linalg.inv(_eye(s) + strength * s))
+    both, of_theta = gain @ noise[:d, d:], noise[:d, :d]
+    if n is not None:  # n gamma_n = rho / (2 shift)
+        of_theta = of_theta + _solve_blocks(linearization, noise, alpha, 1.0, 0.0)[..., :d, :d] * (
+            2 * _shift(schedule, n) / rho
+        )
+    return noise[d:, d:] - both - _transposed(both) + gain @ of_theta @ _transposed(gain)
 
 
 def independent_covariance(

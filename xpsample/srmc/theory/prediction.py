@@ -120,6 +120,7 @@ def compare(
     srmc_cost: float = 3.0,
     schedule: PowerLaw = AVERAGING,
     estimator: Literal["average", "weighted"] = "average",
+    n: int | None = None,
 ) -> Comparison:
     """Predicted variances for several alpha over those of the base kernel, per step and per cost (App. C.11).
 
@@ -135,6 +136,9 @@ def compare(
     estimator : str
         The plain average of f, or the weighted mean mu_n of Eq. 7, whose variance falls as n^-rho only. The base kernel
         is given the same estimator.
+    n : int, optional
+        Steps of the run, for predictions there; in the limit otherwise. For rho < 1 and a large alpha the two differ by
+        much.
 
     Raises
     ------
@@ -157,10 +161,10 @@ def compare(
     if estimator == "average":
         # Not average_covariance at alpha = 0, which may have no CLT where the history's scale is small.
         power, base = 1.0, linearization.noise[d:, d:]
-        covariance = average_covariance(linearization, alpha, schedule)
+        covariance = average_covariance(linearization, alpha, schedule, n)
     elif estimator == "weighted":
-        power, base = float(to_host(schedule.rho)), iterate_covariance(linearization, 0.0, schedule)[d:, d:]
-        covariance = iterate_covariance(linearization, alpha, schedule)[:, d:, d:]
+        power, base = float(to_host(schedule.rho)), iterate_covariance(linearization, 0.0, schedule, n)[d:, d:]
+        covariance = iterate_covariance(linearization, alpha, schedule, n)[:, d:, d:]
     else:
         raise HyperparameterError(f"estimator must be 'average' or 'weighted'; got {estimator!r}")
     variance = xp.linalg.diagonal(covariance)
