@@ -43,3 +43,7 @@ class TraceError(XpsampleError, ValueError):
 
 class DivergenceWarning(UserWarning):
     """Proposals left the finite numbers (or the energy error exploded) during a run."""
+
+
+class RepellenceWarning(UserWarning):
+    """The tilt of a score-repellent run was too strong, or did nothing."""

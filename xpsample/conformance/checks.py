@@ -14,6 +14,7 @@ from array_api_compat import is_array_api_obj
 from xpsample import tree
 from xpsample.backend import Array, backend_of, to_host
 from xpsample.conformance.invariance import invariance
+from xpsample.conformance.repellence import repellence
 from xpsample.conformance.scenarios import Scenario
 from xpsample.kernels import Kernel
 from xpsample.noise import Portable, Replay
@@ -26,6 +27,9 @@ from xpsample.tree import dtype_name
 STEPS = 200
 SAME_CHAIN = {"float64": 1e-10, "float32": 2e-2}
 """Largest deviation from the NumPy float64 chain over STEPS steps; a float32 chain may lose digits, not its way."""
+
+TILTED_STEP = {"float64": 1e-9, "float32": 1e-3}
+"""Largest deviation of one repellent step from the same one by the equations."""
 
 
 class Outcome(NamedTuple):
@@ -223,6 +227,14 @@ def alpha_zero(scenario: Scenario, place: Place, quick: bool) -> Outcome:
     return Outcome(deviation == 0, f"{deviation:.1e}")
 
 
+def tilted_step(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+    """A repellent kernel's step is its base's on the tilted target, and the history follows (see `repellence`)."""
+    if scenario.base is None:
+        return Outcome(None, "no base kernel")
+    deviation = repellence(scenario, place, _start(scenario, place))
+    return Outcome(deviation <= TILTED_STEP[place.dtype], f"{deviation:.1e}")
+
+
 CHECKS: dict[str, Callable[[Scenario, Place, bool], Outcome]] = {
     "same chain": same_chain,
     "stays home": stays_home,
@@ -231,6 +243,7 @@ CHECKS: dict[str, Callable[[Scenario, Place, bool], Outcome]] = {
     "resume exact": resume_exact,
     "invariant": leaves_invariant,
     "alpha 0 = base": alpha_zero,
+    "tilted step": tilted_step,
 }
 
 

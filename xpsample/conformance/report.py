@@ -29,7 +29,7 @@ def line(row: Row) -> tuple[str, ...]:
 
 def text_lines(rows: Iterable[Row]) -> Iterable[str]:
     """Fixed-width lines, as the rows come."""
-    widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14)
+    widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12)
     yield "  ".join(h.ljust(w) for h, w in zip(HEADER, widths, strict=True)).rstrip()
     for row in rows:
         yield "  ".join(c.ljust(w) for c, w in zip(line(row), widths, strict=True)).rstrip()

@@ -1,7 +1,7 @@
 """The kernels under test, each with a target whose stationary law can be drawn from exactly."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,13 @@ import numpy as np
 from xpsample.backend import Array
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel, UnderdampedLangevin
-from xpsample.srmc import SRMC, Frozen, PowerLaw
+from xpsample.srmc import SRMC, Adaptive, Frozen, Leapfrog, PowerLaw, Schedule, Stable, autocorrelation
 from xpsample.targets import AbstractTarget, Shift, Tempered
 from xpsample.targets.banana import banana, bend, unbend
 from xpsample.targets.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
+SPECTRUM = np.linalg.eigvalsh(np.linalg.inv(COVARIANCE))
 AsArray = Callable[[Any], Array]
 
 
@@ -142,21 +143,33 @@ def scenarios() -> list[Scenario]:
         ("underdamped", lambda a: UnderdampedLangevin(0.5), exact, _thermal(0.5)),
     ]
     repellent = [_repellent(f"sr-{name}", base, law, dress) for name, base, law, dress in bases]
-    mala, hmc = bases[4], bases[5]
+    ula, mala, hmc = bases[3], bases[4], bases[5]
     repellent += [
         _repellent("sr-mala-difference", mala[1], mala[2], None, tilt=FiniteDifference(0.1)),
         _repellent("sr-hmc-shift", hmc[1], hmc[2], None, tilt=Shift()),
+        _repellent("sr-ula-stable", ula[1], ula[2], None, lambda a: Stable(autocorrelation(ula[1](a)))),
+        _repellent("sr-hmc-stable", hmc[1], hmc[2], None, lambda a: Stable(Leapfrog(0.4, 4), a(SPECTRUM))),
+        replace(
+            _repellent("sr-mala-adaptive", mala[1], mala[2], None),
+            kernel=lambda a, alpha=1.5: SRMC(mala[1](a), Adaptive(alpha, 100), PowerLaw(0.8)),
+        ),
     ]
     return plain + repellent
 
 
-def _repellent(name: str, base: Callable[[AsArray], Kernel], law: Law, dress: Any, **tilt: Any) -> Scenario:
-    schedule = PowerLaw(0.8)
+def _repellent(
+    name: str,
+    base: Callable[[AsArray], Kernel],
+    law: Law,
+    dress: Any,
+    schedule: Callable[[AsArray], Schedule] = lambda a: PowerLaw(0.8),
+    **tilt: Any,
+) -> Scenario:
     extra = {} if dress is None else {"dress": dress}
     return Scenario(
         name,
         lambda a: gaussian(COVARIANCE),
-        lambda a, alpha=0.5: SRMC(base(a), alpha, schedule, **tilt),
+        lambda a, alpha=0.5: SRMC(base(a), alpha, schedule(a), **tilt),
         law,
         base=base,
         frozen=lambda a, theta: SRMC(base(a), 0.5, Frozen(), theta=a(theta), **tilt),

@@ -1,6 +1,43 @@
 """Score-repellent Monte Carlo: any kernel, repelled by the average of the scores that it has seen."""
 
+from xpsample.srmc.diagnostics import Repellence, RepellenceReport, exponent_scale, hvp_share, theta_norm
+from xpsample.srmc.estimator import Estimates, Estimator
 from xpsample.srmc.kernel import SRMC, SRMCState
-from xpsample.srmc.schedules import Frozen, PowerLaw, Schedule
+from xpsample.srmc.schedules import Frozen, PowerLaw, Schedule, Stable
+from xpsample.srmc.stability import (
+    Autocorrelation,
+    Constant,
+    Langevin,
+    Leapfrog,
+    autocorrelation,
+    spectrum,
+    stability_bound,
+)
+from xpsample.srmc.strength import Adaptive, Fixed, Strength, warmup_steps
 
-__all__ = ["SRMC", "Frozen", "PowerLaw", "SRMCState", "Schedule"]
+__all__ = [
+    "SRMC",
+    "Adaptive",
+    "Autocorrelation",
+    "Constant",
+    "Estimates",
+    "Estimator",
+    "Fixed",
+    "Frozen",
+    "Langevin",
+    "Leapfrog",
+    "PowerLaw",
+    "Repellence",
+    "RepellenceReport",
+    "SRMCState",
+    "Schedule",
+    "Stable",
+    "Strength",
+    "autocorrelation",
+    "exponent_scale",
+    "hvp_share",
+    "spectrum",
+    "stability_bound",
+    "theta_norm",
+    "warmup_steps",
+]

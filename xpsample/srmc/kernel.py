@@ -12,16 +12,25 @@ from xpsample.hyperparameters import PER_CHAIN, POSITIONS, check_range, per_coor
 from xpsample.kernels.kernel import Kernel
 from xpsample.noise import Specs
 from xpsample.srmc.schedules import PowerLaw, Schedule
+from xpsample.srmc.strength import Fixed, Strength
 from xpsample.targets.target import BoundTarget, Capability, Point, counter
 from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
 
 
 class SRMCState(NamedTuple):
-    """The base kernel's state, the history theta (*chains, dim), and the number of steps made (0-d)."""
+    """The base kernel's state, the history theta (*chains, dim), and the number of steps made (0-d).
+
+    ``alpha`` (*chains) is the strength of the next step's tilt, ``gamma`` (*chains) the step size by which theta was
+    last updated; ``schedule`` and ``strength`` are what those carry, or None.
+    """
 
     base: Any
     theta: Array
     n: Array
+    alpha: Array
+    gamma: Array
+    schedule: Any
+    strength: Any
 
     @property
     def point(self) -> Point:
@@ -40,8 +49,9 @@ class SRMC(Kernel):
     ----------
     base : Kernel
         Any kernel.
-    alpha : float or array
-        Repellence strength, at least 0; 0 gives the base kernel bit for bit. Broadcasts against the chain axes.
+    alpha : float, array or Strength
+        Repellence strength, at least 0; 0 gives the base kernel bit for bit. An array broadcasts against the chain
+        axes; `Adaptive` grows during a warm-up.
     schedule : Schedule
         Step sizes of the history.
     tilt : Tilt or FiniteDifference
@@ -58,33 +68,45 @@ class SRMC(Kernel):
     theta: Array | None = field(default=None, metadata=POSITIONS)
 
     def __post_init__(self) -> None:
-        check_range("alpha", self.alpha, 0, closed=True)
+        if not isinstance(self.alpha, Strength):
+            check_range("alpha", self.alpha, 0, closed=True)
 
     @property
     def requires(self) -> Capability:  # type: ignore[override]
         tilt = self._tilt.requires if Capability.SCORE in self.base.requires else Capability.NONE
-        return self.base.requires | Capability.SCORE | tilt
+        hvp = Capability.HVP if self.schedule.hvps else Capability.NONE
+        return self.base.requires | Capability.SCORE | tilt | hvp
 
     @property
     def _tilt(self) -> Tilt:
         return Difference(self.tilt) if isinstance(self.tilt, FiniteDifference) else self.tilt
 
+    @property
+    def _strength(self) -> Strength:
+        return self.alpha if isinstance(self.alpha, Strength) else Fixed(self.alpha)
+
     def init(self, target: BoundTarget, x: Array) -> SRMCState:
         xp = target.xp
         theta = xp.zeros_like(x) if self.theta is None else xp.zeros_like(x) + self.theta
-        base = self.base.init(self._tilted(target, theta), x)
-        return SRMCState(base, theta, counter(target, x))
+        alpha, strength = self._strength.init(xp, xp.zeros_like(theta[..., 0]))
+        base = self.base.init(self._tilted(target, theta, alpha), x)
+        gamma = xp.zeros_like(theta[..., 0])
+        return SRMCState(base, theta, counter(target, x), alpha, gamma, self.schedule.init(target, x), strength)
 
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
 
     def step(self, target: BoundTarget, state: SRMCState, noise: dict[str, Array]) -> tuple[SRMCState, Any]:
         xp = target.xp
-        base, info = self.base.step(self._tilted(target, state.theta), state.base, noise)
-        n = state.n + 1
-        gamma = per_coordinate(self.schedule.gamma(xp, xp.astype(n, state.theta.dtype)))
-        theta = state.theta + gamma * (base.point.aux.score - state.theta)
-        return SRMCState(base, theta, n), info
+        base, info = self.base.step(self._tilted(target, state.theta, state.alpha), state.base, noise)
+        n, point = state.n + 1, base.point.aux
+        time = xp.astype(n, state.theta.dtype)
+        gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
+        theta = state.theta + per_coordinate(gamma) * (point.score - state.theta)
+        alpha, strength = self._strength.update(xp, n, state.alpha, point.score, theta, state.strength)
+        spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
+        new = SRMCState(base, theta, n, alpha, xp.zeros_like(state.gamma) + gamma, schedule, strength)
+        return new, info._replace(evaluations=spent)
 
-    def _tilted(self, target: BoundTarget, theta: Array) -> Tilted:
-        return Tilted(target, theta, self.alpha, self._tilt, self.base.requires)
+    def _tilted(self, target: BoundTarget, theta: Array, alpha: Array) -> Tilted:
+        return Tilted(target, theta, alpha, self._tilt, self.base.requires)

@@ -2,18 +2,50 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from array_api_compat import is_array_api_obj
 
 from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
 from xpsample.hyperparameters import PER_CHAIN, check_range
+from xpsample.srmc.stability import Autocorrelation, stability_bound
+from xpsample.targets.target import BoundTarget, Point
+from xpsample.tree import Tree
 
 
 class Schedule(ABC):
-    """The step sizes gamma_n of the history, n = 1, 2, ..."""
+    """The step sizes gamma_n of the history, n = 1, 2, ...
+
+    Attributes
+    ----------
+    hvps : int
+        Hessian-vector products of the target that one `gamma` spends.
+    """
+
+    hvps: int
 
     @abstractmethod
-    def gamma(self, xp: Any, n: Array) -> Any:
-        """gamma_n for n a 0-d array in the positions' dtype; a result with axes broadcasts against the chain axes."""
+    def init(self, target: BoundTarget, x: Array) -> Tree:
+        """What it carries from step to step at the start positions x, (*chains, dim): a tree of arrays, or None."""
+
+    @abstractmethod
+    def gamma(self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree) -> tuple[Any, Tree]:
+        """(gamma_n, new memory): gamma_n is a number, or an array that broadcasts against the chain axes.
+
+        Parameters
+        ----------
+        target : BoundTarget
+            Without the tilt.
+        n : array, 0-d
+            The step, from 1, in the positions' dtype.
+        alpha : array, shape (*chains)
+            The repellence strength in force.
+        point : Point
+            X_n under `target`.
+        memory : tree of arrays
+            That of the step before.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +64,129 @@ class PowerLaw(Schedule):
     scale: float = 1.0
     offset: float = 1.0
 
+    hvps = 0
+
     def __post_init__(self) -> None:
         check_range("rho", self.rho, 0.5, 1)
         check_range("scale", self.scale, 0)
         check_range("offset", self.offset, 0, closed=True)
 
-    def gamma(self, xp: Any, n: Array) -> Any:
-        return self.scale * (n + self.offset) ** (-self.rho)
+    def init(self, target: BoundTarget, x: Array) -> Tree:
+        return None
+
+    def gamma(self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree) -> tuple[Any, Tree]:
+        return self.scale * (n + self.offset) ** (-self.rho), None
 
 
 @dataclass(frozen=True)
 class Frozen(Schedule):
     """gamma = 0: the history stays what it was, so the kernel samples a fixed tilted target (for checks)."""
 
-    def gamma(self, xp: Any, n: Array) -> Any:
-        return 0.0
+    hvps = 0
+
+    def init(self, target: BoundTarget, x: Array) -> Tree:
+        return None
+
+    def gamma(self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree) -> tuple[Any, Tree]:
+        return 0.0, None
+
+
+class Curvature(NamedTuple):
+    """A unit vector (*chains, dim) in power iteration, and the largest curvature met, (*chains)."""
+
+    direction: Array
+    largest: Array
+
+
+class StableMemory(NamedTuple):
+    """What the capped schedule carries, and the curvature (None where the eigenvalues were given)."""
+
+    inner: Tree
+    curvature: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Stable(Schedule):
+    """gamma_n = min(schedule's gamma_n, kappa * bound): the first, large steps are cut where they would be unstable.
+
+    The bound is `stability_bound`, the smallest over the eigenvalues, for every chain and for the alpha in force. It
+    does not depend on n, so the decay, and with it the theory, is the inner schedule's from some n on.
+
+    Parameters
+    ----------
+    autocorrelation : Autocorrelation
+        Of the base kernel: ``autocorrelation(base)``, or `Langevin`, `Leapfrog`, `Constant`.
+    eigenvalues : array of shape (k,), float, or None
+        Of the target's precision, at least 0. An array is the spectrum (`spectrum` finds it from draws of a pilot
+        run). A number is an upper bound: any eigenvalue up to it is reckoned with. None follows such a bound along
+        each chain, by power iteration with one Hessian-vector product a step: the largest absolute curvature met.
+    schedule : Schedule
+        What is capped.
+    kappa : float
+        Share of the bound, in (0, 1].
+
+    Notes
+    -----
+    `Leapfrog` with an upper bound past its first resonance (L phi above pi) gives gamma = 0, the only value that is
+    stable for all eigenvalues below the bound: no repellence. Give the spectrum there, or shorten the trajectories.
+    """
+
+    autocorrelation: Autocorrelation
+    eigenvalues: Any = None
+    schedule: Schedule = PowerLaw()
+    kappa: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_range("kappa", self.kappa, 0, 1)
+        if self.eigenvalues is not None:
+            check_range("eigenvalues", self.eigenvalues, 0, closed=True)
+            if is_array_api_obj(self.eigenvalues) and self.eigenvalues.ndim != 1:
+                raise HyperparameterError(
+                    f"eigenvalues have shape (k,), the same for all chains; got {tuple(self.eigenvalues.shape)}"
+                )
+
+    @property
+    def hvps(self) -> int:  # type: ignore[override]
+        return self.schedule.hvps + (1 if self.eigenvalues is None else 0)
+
+    def init(self, target: BoundTarget, x: Array) -> StableMemory:
+        inner = self.schedule.init(target, x)
+        if self.eigenvalues is not None:
+            return StableMemory(inner, None)
+        xp = target.xp
+        # A fixed start without symmetries, which would hide eigenvectors from it.
+        irregular = xp.cos(xp.cumulative_sum(xp.cumulative_sum(xp.ones_like(x), axis=-1), axis=-1))
+        curvature = Curvature(irregular, xp.zeros_like(x[..., 0]))
+        for _ in range(20):
+            curvature = _follow(target, x, curvature)
+        return StableMemory(inner, curvature)
+
+    def gamma(
+        self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: StableMemory
+    ) -> tuple[Array, StableMemory]:
+        xp, curvature = target.xp, memory.curvature
+        wanted, inner = self.schedule.gamma(target, n, alpha, point, memory.inner)
+        if is_array_api_obj(self.eigenvalues):
+            eigenvalues = self.eigenvalues
+            c = self.autocorrelation.at(xp, eigenvalues)
+        else:
+            if self.eigenvalues is None:
+                curvature = _follow(target, point.x, curvature)
+                eigenvalues = curvature.largest[..., None]
+            else:
+                eigenvalues = xp.zeros_like(alpha)[..., None] + self.eigenvalues
+            c = self.autocorrelation.least(xp, eigenvalues)
+        cap = self.kappa * xp.min(stability_bound(xp, alpha[..., None], eigenvalues, c), axis=-1)
+        return xp.minimum(xp.zeros_like(cap) + wanted, cap), StableMemory(inner, curvature)
+
+
+def _follow(target: BoundTarget, x: Array, curvature: Curvature) -> Curvature:
+    """One power iteration with the Hessian at x; a product that vanishes or is not finite changes nothing."""
+    xp = target.xp
+    product = target.hvp(x, curvature.direction)
+    size = xp.sqrt(xp.sum(product * product, axis=-1))
+    start = xp.sqrt(xp.sum(curvature.direction * curvature.direction, axis=-1))
+    ok = (size > 0) & xp.isfinite(size)
+    direction = product / xp.where(ok, size, 1.0)[..., None]
+    found = xp.where(ok, size / start, 0.0)
+    return Curvature(xp.where(ok[..., None], direction, curvature.direction), xp.maximum(curvature.largest, found))

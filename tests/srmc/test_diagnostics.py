@@ -1,0 +1,115 @@
+"""What a run shows of its tilt, the warning where it is too strong, and the estimator of Eq. 7."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from xpsample import HMC, MALA, RWM, SRMC, Draws, PowerLaw, Record, sample
+from xpsample.errors import CapabilityError, HyperparameterError, RepellenceWarning
+from xpsample.srmc import Estimator, Leapfrog, Repellence, Stable, exponent_scale, hvp_share, theta_norm
+from xpsample.targets.gaussian import gaussian
+
+COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
+PRECISION = np.linalg.inv(COVARIANCE)
+TARGET = gaussian(COVARIANCE)
+
+
+def run(kernel, recorders, steps=50, x0=None, **options):
+    x0 = np.ones((4, 3)) if x0 is None else x0
+    return sample(TARGET, kernel, x0, steps, seed=1, recorders=recorders, progress=False, **options)
+
+
+def test_functions_of_the_state(library):
+    recorders = (
+        Draws(),
+        Record("theta", lambda state: state.theta),
+        Record("norm", theta_norm),
+        Record("scale", exponent_scale),
+    )
+    trace = run(SRMC(MALA(0.3), 0.7), recorders, x0=library.array(np.ones((4, 3))))
+    theta = library.host(trace.recorded["theta"])
+    score = -library.host(trace.draws) @ PRECISION
+    np.testing.assert_allclose(library.host(trace.recorded["norm"]), np.linalg.norm(theta, axis=-1), rtol=1e-12)
+    expected = 0.7 * np.abs(np.sum(score * theta, axis=-1))
+    np.testing.assert_allclose(library.host(trace.recorded["scale"]), expected, rtol=1e-9)
+
+
+def test_the_report_is_about_the_kept_steps(library):
+    recorders = (Repellence(limit=0.3), Record("scale", exponent_scale), Record("norm", theta_norm))
+    trace = run(SRMC(MALA(0.3), 0.7), recorders, x0=library.array(np.ones((4, 3))), burn_in=10, thinning=2)
+    report, scale = trace.recorded["repellence"], library.host(trace.recorded["scale"])
+    np.testing.assert_allclose(library.host(report.exponent_scale), scale.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(library.host(report.above), (scale > 0.3).mean(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(library.host(report.theta_norm), library.host(trace.recorded["norm"])[-1])
+    np.testing.assert_array_equal(library.host(report.alpha), np.full(4, 0.7))
+    np.testing.assert_allclose(library.host(report.gamma), np.full(4, 1 / 111), rtol=1e-12)
+
+
+def test_share_of_products():
+    assert hvp_share(run(SRMC(MALA(0.3), 0.7), ()).tally) == 2 / 3
+    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).tally) == 5 / 9
+    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).tally, hvp_cost=2) == 10 / 14
+    assert hvp_share(run(RWM(0.5), ()).tally) == 0
+
+
+def test_a_moderate_tilt_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(SRMC(MALA(0.3), np.array([0.0, 0.5, 1.0, 2.0])), (Repellence(),), steps=500)
+
+
+def test_a_diverging_history_warns_and_says_what_to_change():
+    x0 = np.ones((4, 3))
+    with (
+        np.errstate(all="ignore"),
+        pytest.warns(RepellenceWarning, match=r"too strong in 2 of 4 chains.*Adaptive.*Stable"),
+    ):
+        trace = run(SRMC(HMC(0.5, 3), np.array([0.0, 0.1, 50.0, 50.0]), PowerLaw(0.6)), (Repellence(),), 60, x0)
+    assert np.all(trace.recorded["repellence"].above[2:] > 0.9)
+
+
+def test_a_collapsed_acceptance_warns():
+    with pytest.warns(RepellenceWarning, match="acceptance collapsed in 4 of 4 chains"):
+        run(SRMC(RWM(0.5), 1.0), (Repellence(least_acceptance=1.0),))
+
+
+def test_a_history_that_may_not_move_warns():
+    with pytest.warns(RepellenceWarning, match="nothing repels in 4 of 4 chains"):
+        run(SRMC(HMC(0.5, 20), 1.0, Stable(Leapfrog(0.5, 20), 3.0)), (Repellence(),))
+
+
+@pytest.mark.parametrize("make", [lambda: Repellence(limit=0.0), lambda: Repellence(share=1.5)])
+def test_out_of_range(make):
+    with pytest.raises(HyperparameterError):
+        make()
+
+
+@pytest.mark.parametrize("recorder", [Repellence(), Estimator()])
+def test_other_kernels_are_refused(recorder):
+    with pytest.raises(CapabilityError, match="SRMC"):
+        run(MALA(0.3), (recorder,))
+
+
+@pytest.mark.parametrize("function", [lambda x: x**2, lambda x: x[..., 0] * x[..., 1]], ids=["vector", "scalar"])
+def test_the_estimator_is_equation_7_with_the_gamma_of_the_history(function, library):
+    trace = run(
+        SRMC(MALA(0.3), 2.0, Stable(Leapfrog(0.3, 1), library.array(np.linalg.eigvalsh(PRECISION)), PowerLaw(0.7))),
+        (Draws(), Record("gamma", lambda state: state.gamma), Estimator(function)),
+        x0=library.array(np.ones((4, 3))),
+        burn_in=5,
+        thinning=2,
+    )
+    values, gamma = function(library.host(trace.draws)), library.host(trace.recorded["gamma"])
+    gamma = gamma if values.ndim == 2 else gamma[..., None]
+    mu, start = np.zeros(values.shape[1:]), 1.0  # `start`: the weight that the first mu has left
+    for f, g in zip(values, gamma, strict=True):
+        mu, start = mu + g * (f - mu), start * (1 - g)
+    estimate = trace.recorded["estimate"]
+    np.testing.assert_allclose(library.host(estimate.weighted), mu / (1 - start), rtol=1e-10)
+    np.testing.assert_allclose(library.host(estimate.average), values.mean(axis=0), rtol=1e-10)
+
+
+def test_with_gamma_one_over_n_the_estimator_is_the_average():
+    estimate = run(SRMC(MALA(0.3), 0.5, PowerLaw(1.0)), (Estimator(),)).recorded["estimate"]
+    np.testing.assert_allclose(estimate.weighted, estimate.average, rtol=1e-12)

@@ -1,0 +1,238 @@
+"""The bound on gamma, against the recursion that it is about, and the schedule that keeps below it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from xpsample import (
+    HMC,
+    MALA,
+    PCN,
+    RWM,
+    SRMC,
+    ULA,
+    Analytic,
+    FiniteDifference,
+    IndependentMH,
+    PowerLaw,
+    Record,
+    Target,
+    sample,
+)
+from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.kernels import UnderdampedLangevin
+from xpsample.srmc import Constant, Langevin, Leapfrog, Schedule, Stable, autocorrelation, spectrum, stability_bound
+from xpsample.targets.gaussian import gaussian
+
+COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
+PRECISION = np.linalg.inv(COVARIANCE)
+EIGENVALUES = np.linalg.eigvalsh(PRECISION)
+
+
+def matrix(gamma, alpha, lam, c):
+    """(x, theta) after a step, in the mean."""
+    moved = np.array([c, (1 - c) * alpha])
+    return np.array([moved, np.array([0.0, 1 - gamma]) - gamma * lam * moved])
+
+
+def radius(*args):
+    return np.abs(np.linalg.eigvals(matrix(*args))).max()
+
+
+def test_the_bound_is_where_the_spectral_radius_crosses_one():
+    generator = np.random.default_rng(0)
+    for _ in range(2000):
+        alpha, lam, c = 10 ** generator.uniform(-2, 2), 10 ** generator.uniform(-2, 2), generator.uniform(-0.999, 0.999)
+        bound = float(stability_bound(np, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
+        assert radius(0.999 * bound, alpha, lam, c) < 1
+        assert radius(1.001 * bound, alpha, lam, c) > 1
+
+
+def test_in_resonance_nothing_is_stable():
+    assert stability_bound(np, np.asarray(1.0), np.asarray(2.0), np.asarray(-1.0)) == 0
+    assert all(radius(gamma, 1.0, 2.0, -1.0) > 1 for gamma in (1e-6, 1e-3, 0.1, 1.0))
+    assert stability_bound(np, np.asarray(0.0), np.asarray(2.0), np.asarray(-1.0)) == 2  # without repellence
+
+
+def test_half_the_bound_stays_bounded_while_gamma_falls():
+    # Stability of each frozen step does not prove that of their product; here it holds, with growth below 100.
+    generator = np.random.default_rng(1)
+    for _ in range(60):
+        alpha, lam, c = (
+            10 ** generator.uniform(-1, 1.5),
+            10 ** generator.uniform(-1, 1.5),
+            generator.uniform(-0.99, 0.99),
+        )
+        cap = 0.5 * float(stability_bound(np, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
+        product, largest = np.eye(2), 0.0
+        scale = np.diag([1 / np.sqrt(alpha), np.sqrt(alpha)])  # x and theta in comparable units
+        for n in range(1, 2000):
+            product = matrix(min((n + 1) ** -0.6, cap), alpha, lam, c) @ product
+            largest = max(largest, np.abs(scale @ product @ np.linalg.inv(scale)).max())
+        assert largest < 100
+
+
+@pytest.mark.parametrize("kernel", [ULA(0.3), MALA(0.3), HMC(0.3, 4), HMC(0.7, 9)])
+def test_autocorrelations_are_those_of_the_kernels(kernel):
+    # Without noise and with every proposal accepted a step multiplies x by c.
+    lam = np.array([0.2, 1.0, 3.0])
+    target = Target(
+        lambda x: -0.5 * np.sum(lam * x * x, axis=-1), score=lambda x: -lam * x, hvp=lambda x, v: -lam * v
+    ).prepare(np.ones(3), kernel.requires)
+    noise = {name: np.zeros(spec.shape) if name != "accept" else np.asarray(1e-300) for name, spec in
+             kernel.noise(np.ones(3)).items()}  # fmt: skip
+    state, _ = kernel.step(target, kernel.init(target, np.ones(3)), noise)
+    np.testing.assert_allclose(autocorrelation(kernel).at(np, lam), state.point.x, atol=1e-13)
+
+
+def test_the_least_autocorrelation_over_a_range():
+    grid = np.linspace(1e-4, 1, 5000)
+    for values in (Langevin(0.3), Leapfrog(0.3, 3), Leapfrog(0.3, 10), Leapfrog(0.1, 10), Constant(0.2)):
+        for largest in (0.5, 5.0, 40.0, 60.0):
+            least = values.least(np, np.array([largest]))[0]
+            assert least <= np.min(values.at(np, grid * largest)) + 1e-12
+            assert least >= np.min(values.at(np, grid * largest)) - 1e-3
+    assert Leapfrog(0.3, 4).at(np, np.array([50.0]))[0] == -1  # past the leapfrog's own limit
+
+
+def test_kernels_without_a_known_autocorrelation_are_refused():
+    assert all(autocorrelation(kernel).value == 0 for kernel in (RWM(1.0), PCN(0.5), IndependentMH()))
+    with pytest.raises(HyperparameterError, match="mass"):
+        autocorrelation(HMC(0.3, 4, np.ones(3)))
+    with pytest.raises(HyperparameterError, match="preconditioner"):
+        autocorrelation(ULA(0.3, np.ones(3)))
+    with pytest.raises(HyperparameterError, match="UnderdampedLangevin"):
+        autocorrelation(UnderdampedLangevin(0.3))
+
+
+@dataclass(frozen=True)
+class Steady(Schedule):
+    """The same gamma at every step."""
+
+    value: float
+    hvps = 0
+
+    def init(self, target, x):
+        return None
+
+    def gamma(self, target, n, alpha, point, memory):
+        return self.value, None
+
+
+@pytest.mark.parametrize("base", [ULA(0.5), MALA(0.5), HMC(0.5, 3)])
+def test_the_kernel_itself_diverges_above_the_bound_and_not_below(base):
+    alpha, lag_one = 3.0, autocorrelation(base)
+    bound = stability_bound(np, np.asarray(alpha), EIGENVALUES, lag_one.at(np, EIGENVALUES)).min()
+    assert bound < 0.6
+
+    def reach(gamma):  # Metropolis does not protect: every proposal here has probability near one
+        kernel = SRMC(base, alpha, Steady(gamma))
+        x0 = np.ones((200, 3))
+        with np.errstate(all="ignore"):
+            state = sample(gaussian(COVARIANCE), kernel, x0, 1, burn_in=400, seed=1, progress=False).state
+        return np.abs(state.theta).max()
+
+    assert reach(0.7 * bound) < 20
+    assert not reach(1.3 * bound) < 1e3
+
+
+def test_the_spectrum_of_a_gaussian(library):
+    found = spectrum(gaussian(COVARIANCE), library.array(np.random.default_rng(0).standard_normal((4, 2, 3))))
+    np.testing.assert_allclose(library.host(found), EIGENVALUES, atol=1e-12)
+
+
+def test_the_spectrum_needs_products():
+    target = Target(None, score=lambda x: -x, gradient=FiniteDifference())
+    np.testing.assert_allclose(spectrum(target, np.ones((2, 3))), np.ones(3), atol=1e-6)
+
+
+def gammas(schedule, base, alpha, chains=4, steps=30):
+    trace = sample(
+        gaussian(COVARIANCE),
+        SRMC(base, alpha, schedule),
+        np.ones((*np.broadcast_shapes(np.shape(alpha), (chains,)), 3)),
+        steps,
+        seed=1,
+        recorders=(Record("gamma", lambda state: state.gamma),),
+        progress=False,
+    )
+    return trace.recorded["gamma"], trace
+
+
+def test_gamma_is_the_smaller_of_the_two():
+    alpha, base = np.array([[0.0], [1.0], [20.0]]), MALA(0.3)
+    plain = (np.arange(30) + 2.0) ** -0.6
+    c = 1 - 0.3 * EIGENVALUES
+    bound = np.min(2 * (1 + c) / (1 + c + alpha * EIGENVALUES * (1 - c)), axis=-1)
+    expected = np.minimum(plain[:, None], 0.4 * bound)
+    for eigenvalues in (EIGENVALUES, float(EIGENVALUES.max())):
+        found, _ = gammas(Stable(autocorrelation(base), eigenvalues, PowerLaw(0.6), kappa=0.4), base, alpha)
+        np.testing.assert_allclose(found, np.broadcast_to(expected[..., None], found.shape), rtol=1e-12)
+
+
+def test_power_iteration_finds_the_largest_eigenvalue_and_is_paid_for():
+    base, alpha = MALA(0.3), 50.0
+    given, cheap = gammas(Stable(autocorrelation(base), EIGENVALUES), base, alpha)
+    found, dear = gammas(Stable(autocorrelation(base)), base, alpha)
+    np.testing.assert_allclose(found, given, rtol=1e-3)
+    assert dear.tally.evaluations["hvp"] == cheap.tally.evaluations["hvp"] + 1
+
+
+def test_power_iteration_starts_at_no_symmetry():
+    # The top eigenvector of this precision alternates in sign: a start of ones would never see it.
+    index = np.arange(10)
+    covariance = 0.9 ** np.abs(index[:, None] - index)
+    schedule = Stable(Langevin(0.01))
+    bound = gaussian(covariance).prepare(np.ones((1, 10)), SRMC(ULA(0.01), 1.0, schedule).requires)
+    largest = schedule.init(bound, np.ones((1, 10))).curvature.largest
+    assert 0.9 < largest[0] / np.linalg.eigvalsh(np.linalg.inv(covariance)).max() <= 1 + 1e-12
+
+
+def test_past_the_first_resonance_an_upper_bound_allows_nothing():
+    base = HMC(0.5, 20)
+    assert np.all(gammas(Stable(autocorrelation(base), 3.0), base, 1.0)[0] == 0)
+    assert np.all(gammas(Stable(autocorrelation(base), EIGENVALUES), base, 1.0)[0] > 0)
+
+
+def test_capped_where_the_plain_history_diverges():
+    index = np.arange(10)
+    covariance = 0.9 ** np.abs(index[:, None] - index)
+    lag_one, x0 = Leapfrog(0.2, 10), np.zeros((50, 10))
+    capped = Stable(lag_one, np.linalg.eigvalsh(np.linalg.inv(covariance)), PowerLaw(0.6))
+
+    def error(schedule, alpha):
+        with np.errstate(all="ignore"):
+            state = sample(
+                gaussian(covariance), SRMC(HMC(0.2, 10), alpha, schedule), x0, 1, burn_in=600, seed=1, progress=False
+            ).state
+        return np.abs(state.point.x).max()
+
+    with pytest.warns(Warning, match="diverged"):
+        assert not error(PowerLaw(0.6), 3.0) < 1e6
+    assert error(capped, 3.0) < 30
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Stable(Langevin(0.1), kappa=0.0),
+        lambda: Stable(Langevin(0.1), kappa=1.1),
+        lambda: Stable(Langevin(0.1), -1.0),
+        lambda: Stable(Langevin(0.1), np.ones((2, 2))),
+        lambda: Langevin(-0.1),
+        lambda: Leapfrog(0.1, 0),
+        lambda: Constant(-1.0),
+    ],
+)
+def test_out_of_range(make):
+    with pytest.raises(HyperparameterError):
+        make()
+
+
+def test_following_needs_products():
+    kernel = SRMC(RWM(0.5), 1.0, Stable(Constant(0.0)))
+    only_score = Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x, gradient=Analytic(lambda x: -x))
+    with pytest.raises(CapabilityError, match="Hessian-vector"):
+        sample(only_score, kernel, np.ones((2, 3)), 5, seed=1, progress=False)
+    sample(only_score, SRMC(RWM(0.5), 1.0, Stable(Constant(0.0), 1.0)), np.ones((2, 3)), 5, seed=1, progress=False)

@@ -1,0 +1,102 @@
+"""Adaptive alpha, against App. D.1.4 by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from xpsample import MALA, SRMC, Portable, PowerLaw, Record, sample
+from xpsample.errors import HyperparameterError
+from xpsample.srmc import Adaptive, warmup_steps
+from xpsample.targets.gaussian import gaussian
+
+COVARIANCE = np.array([[1.0, 0.5], [0.5, 1.2]])
+
+
+def drive(strength, tilts):
+    """alpha after every step, for given |s . theta|, (steps, chains)."""
+    alpha, memory = strength.init(np, np.zeros(tilts.shape[1]))
+    out = []
+    for n, tilt in enumerate(tilts, 1):
+        alpha, memory = strength.update(np, np.asarray(n), alpha, tilt[:, None], np.ones((len(tilt), 1)), memory)
+        out.append(alpha)
+    return np.array(out)
+
+
+def test_alpha_grows_as_in_the_paper_and_is_then_held():
+    reference, warmup = np.array([0.0, 0.5, 5.0]), 40
+    alphas = drive(Adaptive(reference, warmup), np.zeros((60, 3)))
+    k = np.arange(1, 61)
+    for i, alpha in enumerate((0.5, 5.0), 1):
+        c = warmup / (0.8 * alpha) - warmup / alpha  # alpha at the end is 0.8 of the reference
+        grown = k / (c + k / alpha)
+        np.testing.assert_allclose(alphas[:40, i], grown[:40], rtol=1e-12)
+        np.testing.assert_allclose(alphas[39:, i], 0.8 * alpha, rtol=1e-12)
+    assert np.all(alphas[:, 0] == 0)
+
+
+@pytest.mark.parametrize("warmup", [60, 400])
+def test_the_guardrail_freezes_at_the_last_safe_value(warmup):
+    strength = Adaptive(4.0, warmup)
+    w = strength.window
+    assert w == max(10, warmup // 20)
+    tilts = np.random.default_rng(0).exponential(0.08, (warmup + 20, 200)) * np.linspace(0.2, 6, 200)
+    alphas = drive(strength, tilts)
+    grown = drive(Adaptive(4.0, warmup, threshold=math.inf), tilts)
+    early = 0
+    for chain in range(200):
+        scale = grown[:warmup, chain] * tilts[:warmup, chain]
+        quantiles = {k: np.quantile(scale[k - w : k], 0.95, method="inverted_cdf") for k in range(w, warmup + 1)}
+        stops = [k for k in range(w + 1, warmup + 1) if quantiles[k] > 1 and quantiles[k - 1] > 1]
+        stop = stops[0] if stops else None
+        expected = grown[:, chain].copy()
+        if stop is not None:
+            expected[stop - 1 :] = grown[stop - 3, chain]
+            early += 1
+        np.testing.assert_allclose(alphas[:, chain], expected, rtol=1e-12)
+    assert 20 < early < 195  # both cases are seen
+
+
+def test_nan_counts_as_too_strong():
+    alphas = drive(Adaptive(1.0, 50), np.full((50, 1), np.nan))
+    assert alphas[-1] == alphas[8]  # the last before a full window
+
+
+def test_alpha_is_each_chains_own_on_every_library(library):
+    kernel = SRMC(MALA(0.3), Adaptive(library.array(np.array([[1.0], [6.0]])), 60, threshold=4.0), PowerLaw(0.6))
+    trace = sample(
+        gaussian(COVARIANCE),
+        kernel,
+        library.array(np.zeros((2, 6, 2))),
+        80,
+        seed=Portable(1),
+        recorders=(Record("alpha", lambda state: state.alpha),),
+        progress=False,
+    )
+    alpha = library.host(trace.recorded["alpha"])
+    assert alpha.shape == (80, 2, 6)
+    assert np.all(alpha[60:] == alpha[-1])
+    assert len(np.unique(alpha[-1, 1])) > 1  # frozen at different values
+    np.testing.assert_allclose(alpha[0], np.broadcast_to([[1 / 16], [6 / 16]], (2, 6)), rtol=1e-12)
+
+
+def test_the_papers_warm_up():
+    assert warmup_steps(10_000) == 1000
+    assert warmup_steps(100_000) == 3000
+    assert warmup_steps(100_000, leapfrog_steps=10) == 300
+    assert warmup_steps(50, leapfrog_steps=10) == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Adaptive(-1.0, 10),
+        lambda: Adaptive(1.0, 0),
+        lambda: Adaptive(1.0, 2.5),
+        lambda: Adaptive(1.0, 10, fraction=1.0),
+        lambda: Adaptive(1.0, 10, threshold=0.0),
+    ],
+)
+def test_out_of_range(make):
+    with pytest.raises(HyperparameterError):
+        make()

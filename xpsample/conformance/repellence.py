@@ -1,0 +1,71 @@
+"""Does a repellent kernel make the steps that it should? Each is made again from the equations, without SRMC's code.
+
+A step under the history theta_n must be the base kernel's step on log pi(x) - alpha theta_n . s(x) (Eqs. 2, 5), written
+down here as a target of its own; and theta_{n+1} must follow from theta_n and the score of pi itself (Eq. 1). A history
+updated before the transition, a tilt of the wrong sign, or a history fed with tilted scores moves another way.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from xpsample.backend import Array, to_host
+from xpsample.conformance.scenarios import Scenario
+from xpsample.kernels import Kernel
+from xpsample.noise import Portable
+from xpsample.places import Place
+from xpsample.targets import AbstractTarget, BoundTarget, Capability, Target
+
+
+def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> float:
+    """The largest deviation of a wrapper's positions and history from steps made by the equations.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        With a base kernel.
+    place : Place
+    x0 : array, shape (chains, dim)
+        Start positions.
+    steps : int
+        Steps made; each starts where the wrapper is, so deviations do not add up.
+    """
+    assert scenario.base is not None
+    kernel, base = scenario.kernel(place.array), scenario.base(place.array)
+    target = scenario.target(place.array)
+    bound = target.prepare(x0, kernel.requires)
+    state = kernel.init(bound, x0)
+    noise = Portable(4).block(place.backend, kernel.noise(x0), 0, steps, x0)
+    largest = 0.0
+    for i in range(steps):
+        z = {name: rows[i, ...] for name, rows in noise.items()}
+        with np.errstate(all="ignore"):
+            new, _ = kernel.step(bound, state, z)
+            x = _base_step(target, base, state, z)
+            theta = state.theta + new.gamma[..., None] * (_plain(target, x, base).score(x) - state.theta)
+        for ours, theirs in ((x, new.point.x), (theta, new.theta)):
+            deviation = np.abs(to_host(ours) - to_host(theirs)).max()
+            largest = max(largest, float(deviation)) if np.isfinite(deviation) else np.inf
+        state = new
+    return largest
+
+
+def _base_step(target: AbstractTarget, base: Kernel, state: Any, noise: dict[str, Array]) -> Array:
+    """Where the base kernel goes from a wrapper's state, on the tilted target."""
+    plain, theta, alpha = _plain(target, state.point.x, base), state.theta, state.alpha
+
+    def log_density(x: Array) -> Array:
+        return plain.at(x).log_density - alpha * plain.xp.sum(theta * plain.score(x), axis=-1)
+
+    def score(x: Array) -> Array:
+        return plain.score(x) - alpha[..., None] * plain.hvp(x, theta)
+
+    tilted = Target(log_density, score=score).prepare(state.point.x, base.requires)
+    new, _ = base.step(tilted, state.base._replace(point=tilted.at(state.point.x)), noise)
+    return new.point.x
+
+
+def _plain(target: AbstractTarget, x: Array, base: Kernel) -> BoundTarget:
+    """The target itself, with all that a tilt needs under this base kernel."""
+    hvp = Capability.HVP if Capability.SCORE in base.requires else Capability.NONE
+    return target.prepare(x, Capability.LOG_DENSITY | Capability.SCORE | hvp)

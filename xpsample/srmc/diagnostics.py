@@ -1,0 +1,158 @@
+"""Is the repellence too strong? What a run shows of its history and tilt, and the warning."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.backend import Array, to_host
+from xpsample.errors import CapabilityError, RepellenceWarning
+from xpsample.hyperparameters import check_range
+from xpsample.recorders import Recorder
+from xpsample.srmc.kernel import SRMCState
+from xpsample.targets.target import BoundTarget, counter
+from xpsample.trace import Tally
+from xpsample.tree import Tree
+
+
+def theta_norm(state: SRMCState) -> Array:
+    """|theta_n|, shape (*chains), in one over the units of x; for ``Record("theta_norm", theta_norm)``."""
+    xp = array_namespace(state.theta)
+    return xp.sqrt(xp.sum(state.theta * state.theta, axis=-1))
+
+
+def exponent_scale(state: SRMCState) -> Array:
+    """alpha_n |s(X_n) . theta_n|, shape (*chains): by how much the tilt changes the log density where the chain is."""
+    xp = array_namespace(state.theta)
+    return state.alpha * xp.abs(xp.sum(state.point.score * state.theta, axis=-1))
+
+
+def hvp_share(tally: Tally, hvp_cost: float = 1.0) -> float:
+    """Share of a run's gradient work that was Hessian-vector products, in [0, 1].
+
+    Parameters
+    ----------
+    tally : Tally
+        ``trace.tally``.
+    hvp_cost : float
+        What one product costs, in scores.
+    """
+    hvps = hvp_cost * tally.evaluations["hvp"]
+    work = tally.evaluations["score"] + hvps
+    return hvps / work if work else 0.0
+
+
+class RepellenceReport(NamedTuple):
+    """Of each chain, (*chains), over the kept steps: mean and share above the limit of the exponent scale, mean
+    acceptance probability; |theta|, alpha and gamma at the end."""
+
+    exponent_scale: Array
+    above: Array
+    acceptance_probability: Array
+    theta_norm: Array
+    alpha: Array
+    gamma: Array
+
+
+class _Sums(NamedTuple):
+    steps: Array
+    exponent: Array
+    above: Array
+    acceptance: Array
+    theta_norm: Array
+    alpha: Array
+    gamma: Array
+
+
+@dataclass(frozen=True)
+class Repellence(Recorder):
+    """How strong the tilt of an SRMC run was, with a `RepellenceWarning` where it was too strong: memory does not grow.
+
+    Parameters
+    ----------
+    limit : float
+        Exponent scale alpha |s . theta| above which a step counts as too strong; the paper's tau.
+    share : float
+        Share of a chain's kept steps above the limit from which on a run warns. Runs that gain much may be above 1 in
+        half of their steps; those that diverge or are trapped are above it nearly always.
+    least_acceptance : float
+        Mean acceptance probability of a chain below which a run warns.
+    """
+
+    limit: float = 1.0
+    share: float = 0.75
+    least_acceptance: float = 0.05
+    name: str = "repellence"
+
+    def __post_init__(self) -> None:
+        check_range("limit", self.limit, 0)
+        check_range("share", self.share, 0, 1)
+        check_range("least_acceptance", self.least_acceptance, 0, 1, closed=True)
+
+    def init(self, target: BoundTarget, state: Any) -> _Sums:
+        if not isinstance(state, SRMCState):
+            raise CapabilityError(f"Repellence records SRMC runs; the state is a {type(state).__name__}")
+        xp = target.xp
+        zeros = [xp.zeros_like(state.alpha) for _ in range(6)]
+        return _Sums(counter(target, state.theta), *zeros)
+
+    def update(self, target: BoundTarget, carry: _Sums, state: SRMCState, info: Any) -> tuple[_Sums, None]:
+        xp = target.xp
+        scale = exponent_scale(state)
+        above = xp.astype(~(scale <= self.limit), scale.dtype)  # counts nan, too
+        new = _Sums(
+            carry.steps + 1,
+            carry.exponent + scale,
+            carry.above + above,
+            carry.acceptance + info.acceptance_probability,
+            theta_norm(state),
+            # Copies: a driver that reuses the memory of the carry must not find an array in it twice.
+            state.alpha + 0.0,
+            state.gamma + 0.0,
+        )
+        return new, None
+
+    def result(self, target: BoundTarget, carry: _Sums, rows: Tree) -> RepellenceReport:
+        xp = target.xp
+        steps = xp.astype(carry.steps, carry.alpha.dtype)
+        report = RepellenceReport(
+            carry.exponent / steps,
+            carry.above / steps,
+            carry.acceptance / steps,
+            carry.theta_norm,
+            carry.alpha,
+            carry.gamma,
+        )
+        for text in self._complaints(report):
+            warnings.warn(text, RepellenceWarning, stacklevel=2)
+        return report
+
+    def _complaints(self, report: RepellenceReport) -> list[str]:
+        above, accepted, norm, alpha, gamma = (
+            to_host(a)
+            for a in (report.above, report.acceptance_probability, report.theta_norm, report.alpha, report.gamma)
+        )
+        count = np.size(alpha)
+        found = []
+        strong = np.sum((above > self.share) & (alpha > 0))
+        if strong:
+            found.append(
+                f"the tilt is too strong in {strong} of {count} chains: alpha |s . theta| was above {self.limit:g} in "
+                f"more than {self.share:.0%} of their steps. Take a smaller alpha or alpha=Adaptive(...), smaller "
+                "first steps of the history (schedule=Stable(...), a larger offset or smaller scale), or more burn-in"
+            )
+        stuck = np.sum(~(accepted >= self.least_acceptance) & (alpha > 0))
+        if stuck:
+            found.append(
+                f"the acceptance collapsed in {stuck} of {count} chains, to below {self.least_acceptance:g} on "
+                "average: take a smaller alpha, or a smaller step size if the base kernel alone accepts as little"
+            )
+        idle = np.sum((norm == 0) & (gamma == 0) & (alpha > 0))
+        if idle:
+            found.append(
+                f"nothing repels in {idle} of {count} chains: gamma and theta are 0. A Stable schedule allows no step "
+                "where the base kernel may be in resonance: give it the spectrum, or change steps or step_size"
+            )
+        return found

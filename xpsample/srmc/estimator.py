@@ -1,0 +1,79 @@
+"""The estimator that SRMC's theory is about: a mean weighted by the step sizes of the history (Eq. 7)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xpsample.backend import Array
+from xpsample.errors import CapabilityError
+from xpsample.recorders import Recorder
+from xpsample.srmc.kernel import SRMCState
+from xpsample.targets.target import BoundTarget, counter
+from xpsample.tree import Tree
+
+
+class Estimates(NamedTuple):
+    """Of f, each (*chains, ...): mu_n of Eq. 7, and the plain average over the kept steps."""
+
+    weighted: Array
+    average: Array
+
+
+class _Means(NamedTuple):
+    seen: Array
+    weight: Array
+    weighted: Array
+    average: Array
+
+
+def _identity(x: Array) -> Array:
+    """f(x) = x."""
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator(Recorder):
+    """mu_{n+1} = mu_n + gamma_{n+1} (f(X_{n+1}) - mu_n) with the gamma of the history (Eq. 7), and the plain average.
+
+    The run's start and its burn-in have no weight: mu is divided by the weight of what was seen, which tends to one.
+    With `thinning` the kept steps alone count, each with its own gamma. Memory does not grow.
+
+    Parameters
+    ----------
+    function : callable
+        f: positions (*chains, dim) -> (*chains) or (*chains, m); pure. The identity when not given.
+
+    Notes
+    -----
+    With gamma_n = 1 / (n + 1) and no burn-in both are the same. A gamma that falls more slowly forgets the start and
+    averages over fewer steps: for rho < 1 the variance of mu_n falls as gamma_n, that of the average as 1 / n.
+    """
+
+    function: Callable[[Array], Array] = _identity
+    name: str = "estimate"
+
+    def init(self, target: BoundTarget, state: Any) -> _Means:
+        if not isinstance(state, SRMCState):
+            raise CapabilityError(
+                f"Estimator weights by the step sizes of SRMC's history; the state is a {type(state).__name__}. "
+                "Moments gives plain means"
+            )
+        xp, value = target.xp, self.function(state.point.x)
+        zeros = [xp.zeros_like(a) for a in (state.gamma, value, value)]
+        return _Means(counter(target, state.theta), *zeros)
+
+    def update(self, target: BoundTarget, carry: _Means, state: SRMCState, info: Any) -> tuple[_Means, None]:
+        xp, value, gamma = target.xp, self.function(state.point.x), state.gamma
+        seen = carry.seen + 1
+        weight = carry.weight + gamma * (1 - carry.weight)
+        weighted = carry.weighted + _like(gamma, value) * (value - carry.weighted)
+        average = carry.average + (value - carry.average) / xp.astype(seen, value.dtype)
+        return _Means(seen, weight, weighted, average), None
+
+    def result(self, target: BoundTarget, carry: _Means, rows: Tree) -> Estimates:
+        return Estimates(carry.weighted / _like(carry.weight, carry.weighted), carry.average)
+
+
+def _like(chains: Array, value: Array) -> Array:
+    """(*chains) made to broadcast against (*chains) or (*chains, m)."""
+    return chains[..., None] if value.ndim > chains.ndim else chains

@@ -1,0 +1,225 @@
+"""When SRMC's history stays bounded on a Gaussian.
+
+Along an eigendirection of a Gaussian target, with precision eigenvalue lambda, the tilted target is
+N(alpha theta, 1 / lambda), and a base kernel whose lag-one autocorrelation there is c moves the mean of x towards
+alpha theta by the share 1 - c. With s(x) = -lambda x the means of x and theta follow
+
+    x_{n+1}     = c x_n + (1 - c) alpha theta_n
+    theta_{n+1} = (1 - gamma) theta_n - gamma lambda x_{n+1}
+
+a 2x2 recursion of trace c + 1 - gamma (1 + alpha lambda (1 - c)) and determinant c (1 - gamma). By Jury's criterion,
+for 0 <= gamma <= 1 and |c| < 1, all that can fail is 1 + trace + determinant > 0, which reads
+
+    gamma < 2 (1 + c) / ((1 + c) + alpha lambda (1 - c)).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel
+from xpsample.targets.target import AbstractTarget, Capability
+
+
+def stability_bound(xp: Any, alpha: Array, eigenvalues: Array, autocorrelation: Array) -> Array:
+    """The gamma below which (x, theta) contracts along an eigendirection of a Gaussian.
+
+    Parameters
+    ----------
+    xp : namespace
+        The array API namespace of the arrays.
+    alpha, eigenvalues, autocorrelation : arrays that broadcast
+        Repellence strength, in units of x squared; precision eigenvalue, in one over that; the base kernel's lag-one
+        autocorrelation along the eigendirection, in [-1, 1].
+
+    Returns
+    -------
+    array
+        In [0, 2]; 0 at autocorrelation -1, where no gamma is stable, and 2 where nothing repels.
+    """
+    faithful, fast = 1 + autocorrelation, alpha * eigenvalues * (1 - autocorrelation)
+    some = faithful + fast > 0
+    return xp.where(some, 2 * faithful / xp.where(some, faithful + fast, 1.0), 2.0)
+
+
+class Autocorrelation(ABC):
+    """A base kernel's lag-one autocorrelation along the eigendirections of a Gaussian target."""
+
+    @abstractmethod
+    def at(self, xp: Any, eigenvalues: Array) -> Array:
+        """c of each eigenvalue, in [-1, 1]; eigenvalues (k,) or (*chains, k), of the precision."""
+
+    @abstractmethod
+    def least(self, xp: Any, largest: Array) -> Array:
+        """The smallest c that any eigenvalue in (0, largest] has; largest (k,) or (*chains, k)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Langevin(Autocorrelation):
+    """ULA and MALA: c = 1 - eta lambda. It falls with lambda, so the largest eigenvalue decides.
+
+    Parameters
+    ----------
+    step_size : float or array
+        eta, that of the kernel; broadcasts against the chain axes.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+
+    def at(self, xp: Any, eigenvalues: Array) -> Array:
+        return xp.clip(1 - per_coordinate(self.step_size) * eigenvalues, -1.0, 1.0)
+
+    def least(self, xp: Any, largest: Array) -> Array:
+        return self.at(xp, largest)
+
+
+@dataclass(frozen=True, eq=False)
+class Leapfrog(Autocorrelation):
+    """HMC: c = cos(L phi) with cos phi = 1 - eta^2 lambda / 2, and -1 where the leapfrog is unstable.
+
+    At L phi = pi, 3 pi, ... the trajectory ends at the mirror image of its start: c = -1 and no gamma is stable.
+
+    Parameters
+    ----------
+    step_size : float or array
+        eta, that of the kernel; broadcasts against the chain axes.
+    steps : int
+        L, that of the kernel.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+    steps: int
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+        check_range("steps", self.steps, 1, closed=True)
+
+    def at(self, xp: Any, eigenvalues: Array) -> Array:
+        cosine, angle = self._turn(xp, eigenvalues)
+        return xp.where(cosine < -1, -1.0, xp.cos(angle))
+
+    def least(self, xp: Any, largest: Array) -> Array:
+        # cos(L phi) falls until L phi = pi; from there on some eigenvalue of the range is in resonance.
+        cosine, angle = self._turn(xp, largest)
+        return xp.where((cosine < -1) | (angle >= math.pi), -1.0, xp.cos(angle))
+
+    def _turn(self, xp: Any, eigenvalues: Array) -> tuple[Array, Array]:
+        """cos phi, and L phi."""
+        cosine = 1 - 0.5 * per_coordinate(self.step_size) ** 2 * eigenvalues
+        return cosine, self.steps * xp.acos(xp.clip(cosine, -1.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Autocorrelation):
+    """The same c in every direction.
+
+    Parameters
+    ----------
+    value : float or array
+        c, in (-1, 1]; broadcasts against the chain axes. 0 for independent draws.
+    """
+
+    value: Any = field(default=0.0, metadata=PER_CHAIN)
+
+    def __post_init__(self) -> None:
+        check_range("value", self.value, -1, 1)
+
+    def at(self, xp: Any, eigenvalues: Array) -> Array:
+        return xp.zeros_like(eigenvalues) + per_coordinate(self.value)
+
+    def least(self, xp: Any, largest: Array) -> Array:
+        return self.at(xp, largest)
+
+
+@singledispatch
+def autocorrelation(kernel: Kernel) -> Autocorrelation:
+    """The lag-one autocorrelation that a base kernel has on a Gaussian, rejections left out.
+
+    Rejections raise c and with it the bound. For RWM, PCN and IndependentMH the value is 0: they are positive
+    operators, so their autocorrelations are not negative.
+
+    Parameters
+    ----------
+    kernel : ULA, MALA, HMC, RWM, PCN or IndependentMH
+        Others register theirs: ``autocorrelation.register(MyKernel)(lambda kernel: ...)``.
+
+    Raises
+    ------
+    HyperparameterError
+        For a kernel with a preconditioner or mass, whose directions are not those of the precision alone, and for
+        kernels not registered.
+    """
+    raise HyperparameterError(
+        f"the autocorrelation of {type(kernel).__name__} is not known; pass Langevin, Leapfrog, Constant or your own "
+        "Autocorrelation to Stable"
+    )
+
+
+@autocorrelation.register(ULA)
+@autocorrelation.register(MALA)
+def _langevin(kernel: ULA | MALA) -> Autocorrelation:
+    _refuse(kernel, "preconditioner")
+    return Langevin(kernel.step_size)
+
+
+@autocorrelation.register
+def _leapfrog(kernel: HMC) -> Autocorrelation:
+    _refuse(kernel, "mass")
+    return Leapfrog(kernel.step_size, kernel.steps)
+
+
+@autocorrelation.register(RWM)
+@autocorrelation.register(PCN)
+@autocorrelation.register(IndependentMH)
+def _positive(kernel: Kernel) -> Autocorrelation:
+    return Constant(0.0)
+
+
+def _refuse(kernel: Kernel, name: str) -> None:
+    if getattr(kernel, name) is not None:
+        raise HyperparameterError(
+            f"{type(kernel).__name__} has a {name}: its autocorrelation depends on that times the precision; pass "
+            "Constant(c) with the smallest c, or your own Autocorrelation, to Stable"
+        )
+
+
+def spectrum(target: AbstractTarget, x: Array) -> Array:
+    """Eigenvalues of the precision that a target has on average over positions: of the mean of minus its Hessian.
+
+    Under the target that mean equals the covariance of the score. Costs dim Hessian-vector products for each position:
+    pass a few dozen draws of a pilot run with the base kernel.
+
+    Parameters
+    ----------
+    target : AbstractTarget
+        Must give Hessian-vector products.
+    x : array, shape (*chains, dim)
+        Positions to average over.
+
+    Returns
+    -------
+    array, shape (dim,)
+        Ascending; negative ones, which a log-concave target does not have, are set to 0.
+
+    Raises
+    ------
+    CapabilityError
+        If the target gives no Hessian-vector products.
+    """
+    bound = target.prepare(x, Capability.SCORE | Capability.HVP)
+    xp, dim = bound.xp, x.shape[-1]
+    positions = xp.reshape(x, (-1, dim))
+    basis = xp.eye(dim, dtype=x.dtype, device=device_of(x))
+    columns = [xp.mean(bound.hvp(positions, xp.zeros_like(positions) + basis[i, :]), axis=0) for i in range(dim)]
+    hessian = xp.stack(columns)
+    return xp.clip(xp.linalg.eigvalsh(-0.5 * (hessian + hessian.T)), 0.0, None)

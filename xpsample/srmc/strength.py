@@ -1,0 +1,134 @@
+"""The repellence strength alpha: a number, or one that grows during a warm-up and is then held (App. D.1.4)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
+from xpsample.hyperparameters import PER_CHAIN, check_range
+from xpsample.tree import Tree
+
+
+class Strength(ABC):
+    """A repellence strength that may change along a chain, passed as `SRMC`'s ``alpha``."""
+
+    @abstractmethod
+    def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
+        """(alpha_0, memory), alpha_0 of the shape and dtype of `zeros`, (*chains); no two arrays the same object."""
+
+    @abstractmethod
+    def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Tree) -> tuple[Array, Tree]:
+        """(alpha_n, memory) after step n = 1, 2, ... (0-d integer) that led to s(X_n) and theta_n, (*chains, dim)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Strength):
+    """The same alpha at every step; what a number or an array passed as ``alpha`` means.
+
+    Parameters
+    ----------
+    value : float or array
+        At least 0; broadcasts against the chain axes.
+    """
+
+    value: Any = field(metadata=PER_CHAIN)
+
+    def __post_init__(self) -> None:
+        check_range("alpha", self.value, 0, closed=True)
+
+    def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
+        return zeros + self.value, None
+
+    def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Tree) -> tuple[Array, Tree]:
+        return alpha, None
+
+
+class Guard(NamedTuple):
+    """Of each chain: which of the last steps were above the threshold, (*chains, window); then, (*chains), whether the
+    window was too strong at the step before, alpha when it last was not, and whether alpha is frozen."""
+
+    above: Array
+    strong: Array
+    safe: Array
+    frozen: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptive(Strength):
+    """alpha_k = k / (C + k / reference) up to k = warmup, where it is ``fraction * reference``; then frozen.
+
+    A guardrail watches alpha_k |s(X_k) . theta_k| while alpha grows, over a rolling window of
+    max(10, floor(warmup / 20)) steps: when its 95 % quantile exceeds `threshold` at two steps in a row, alpha goes back
+    to what it was before them, and stays there. Every chain has its own alpha, so chains stay independent.
+
+    Parameters
+    ----------
+    reference : float or array
+        alpha_ref, at least 0; broadcasts against the chain axes.
+    warmup : int
+        K_w, the steps during which alpha grows: `warmup_steps` gives the paper's.
+    fraction : float
+        Share of the reference that is reached, in (0, 1).
+    threshold : float
+        tau; ``math.inf`` for no guardrail.
+
+    Notes
+    -----
+    The quantile is the smallest value that at least 95 % of the window's values do not exceed. It lies above the
+    threshold exactly when more than 5 % of the values do, so counting them is enough, and nothing is sorted. No window
+    is judged before it is full: where the first one is too strong, alpha stays near a sixth of the reference.
+    """
+
+    reference: Any = field(metadata=PER_CHAIN)
+    warmup: int
+    fraction: float = 0.8
+    threshold: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_range("reference", self.reference, 0, closed=True)
+        check_range("threshold", self.threshold, 0)
+        if isinstance(self.warmup, bool) or not isinstance(self.warmup, int) or self.warmup < 1:
+            raise HyperparameterError(f"warmup must be a positive integer; got {self.warmup!r}")
+        if not 0 < self.fraction < 1:
+            raise HyperparameterError(f"fraction must lie between 0 and 1; got {self.fraction!r}")
+
+    @property
+    def window(self) -> int:
+        """Steps over which the quantile is taken."""
+        return max(10, self.warmup // 20)
+
+    def init(self, xp: Any, zeros: Array) -> tuple[Array, Guard]:
+        no = zeros != 0
+        above = xp.stack([no] * self.window, axis=-1)
+        return zeros + 0.0, Guard(above, no, zeros + 0.0, no | no)
+
+    def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Guard) -> tuple[Array, Guard]:
+        warming = n <= self.warmup
+        k = xp.astype(n, alpha.dtype)
+        # C so that alpha at `warmup` is fraction * reference: C = warmup (1 / fraction - 1) / reference.
+        grown = self.reference * (k / (self.warmup * (1 / self.fraction - 1) + k))
+        alpha = xp.where(warming & ~memory.frozen, grown, alpha)
+
+        scale = alpha * xp.abs(xp.sum(score * theta, axis=-1))
+        slot = xp.arange(self.window, device=device_of(alpha)) == n % self.window
+        above = xp.where(slot, ~(scale <= self.threshold)[..., None], memory.above)  # nan is above, too
+        strong = (n >= self.window) & (20 * xp.count_nonzero(above, axis=-1) > self.window)
+        stop = warming & strong & memory.strong & ~memory.frozen
+        safe = xp.where(strong | memory.frozen, memory.safe, alpha)
+        return xp.where(stop, safe, alpha), Guard(above, strong, safe, memory.frozen | stop)
+
+
+def warmup_steps(budget: int, leapfrog_steps: int = 1) -> int:
+    """The paper's warm-up: floor(min(3000, 0.1 budget) / leapfrog_steps), at least 1.
+
+    Parameters
+    ----------
+    budget : int
+        N, the run's matched cost: for HMC its steps times L.
+    leapfrog_steps : int
+        L for HMC, 1 for other kernels.
+    """
+    return max(1, min(3000, budget // 10) // leapfrog_steps)

@@ -1,0 +1,37 @@
+"""What repellence does to the error of an estimate: the CLT of SRMC as functions of matrices, and its use."""
+
+from xpsample.srmc.theory.clt import (
+    Linearization,
+    average_covariance,
+    drift_matrix,
+    gaussian_covariance,
+    independent,
+    independent_covariance,
+    iterate_covariance,
+    solve_lyapunov,
+)
+from xpsample.srmc.theory.prediction import (
+    Comparison,
+    Measured,
+    compare,
+    cost_per_step,
+    estimate,
+    measured_covariance,
+)
+
+__all__ = [
+    "Comparison",
+    "Linearization",
+    "Measured",
+    "average_covariance",
+    "compare",
+    "cost_per_step",
+    "drift_matrix",
+    "estimate",
+    "gaussian_covariance",
+    "independent",
+    "independent_covariance",
+    "iterate_covariance",
+    "measured_covariance",
+    "solve_lyapunov",
+]

@@ -1,0 +1,306 @@
+"""The central limit theorem of SRMC (Theorem 3.3), its matrices, and its closed forms.
+
+SRMC is a stochastic approximation: with gamma_n the step sizes of the history, the history theta_n and the weighted
+mean mu_n of a function f (Eq. 7) have errors of covariance gamma_n Sigma. Sigma depends on the target and the base
+kernel through three matrices only, the `Linearization`. Sizes: the score s has d coordinates, f has m. Functions take
+arrays of any library and give the same; alpha is a number or an array, whose axes lead those of the result.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array, to_host
+from xpsample.errors import HyperparameterError
+from xpsample.hyperparameters import check_range
+from xpsample.srmc.schedules import PowerLaw
+
+AVERAGING = PowerLaw()
+"""The default schedule: 1 / (n + 1), which makes theta_n and mu_n plain averages."""
+
+
+class Linearization(NamedTuple):
+    """The recursion of theta and mu near its limit, alpha apart.
+
+    ``score_covariance`` S (d, d) and ``cross_covariance`` C (m, d) are the target's Cov(s, s) and Cov(f, s); ``noise``
+    U (d + m, d + m) is the long-run covariance of (s, f) along the base kernel's chain (Eq. 10); ``batches`` is the
+    number of batch means that the noise was estimated from, 0 where it is exact.
+    """
+
+    score_covariance: Array
+    cross_covariance: Array
+    noise: Array
+    batches: int = 0
+
+
+def independent(score_covariance: Array, cross_covariance: Array, value_covariance: Array) -> Linearization:
+    """The linearization of a base kernel that draws independently from the tilted target (Eqs. 64-66).
+
+    Parameters
+    ----------
+    score_covariance, cross_covariance, value_covariance : array, shapes (d, d), (m, d), (m, m)
+        The target's Cov(s, s), Cov(f, s) and Cov(f, f).
+    """
+    s, c = score_covariance, cross_covariance
+    return Linearization(s, c, _blocks(s, _transposed(c), c, value_covariance))
+
+
+# ---- the theorem as it is written ------------------------------------------------------------------------------------
+
+
+def drift_matrix(linearization: Linearization, alpha: Any) -> Array:
+    """The Jacobian A* of the mean field at its root, shape (*alpha, d + m, d + m) (Eq. 11)."""
+    s, c = linearization.score_covariance, linearization.cross_covariance
+    xp, alpha = array_namespace(s), _strength(alpha, s)
+    zero = 0 * alpha
+    mean = -_eye(s, c.shape[0]) + zero
+    return _blocks(-_eye(s) - alpha * s, xp.zeros_like(_transposed(c)) + zero, -alpha * c, mean)
+
+
+def solve_lyapunov(drift: Array, noise: Array) -> Array:
+    """Sigma with ``drift Sigma + Sigma drift' + noise = 0`` (Eq. 13), by one linear solve for its n^2 entries.
+
+    Parameters
+    ----------
+    drift : array, shape (*batch, n, n)
+        For Eq. 13: `drift_matrix`, plus half the identity where rho = 1.
+    noise : array, shape (*batch, n, n) or broadcasting to it
+
+    Raises
+    ------
+    HyperparameterError
+        If an eigenvalue of the drift has no negative real part: there is then no stationary covariance.
+
+    Notes
+    -----
+    Memory grows as n^4 (n = 100: 800 MB). `iterate_covariance` uses that A* is block triangular instead.
+    """
+    xp = array_namespace(drift, noise)
+    largest = np.max(np.real(np.linalg.eigvals(to_host(drift))))
+    if not largest < 0:
+        raise HyperparameterError(
+            f"the drift is not stable: an eigenvalue has real part {largest:.3g}, and all must be negative (with "
+            "rho = 1 and step sizes c / n every eigenvalue of A* must lie below -1 / (2 c))"
+        )
+    n, eye = drift.shape[-1], _eye(drift)
+    # The rows of Sigma one after the other, as a vector: drift (x) I + I (x) drift.
+    left = drift[..., :, None, :, None] * eye[:, None, :]
+    right = drift[..., None, :, None, :] * eye[:, None, :, None]
+    operator = xp.reshape(left + right, (*drift.shape[:-2], n * n, n * n))
+    flat = xp.reshape(xp.broadcast_to(noise, drift.shape), (*drift.shape[:-2], n * n, 1))
+    return xp.reshape(xp.linalg.solve(operator, -flat), drift.shape)
+
+
+# ---- asymptotic covariances ------------------------------------------------------------------------------------------
+
+
+def iterate_covariance(
+    linearization: Linearization, alpha: Any, schedule: PowerLaw = AVERAGING, n: int | None = None
+) -> Array:
+    """lim Cov(theta_n, mu_n) / gamma_n, the solution of Eq. 13; theta comes first.
+
+    Parameters
+    ----------
+    linearization : Linearization
+    alpha : float or array
+        Repellence strength, at least 0.
+    schedule : PowerLaw
+        Step sizes c (n + n0)^-rho of the history and of mu, with one rho.
+    n : int, optional
+        Steps made: gives what the same derivation predicts after them. For rho < 1 the limit is reached slowly, the
+        difference falling as n^(rho - 1).
+
+    Returns
+    -------
+    array, shape (*alpha, d + m, d + m)
+
+    Raises
+    ------
+    HyperparameterError
+        If rho = 1 and the scale c is at most 1/2: mu then forgets its start too slowly for a CLT.
+
+    Notes
+    -----
+    The paper has 1/2 in Eq. 13 for rho = 1, which is right for its c = 1. From gamma_n / gamma_(n+1) =
+    1 + rho / n + ... the term is rho / (2 n gamma_n): 1 / (2 c) for rho = 1, and for rho < 1 what `n` brings in.
+    Solved by the blocks of Eqs. 55-57 in the eigenbasis of S, at the cost of one eigendecomposition.
+    """
+    return _solve_blocks(linearization, linearization.noise, alpha, 1.0, _shift(schedule, n))
+
+
+def average_covariance(
+    linearization: Linearization, alpha: Any, schedule: PowerLaw = AVERAGING, n: int | None = None
+) -> Array:
+    """lim n Cov(plain average of f over n steps); beside Theorem 3.3, see the notes.
+
+    Parameters
+    ----------
+    linearization, alpha, schedule
+        As in `iterate_covariance`.
+    n : int, optional
+        Steps made: for rho < 1, adds the first correction to the limit, which falls as n^(rho - 1).
+
+    Returns
+    -------
+    array, shape (*alpha, m, m)
+
+    Raises
+    ------
+    HyperparameterError
+        If rho = 1 and c (1 + alpha lambda) is at most 1/2 for an eigenvalue lambda of S: the history then decays too
+        slowly for a CLT at rate sqrt(n).
+
+    Notes
+    -----
+    For rho = 1 and c = 1 the average is mu_n, and this is its block of Eq. 13. For rho < 1 it is not: the average of a
+    stochastic approximation has covariance inv(A*) U inv(A*)' (Polyak and Juditsky 1992). Its f block is the long-run
+    covariance of f - G s along the base chain, G = alpha C inv(I + alpha S): repellence acts as that control variate.
+    What the last history has not yet corrected adds G Sigma G' / (n gamma_n) with the Sigma of theta. For rho = 1 and
+    other c, (theta, average) has the drift [[-c (I + alpha S), 0], [-alpha C, -I]] in units of 1 / n.
+    """
+    s, c, noise, _ = linearization
+    xp = array_namespace(s)
+    d, (rho, scale) = s.shape[0], _numbers(schedule)
+    if rho == 1:
+        weight = xp.concat([scale * xp.ones_like(s[:, 0]), xp.ones_like(c[:, 0])])
+        return _solve_blocks(linearization, weight[:, None] * noise * weight, alpha, scale, 0.5)[..., d:, d:]
+    strength = _strength(alpha, s)
+    gain = strength * (c @ xp.linalg.inv(_eye(s) + strength * s))
+    both, of_theta = gain @ noise[:d, d:], noise[:d, :d]
+    if n is not None:  # n gamma_n = rho / (2 shift)
+        of_theta = of_theta + _solve_blocks(linearization, noise, alpha, 1.0, 0.0)[..., :d, :d] * (
+            2 * _shift(schedule, n) / rho
+        )
+    return noise[d:, d:] - both - _transposed(both) + gain @ of_theta @ _transposed(gain)
+
+
+def independent_covariance(
+    score_covariance: Array,
+    cross_covariance: Array,
+    value_covariance: Array,
+    alpha: Any,
+    schedule: PowerLaw = AVERAGING,
+) -> Array:
+    """lim Cov(mu_n) / gamma_n for independent draws from the tilted target, in closed form (Eq. 15).
+
+    Parameters
+    ----------
+    score_covariance, cross_covariance, value_covariance
+        As in `independent`.
+    alpha, schedule
+        As in `iterate_covariance`, with its errors.
+
+    Returns
+    -------
+    array, shape (*alpha, m, m)
+
+    Notes
+    -----
+    Written as (Cov(f, f) - alpha C inv(b I + alpha S) C') / (2 b) with b = 1 - 1 / (2 c) for rho = 1, else 1. This is
+    Eq. 15 where S is invertible, as Eq. 15 needs it, and holds where it is not.
+    """
+    s, c = score_covariance, cross_covariance
+    alpha, b = _strength(alpha, s), _mean_decay(_shift(schedule))
+    explained = c @ array_namespace(s).linalg.inv(b * _eye(s) + alpha * s) @ _transposed(c)
+    return (value_covariance - alpha * explained) / (2 * b)
+
+
+def gaussian_covariance(covariance: Array, score_noise: Array, alpha: Any, schedule: PowerLaw = AVERAGING) -> Array:
+    """lim Cov(mu_n) / gamma_n for f(x) = x under N(mean, covariance), any base kernel (Eqs. 16 and 59).
+
+    Parameters
+    ----------
+    covariance : array, shape (d, d)
+        The target's.
+    score_noise : array, shape (d, d)
+        Long-run covariance of the scores along the base chain; the precision for independent draws.
+    alpha, schedule
+        As in `iterate_covariance`, with its errors.
+
+    Returns
+    -------
+    array, shape (*alpha, d, d)
+
+    Notes
+    -----
+    The paper states Eq. 16 for the plain average and any rho; its proof takes rho = 1, where the average is mu_n. For
+    rho < 1 the average has another covariance, which falls as 1 / alpha^2: see `average_covariance`.
+    """
+    alpha, b = _strength(alpha, covariance), _mean_decay(_shift(schedule))
+    variance, basis = array_namespace(covariance).linalg.eigh(covariance)
+    scores = (_transposed(basis) @ score_noise @ basis) / (2 * b + alpha * (1 / variance[:, None] + 1 / variance))
+    return basis @ (variance[:, None] * scores * variance) @ _transposed(basis)
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _solve_blocks(linearization: Linearization, noise: Array, alpha: Any, rate: float, shift: float) -> Array:
+    """Sigma for the drift [[shift - rate (I + alpha S), 0], [-alpha C, shift - 1]] (Eqs. 55-57)."""
+    s, c = linearization.score_covariance, linearization.cross_covariance
+    d, alpha = s.shape[0], _strength(alpha, s)
+    eigenvalues, basis = array_namespace(s).linalg.eigh(s)
+    decay = rate * (1 + alpha * eigenvalues[:, None]) - shift  # of theta, (*alpha, d, 1)
+    mean = _mean_decay(shift)
+    least = np.min(to_host(decay))
+    if not least > 0:
+        raise HyperparameterError(
+            f"the history decays too slowly for a CLT at rate sqrt(n): with rho = 1, scale (1 + alpha lambda) must "
+            f"exceed 1/2 for every eigenvalue lambda of Cov(s, s), and the least is {least + shift:.3g}; take a larger "
+            "scale, or rho < 1"
+        )
+    coupling = alpha * (c @ basis)
+    theta = (_transposed(basis) @ noise[:d, :d] @ basis) / (decay + _transposed(decay))
+    cross = (_transposed(basis) @ noise[:d, d:] - theta @ _transposed(coupling)) / (decay + mean)
+    feedback = coupling @ cross
+    mu = (noise[d:, d:] - feedback - _transposed(feedback)) / (2 * mean)
+    cross = basis @ cross
+    return _blocks(basis @ theta @ _transposed(basis), cross, _transposed(cross), mu)
+
+
+def _shift(schedule: PowerLaw, n: int | None = None) -> float:
+    """rho / (2 n gamma_n), by default its limit: what Eq. 13 has as 1/2 for rho = 1."""
+    rho, scale = _numbers(schedule)
+    if n is None:
+        return 0.5 / scale if rho == 1 else 0.0
+    return 0.5 * rho / scale * (n + schedule.offset) ** (rho - 1)
+
+
+def _numbers(schedule: PowerLaw) -> tuple[float, float]:
+    """rho and scale."""
+    if not isinstance(schedule, PowerLaw) or np.size(to_host(schedule.rho)) != 1:
+        raise HyperparameterError(f"the theory is for a PowerLaw with one rho; got {schedule}")
+    return float(to_host(schedule.rho).reshape(())), float(schedule.scale)
+
+
+def _mean_decay(shift: float) -> float:
+    """1 - shift, the decay of mu."""
+    if not shift < 1:
+        raise HyperparameterError(
+            "the weighted mean forgets its start too slowly for a CLT: with rho = 1 take a scale above 1/2, with "
+            "rho < 1 more steps n"
+        )
+    return 1 - shift
+
+
+def _strength(alpha: Any, like: Array) -> Array:
+    """alpha as an array that broadcasts against matrices, (*alpha, 1, 1)."""
+    alpha = array_namespace(like).asarray(alpha, dtype=like.dtype, device=device_of(like))
+    check_range("alpha", alpha, 0, closed=True)
+    return alpha[..., None, None]
+
+
+def _eye(like: Array, n: int | None = None) -> Array:
+    return array_namespace(like).eye(n or like.shape[-1], dtype=like.dtype, device=device_of(like))
+
+
+def _transposed(matrix: Array) -> Array:
+    return array_namespace(matrix).matrix_transpose(matrix)
+
+
+def _blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
+    """[[a, b], [c, d]]."""
+    xp = array_namespace(a)
+    return xp.concat([xp.concat([a, b], axis=-1), xp.concat([c, d], axis=-1)], axis=-2)
