@@ -18,13 +18,13 @@ from xpsample.tree import Tree
 
 
 def theta_norm(state: SRMCState) -> Array:
-    """|theta_n|, shape (*chains), in one over the units of x; for ``Record("theta_norm", theta_norm)``."""
+    """``|theta_n|``, shape (*chains), in one over the units of x; for ``Record("theta_norm", theta_norm)``."""
     xp = array_namespace(state.theta)
     return xp.sqrt(xp.sum(state.theta * state.theta, axis=-1))
 
 
 def exponent_scale(state: SRMCState) -> Array:
-    """alpha_n |s(X_n) . theta_n|, shape (*chains): by how much the tilt changes the log density where the chain is."""
+    """``alpha_n |s(X_n) . theta_n|``, shape (*chains): how much the tilt changes the log density at X_n."""
     xp = array_namespace(state.theta)
     return state.alpha * xp.abs(xp.sum(state.point.score * state.theta, axis=-1))
 
@@ -46,7 +46,7 @@ def hvp_share(tally: Tally, hvp_cost: float = 1.0) -> float:
 
 class RepellenceReport(NamedTuple):
     """Of each chain, (*chains), over the kept steps: mean and share above the limit of the exponent scale, mean
-    acceptance probability; |theta|, alpha and gamma at the end."""
+    acceptance probability; ``|theta|``, alpha and gamma at the end."""
 
     exponent_scale: Array
     above: Array
@@ -73,7 +73,7 @@ class Repellence(Recorder):
     Parameters
     ----------
     limit : float
-        Exponent scale alpha |s . theta| above which a step counts as too strong; the paper's tau.
+        Exponent scale ``alpha |s . theta|`` above which a step counts as too strong; the paper's tau.
     share : float
         Share of a chain's kept steps above the limit from which on a run warns. Runs that gain much may be above 1 in
         half of their steps; those that diverge or are trapped are above it nearly always.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from xpsample.backend import Array
 from xpsample.gradients.choices import FiniteDifference
-from xpsample.hyperparameters import PER_CHAIN, POSITIONS, check_range, per_coordinate
+from xpsample.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
 from xpsample.kernels.kernel import Kernel
 from xpsample.noise import Specs
 from xpsample.srmc.schedules import PowerLaw, Schedule
@@ -66,10 +66,11 @@ class SRMC(Kernel):
     schedule: Schedule = PowerLaw()
     tilt: Tilt | FiniteDifference = Exact()
     theta: Array | None = field(default=None, metadata=POSITIONS)
+    _strength: Strength = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.alpha, Strength):
-            check_range("alpha", self.alpha, 0, closed=True)
+        strength = self.alpha if isinstance(self.alpha, Strength) else Fixed(self.alpha)
+        object.__setattr__(self, "_strength", strength)
 
     @property
     def requires(self) -> Capability:  # type: ignore[override]
@@ -80,10 +81,6 @@ class SRMC(Kernel):
     @property
     def _tilt(self) -> Tilt:
         return Difference(self.tilt) if isinstance(self.tilt, FiniteDifference) else self.tilt
-
-    @property
-    def _strength(self) -> Strength:
-        return self.alpha if isinstance(self.alpha, Strength) else Fixed(self.alpha)
 
     def init(self, target: BoundTarget, x: Array) -> SRMCState:
         xp = target.xp
@@ -104,9 +101,10 @@ class SRMC(Kernel):
         gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
         theta = state.theta + per_coordinate(gamma) * (point.score - state.theta)
         alpha, strength = self._strength.update(xp, n, state.alpha, point.score, theta, state.strength)
-        spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
-        new = SRMCState(base, theta, n, alpha, xp.zeros_like(state.gamma) + gamma, schedule, strength)
-        return new, info._replace(evaluations=spent)
+        if self.schedule.hvps:
+            spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
+            info = info._replace(evaluations=spent)
+        return SRMCState(base, theta, n, alpha, xp.zeros_like(state.gamma) + gamma, schedule, strength), info
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array) -> Tilted:
         return Tilted(target, theta, alpha, self._tilt, self.base.requires)

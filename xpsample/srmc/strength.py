@@ -60,7 +60,7 @@ class Guard(NamedTuple):
 class Adaptive(Strength):
     """alpha_k = k / (C + k / reference) up to k = warmup, where it is ``fraction * reference``; then frozen.
 
-    A guardrail watches alpha_k |s(X_k) . theta_k| while alpha grows, over a rolling window of
+    A guardrail watches ``alpha_k |s(X_k) . theta_k|`` while alpha grows, over a rolling window of
     max(10, floor(warmup / 20)) steps: when its 95 % quantile exceeds `threshold` at two steps in a row, alpha goes back
     to what it was before them, and stays there. Every chain has its own alpha, so chains stay independent.
 
