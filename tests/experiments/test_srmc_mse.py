@@ -54,6 +54,10 @@ def test_a_row_for_every_sweep_and_alpha(out, rows):
     assert {r["place"] for r in rows} == {"numpy-cpu-float64"}
     with open(out / "results.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == len(rows)
+    with open(out / "curves.csv", newline="") as file:
+        points = list(csv.DictReader(file))
+    assert len(points) == 70 * len(rows)
+    assert (points[69]["steps"], float(points[69]["mse"])) == ("420", rows[0]["mse"])
 
 
 def test_costs_are_those_of_the_documentation(rows):

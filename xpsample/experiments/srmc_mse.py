@@ -6,6 +6,7 @@ stable; `SETTINGS` has the paper's scale, 1, and smaller ones where 1 is too lar
 """
 
 import argparse
+import csv
 import math
 import statistics
 import time
@@ -205,6 +206,7 @@ def _run_all(args: argparse.Namespace) -> int:
         "\nOne batched run of the six alphas against six runs, median of three, interleaved:\n" + _shown(timings)
     )
     report.rows([{k: _finite(v) for k, v in row.items()} for row in results])
+    _write_curves(report, curves)
     _plot(report, curves)
     report.say(f"\nfiles are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
     report.close()
@@ -428,6 +430,19 @@ def _shown(timings: list[dict[str, Any]]) -> str:
 def _finite(value: Any) -> Any:
     """JSON has no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_curves(report: Report, curves: list[Curve]) -> None:
+    """Every kept step of the first place's sweeps, for plots of one's own."""
+    with open(report.out / "curves.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["target", "kernel", "scale", "alpha", "steps", "evaluations", "mse", "half_width"])
+        for c in curves:
+            for k, alpha in enumerate(ALPHAS):
+                for steps, mse, error in zip(c.steps, c.mse[:, k], c.error[:, k], strict=True):
+                    writer.writerow(
+                        [c.target, c.kernel, c.scale, alpha, int(steps), steps * c.cost[k], mse, NORMAL_95 * error]
+                    )
 
 
 def _plot(report: Report, curves: list[Curve]) -> None:
