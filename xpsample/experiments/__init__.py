@@ -24,4 +24,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.breast_cancer",
         "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
     ),
+    "srmc-mse": Experiment(
+        "xpsample.experiments.srmc_mse",
+        "SRMC paper, Fig. 2: error of running means for six repellence strengths in one batched run",
+    ),
 }
