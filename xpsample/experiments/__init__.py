@@ -24,4 +24,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.breast_cancer",
         "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
     ),
+    "srmc-wells": Experiment(
+        "xpsample.experiments.srmc_wells",
+        "Fig. 1 of the SRMC paper over many chains: how ULA and SR-ULA leave the narrow well of a mixture",
+    ),
 }

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 
-def add_common_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Add ``--backend``, ``--quick``, ``--seed`` and ``--out``."""
+def add_common_arguments(parser: argparse.ArgumentParser, name: str, backends: Sequence[str] | None = None) -> None:
+    """Add ``--backend``, ``--quick``, ``--seed`` and ``--out``; `backends` are what its help gives as the default."""
     parser.add_argument(
         "--backend",
         action="append",
         metavar="NAME",
-        help="array library to run on; may be given several times (default: every installed one)",
+        help="array library to run on; may be given several times "
+        f"(default: {'every installed one' if backends is None else ', '.join(backends)})",
     )
     parser.add_argument("--quick", action="store_true", help="a small version that takes seconds, to see that it works")
     parser.add_argument("--seed", type=_seed, default=0, help="seed of the runs, not negative (default: %(default)s)")
