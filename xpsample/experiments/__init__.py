@@ -28,4 +28,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.srmc_mse",
         "SRMC paper, Fig. 2: error of running means for six repellence strengths in one batched run",
     ),
+    "srmc-wells": Experiment(
+        "xpsample.experiments.srmc_wells",
+        "Fig. 1 of the SRMC paper over many chains: how ULA and SR-ULA leave the narrow well of a mixture",
+    ),
 }

@@ -1,0 +1,103 @@
+"""The two-wells experiment in its quick size, through the command line, and what it counts."""
+
+import csv
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from xpsample import MALA, ULA, sample
+from xpsample.cli import main
+from xpsample.experiments.srmc_wells import ETA, RADIUS, escaped, responsibility, truth, ula_sd, wells, wilson
+from xpsample.targets.gaussian import gaussian
+
+SAMPLERS = ["ULA", "SR-ULA Exact", "SR-ULA Shift"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A quick run, with no matplotlib to be had and no library named."""
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.axes", None)
+        patch.delitem(sys.modules, "xpsample.experiments.srmc_wells_plot", raising=False)
+        assert main(["run", "srmc-wells", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table(out):
+    rows = json.loads((out / "results.json").read_text())
+    assert [row["sampler"] for row in rows] == SAMPLERS
+    for row in rows:
+        assert (row["backend"], row["dtype"]) == ("numpy", "float64")
+        shares = [row[f"escaped_{n}"] for n in (1000, 2000, 3000, 4000)]
+        assert shares == sorted(shares)
+        assert row["escaped_4000_low"] <= row["escaped_4000"] <= row["escaped_4000_high"]
+        assert row["escaped_4000"] <= row["naive_4000"]
+        assert -2.5 < row["mean_x1"] < 3
+    assert rows[0]["naive_4000"] < 0.2  # ULA stays for long
+    assert max(row["naive_4000"] for row in rows[1:]) > 0.9  # SR-ULA does not
+    with open(out / "results.csv", newline="") as file:
+        assert [row["sampler"] for row in csv.DictReader(file)] == SAMPLERS
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "the paper" in text and "SR-ULA Shift" in text and "by 4k" in text and "-1.2" in text
+    assert 'pip install "xpsample[plot]"' in text and not (out / "plot.png").exists()
+
+
+def test_plot(tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    from xpsample.experiments.srmc_wells_plot import plot
+
+    rng = np.random.default_rng(0)
+    shown = {name: (rng.standard_normal((40, 3, 2)), rng.standard_normal((40, 2))) for name in SAMPLERS}
+    plot(tmp_path / "plot.png", shown, [1000, 2000])
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_unknown_backend(tmp_path, capsys):
+    assert main(["run", "srmc-wells", "--quick", "--backend", "nompy", "--out", str(tmp_path)]) == 1
+    assert "nompy" in capsys.readouterr().err
+
+
+def test_help_names_the_default_library(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "srmc-wells", "--help"])
+    assert "(default: numpy)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_escape_needs_more_than_the_right_side():
+    x = np.array([[-2.0, 0], [0.5, 0], [1.0, 0], [2.1, 0], [2.1, 2.0], [2.1, 3.0], [2 + 1.01 * RADIUS, 0]])
+    np.testing.assert_array_equal(escaped(x), [False, False, False, True, True, False, False])
+
+
+def test_responsibility_is_bayes_rule():
+    x = np.random.default_rng(0).standard_normal((5, 2)) * 2
+    wide = 0.2 * np.exp(-0.5 * np.sum((x - [2, 0]) ** 2, axis=-1)) / (2 * np.pi)
+    density = np.exp(wells().prepare(x, MALA(1.0).requires).at(x).log_density)
+    np.testing.assert_allclose(responsibility(x), wide / density, rtol=1e-9)
+    np.testing.assert_allclose(responsibility(np.array([[1e4, 0.0], [-2.0, 0.0]])), [1.0, 0.0], atol=0.01)
+
+
+def test_truth_is_the_targets():
+    exact = truth()
+    assert abs(exact["in_wide"] - 0.2) < 0.005 and abs(exact["near_1"] - 0.24) < 0.02
+
+
+def test_wilson():
+    for count in (0, 5, 50):
+        expected = binomtest(count, 50).proportion_ci(method="wilson")
+        np.testing.assert_allclose(wilson(count, 50), (expected.low, expected.high), rtol=1e-6, atol=1e-12)
+    assert wilson(0, 100)[0] == 0 and wilson(100, 100)[1] == 1
+
+
+def test_ula_bias():
+    sd = 0.18
+    trace = sample(gaussian(sd**2 * np.eye(2)), ULA(ETA), np.zeros((500, 2)), 100, seed=0, burn_in=50, progress=False)
+    np.testing.assert_allclose(np.std(trace.draws), ula_sd(sd), rtol=0.01)

@@ -1,0 +1,92 @@
+"""Mixtures of isotropic normals, all derivatives analytic."""
+
+import math
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
+from xpsample.targets.target import Target
+
+
+def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
+    """sum_k weights_k N(means_k, sds_k^2 I), normalised, with its score and hvp.
+
+    Parameters
+    ----------
+    weights : numpy.ndarray, shape (components,)
+        Positive; divided by their sum.
+    means : numpy.ndarray, shape (components, dim)
+    sds : numpy.ndarray, shape (components,), or float
+        Positive standard deviations, in units of x.
+
+    Returns
+    -------
+    Target
+        Takes positions (*chains, dim) of any library. Its data are placed into their library, dtype and device. No
+        array is larger than ``(*chains, components)`` or the means.
+
+    Raises
+    ------
+    HyperparameterError
+        If the shapes do not fit, or a weight or standard deviation is not positive and finite.
+    """
+    weights, means = np.asarray(weights, dtype=np.float64), np.asarray(means, dtype=np.float64)
+    if weights.ndim != 1 or means.ndim != 2 or len(weights) != len(means) or not len(means):
+        raise HyperparameterError(
+            f"weights have shape (components,) and means (components, dim); got {weights.shape} and {means.shape}"
+        )
+    sds = np.asarray(sds, dtype=np.float64)
+    if sds.shape not in ((), weights.shape):
+        raise HyperparameterError(f"sds must be a number or have shape {weights.shape}; got {sds.shape}")
+    for name, values in (("weights", weights), ("sds", sds)):
+        if not np.all((values > 0) & np.isfinite(values)):
+            raise HyperparameterError(f"{name} must be positive and finite; got {values}")
+    if not np.all(np.isfinite(means)):
+        raise HyperparameterError("means must be finite")
+    sds = np.broadcast_to(sds, weights.shape)
+    data = {
+        "means": means,
+        "precisions": sds**-2.0,
+        "log_weights": np.log(weights / np.sum(weights)) - means.shape[1] * (np.log(sds) + 0.5 * math.log(2 * math.pi)),
+    }
+    return Target(_log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data)
+
+
+def _responsibilities(x: Array, data: Any) -> tuple[Any, Array, Array]:
+    """Namespace, log density (*chains), probability of each component given the position (*chains, components)."""
+    xp, means = array_namespace(x), data["means"]
+    squared = xp.sum(x * x, axis=-1, keepdims=True) - 2.0 * (x @ means.T) + xp.sum(means * means, axis=-1)
+    logs = data["log_weights"] - 0.5 * data["precisions"] * squared
+    largest = xp.max(logs, axis=-1, keepdims=True)
+    shares = xp.exp(logs - largest)
+    total = xp.sum(shares, axis=-1, keepdims=True)
+    return xp, (largest + xp.log(total))[..., 0], shares / total
+
+
+def _log_density_and_score(x: Array, data: Any) -> tuple[Array, Array]:
+    xp, density, shares = _responsibilities(x, data)
+    pull = shares * data["precisions"]
+    return density, pull @ data["means"] - xp.sum(pull, axis=-1, keepdims=True) * x
+
+
+def _log_density(x: Array, data: Any) -> Array:
+    return _responsibilities(x, data)[1]
+
+
+def _score(x: Array, data: Any) -> Array:
+    return _log_density_and_score(x, data)[1]
+
+
+def _hvp(x: Array, v: Array, data: Any) -> Array:
+    # The covariance of the components' scores under the responsibilities, minus the mean of the precisions.
+    xp, _, shares = _responsibilities(x, data)
+    precisions, means = data["precisions"], data["means"]
+    along = precisions * (v @ means.T - xp.sum(x * v, axis=-1, keepdims=True))
+    along = along - xp.sum(shares * along, axis=-1, keepdims=True)
+    pull = shares * precisions
+    tilted = pull * along
+    bent = tilted @ means - xp.sum(tilted, axis=-1, keepdims=True) * x
+    return bent - xp.sum(pull, axis=-1, keepdims=True) * v
