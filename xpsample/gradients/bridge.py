@@ -38,7 +38,7 @@ def _by_dlpack(array: Array, theirs: Backend) -> Any:
     """None where DLPack cannot: read-only NumPy buffers, autograd tensors and unaligned memory have no such form."""
     try:
         return theirs.xp.from_dlpack(array)
-    except (BufferError, RuntimeError, TypeError, AttributeError, NotImplementedError, ValueError):
+    except (BufferError, RuntimeError, TypeError, AttributeError, ValueError):
         return None
 
 
