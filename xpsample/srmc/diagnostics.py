@@ -108,9 +108,8 @@ class Repellence(Recorder):
             carry.above + above,
             carry.acceptance + info.acceptance_probability,
             theta_norm(state),
-            # Copies: a driver that reuses the memory of the carry must not find an array in it twice.
-            state.alpha + 0.0,
-            state.gamma + 0.0,
+            state.alpha,
+            state.gamma,
         )
         return new, None
 
