@@ -74,8 +74,8 @@ class Backend(ABC):
         """Native noise of steps [start, stop): a pure function of its arguments, in `like`'s dtype, on its device."""
 
     @abstractmethod
-    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
-        """``body`` applied `n` times to a tree of arrays."""
+    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
+        """``carry = body(i, carry)`` for i = 0 .. n - 1; i may be traced, and is good for indexing arrays only."""
 
     @abstractmethod
     def drive(

@@ -67,8 +67,7 @@ class Program:
 
     def like(self, carry: Carry) -> Array:
         """An array with the library, device and floating dtype of the noise."""
-        point = carry.state.point
-        return point.x if self.target.xp.isdtype(point.x.dtype, "real floating") else point.log_density
+        return self.target.real(carry.state.point.x)
 
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""

@@ -170,8 +170,8 @@ class JaxBackend(Backend):
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         return _draw_steps(Keys.of(seed, specs, like), tuple(specs.items()), start, stop - start)
 
-    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
-        return jax.lax.fori_loop(0, n, lambda _, c: body(c), carry) if n else carry
+    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
+        return jax.lax.fori_loop(0, n, body, carry) if n else carry
 
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int

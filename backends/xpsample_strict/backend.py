@@ -35,9 +35,9 @@ class StrictBackend(Backend):
 
         return {k: self.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np).items()}
 
-    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
-        for _ in range(n):
-            carry = body(carry)
+    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
+        for i in range(n):
+            carry = body(i, carry)
         return carry
 
     def drive(

@@ -80,9 +80,9 @@ class TorchBackend(Backend):
 
         return draw_chunks(draw, specs, start, stop, xp)
 
-    def repeat(self, n: int, body: Callable[[Any], Any], carry: Any) -> Any:
-        for _ in range(n):
-            carry = body(carry)
+    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
+        for i in range(n):
+            carry = body(i, carry)
         return carry
 
     def drive(

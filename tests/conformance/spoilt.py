@@ -9,11 +9,16 @@ from xpsample.targets import Exact, Tilt
 class WrongDrift(Tilt):
     """The surrogate's score of the wrong sign, under a density that is right."""
 
+    needs = Exact.needs
     requires = Exact.requires
     needs_score = True
+    moves = True
+
+    def feature(self, target, point):
+        return point.score
 
     def cost(self, costs):
         return costs.hvp
 
-    def score(self, target, x, score, theta, alpha):
-        return score + alpha * target.hvp(x, theta)
+    def score(self, target, point, theta, alpha):
+        return point.score + alpha * target.hvp(point.x, theta)

@@ -1,6 +1,7 @@
 """Kernels: one file per algorithm, each a frozen value with a pure step."""
 
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.kernels.gwg import GWG
 from xpsample.kernels.hmc import HMC
 from xpsample.kernels.independent import IndependentMH
 from xpsample.kernels.kernel import (
@@ -11,6 +12,7 @@ from xpsample.kernels.kernel import (
     metropolis,
     none_frozen,
     normal_like,
+    relocate,
     select,
     uniform_per_chain,
 )
@@ -21,6 +23,7 @@ from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
 
 __all__ = [
+    "GWG",
     "HMC",
     "MALA",
     "PCN",
@@ -38,6 +41,7 @@ __all__ = [
     "none_frozen",
     "normal_like",
     "per_coordinate",
+    "relocate",
     "select",
     "uniform_per_chain",
 ]

@@ -57,7 +57,7 @@ class HMC(Kernel):
         # Whitened momentum u = A^T p with A A^T = M^{-1}: u is standard normal and the velocity is A u.
         start = noise["momentum"]
 
-        def leap(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        def leap(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             x, u = carry
             x = x + eta * apply(u)
             return x, u + eta * transpose(target.score(x))

@@ -54,6 +54,25 @@ class Kernel(ABC):
         """One transition: (new state, info), a deterministic function of (state, noise)."""
 
 
+def relocate(state: Any, point: Point) -> Any:
+    """A kernel's state moved to another position, with all else that it holds (histories, step counts) kept.
+
+    A wrapper's state holds that of the kernel inside as ``base``, whose point carries the wrapper's own in ``aux``;
+    what the inner point says beside that is out of date and is evaluated by the ``refresh`` that begins a step.
+
+    Parameters
+    ----------
+    state : NamedTuple
+        With a field ``point``, or a field ``base`` that is again such a state.
+    point : Point
+        Under the target that the kernel is given.
+    """
+    if "point" in state._fields:
+        return state._replace(point=point)
+    inner = state.base.point._replace(x=point.x, aux=point)
+    return state._replace(base=relocate(state.base, inner))
+
+
 # ---- noise -----------------------------------------------------------------------------------------------------------
 
 
@@ -71,10 +90,15 @@ def uniform_per_chain(x: Array) -> Uniform:
 
 
 def select(xp: Any, mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
-    """Leaves of `new` where `mask` (*chains) holds, else of `old`; leaves are (*chains) or (*chains, dim)."""
-    per_coordinate = mask[..., None]
-    n = mask.ndim
-    return tree.map(lambda a, b: xp.where(mask if a.ndim == n else per_coordinate, a, b), new, old)
+    """Leaves of `new` where `mask` (*chains) holds, else of `old`; leaves have shape (*chains, ...)."""
+    masks = {mask.ndim: mask}
+
+    def choose(a: Array, b: Array) -> Array:
+        if a.ndim not in masks:
+            masks[a.ndim] = mask[(..., *(None,) * (a.ndim - mask.ndim))]
+        return xp.where(masks[a.ndim], a, b)
+
+    return tree.map(choose, new, old)
 
 
 def metropolis(

@@ -26,7 +26,7 @@ def theta_norm(state: SRMCState) -> Array:
 def exponent_scale(state: SRMCState) -> Array:
     """``alpha_n |s(X_n) . theta_n|``, shape (*chains): how much the tilt changes the log density at X_n."""
     xp = array_namespace(state.theta)
-    return state.alpha * xp.abs(xp.sum(state.point.score * state.theta, axis=-1))
+    return state.alpha * xp.abs(xp.sum(state.score * state.theta, axis=-1))
 
 
 def hvp_share(tally: Tally, hvp_cost: float = 1.0) -> float:

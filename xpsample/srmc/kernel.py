@@ -20,12 +20,14 @@ from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
 class SRMCState(NamedTuple):
     """The base kernel's state, the history theta (*chains, dim), and the number of steps made (0-d).
 
-    ``alpha`` (*chains) is the strength of the next step's tilt, ``gamma`` (*chains) the step size by which theta was
-    last updated; ``schedule`` and ``strength`` are what those carry, or None.
+    ``score`` (*chains, dim) is that of the tilt at the current position; ``alpha`` (*chains) is the strength of the
+    next step's tilt, ``gamma`` (*chains) the step size by which theta was last updated; ``schedule`` and ``strength``
+    are what those carry, or None.
     """
 
     base: Any
     theta: Array
+    score: Array
     n: Array
     alpha: Array
     gamma: Array
@@ -56,7 +58,8 @@ class SRMC(Kernel):
         Step sizes of the history.
     tilt : Tilt or FiniteDifference
         How the surrogate score (Eq. 5) is computed: `Exact` by Hessian-vector products, ``FiniteDifference(eps)`` by
-        differences of scores (Eq. 6), `Shift` by one shifted score. Kernels that need no score do not pay for it.
+        differences of scores (Eq. 6), `Shift` by one shifted score, `Untilted` not at all. Kernels that need no score
+        do not pay for it. On discrete spaces the score is the gradient, or with `Ratio` the discrete score (Eq. 17).
     theta : array, shape (*chains, dim), optional
         The history to start from; zero when not given.
     """
@@ -76,7 +79,7 @@ class SRMC(Kernel):
     def requires(self) -> Capability:  # type: ignore[override]
         tilt = self._tilt.requires if Capability.SCORE in self.base.requires else Capability.NONE
         hvp = Capability.HVP if self.schedule.hvps else Capability.NONE
-        return self.base.requires | Capability.SCORE | tilt | hvp
+        return self.base.requires | self._tilt.needs | tilt | hvp
 
     @property
     def _tilt(self) -> Tilt:
@@ -84,11 +87,13 @@ class SRMC(Kernel):
 
     def init(self, target: BoundTarget, x: Array) -> SRMCState:
         xp = target.xp
-        theta = xp.zeros_like(x) if self.theta is None else xp.zeros_like(x) + self.theta
+        zero = xp.zeros_like(target.real(x))
+        theta = zero if self.theta is None else zero + self.theta
         alpha, strength = self._strength.init(xp, xp.zeros_like(theta[..., 0]))
         base = self.base.init(self._tilted(target, theta, alpha), x)
         gamma = xp.zeros_like(theta[..., 0])
-        return SRMCState(base, theta, counter(target, x), alpha, gamma, self.schedule.init(target, x), strength)
+        score = self._tilt.feature(target, base.point.aux)
+        return SRMCState(base, theta, score, counter(target, x), alpha, gamma, self.schedule.init(target, x), strength)
 
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
@@ -99,12 +104,14 @@ class SRMC(Kernel):
         n, point = state.n + 1, base.point.aux
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
-        theta = state.theta + per_coordinate(gamma) * (point.score - state.theta)
-        alpha, strength = self._strength.update(xp, n, state.alpha, point.score, theta, state.strength)
+        score = self._tilt.feature(target, point)
+        theta = state.theta + per_coordinate(gamma) * (score - state.theta)
+        alpha, strength = self._strength.update(xp, n, state.alpha, score, theta, state.strength)
         if self.schedule.hvps:
             spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
             info = info._replace(evaluations=spent)
-        return SRMCState(base, theta, n, alpha, xp.zeros_like(state.gamma) + gamma, schedule, strength), info
+        gamma = xp.zeros_like(state.gamma) + gamma
+        return SRMCState(base, theta, score, n, alpha, gamma, schedule, strength), info
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array) -> Tilted:
         return Tilted(target, theta, alpha, self._tilt, self.base.requires)

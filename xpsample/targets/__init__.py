@@ -1,24 +1,32 @@
 """Targets: what is sampled, and the targets made from targets."""
 
+from xpsample.targets.discrete import Binary, Categorical, Discrete, OneHot, Spins
 from xpsample.targets.parametric import Parametric
 from xpsample.targets.space import Real, Space
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, Point, Target
 from xpsample.targets.tempered import Tempered
-from xpsample.targets.tilted import Exact, Shift, Tilt, Tilted
+from xpsample.targets.tilted import Exact, Ratio, Shift, Tilt, Tilted, Untilted
 
 __all__ = [
     "AbstractTarget",
+    "Binary",
     "BoundTarget",
     "Capability",
+    "Categorical",
     "Costs",
+    "Discrete",
     "Exact",
+    "OneHot",
     "Parametric",
     "Point",
+    "Ratio",
     "Real",
     "Shift",
     "Space",
+    "Spins",
     "Target",
     "Tempered",
     "Tilt",
     "Tilted",
+    "Untilted",
 ]

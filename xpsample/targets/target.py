@@ -18,7 +18,8 @@ from xpsample import tree
 from xpsample.backend import Array, Backend, backend_of, check_same_home, to_host
 from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
-from xpsample.targets.space import Real, Space
+from xpsample.targets.discrete import Discrete
+from xpsample.targets.space import Real, Space, as_floating
 from xpsample.tree import dtype_name
 
 
@@ -30,19 +31,23 @@ class Capability(enum.Flag):
     SCORE = enum.auto()
     HVP = enum.auto()
     DISCRETE = enum.auto()
+    DIFFERENCES = enum.auto()
 
 
 class Point(NamedTuple):
     """A position with what was evaluated there.
 
     ``x`` has shape ``(*chains, dim)``, ``log_density`` ``(*chains)``, ``score`` that of x; what the kernel did not ask
-    for is None. ``aux`` is the underlying target's Point where the target is made from another one.
+    for is None. ``aux`` is the underlying target's Point where the target is made from another one. ``differences``
+    ``(*chains, variables, choices - 1)`` are, on a discrete space, the log density at each position that differs in one
+    variable, minus that at x (see `Discrete`).
     """
 
     x: Array
     log_density: Any
     score: Any
     aux: Any = None
+    differences: Any = None
 
 
 class Costs(NamedTuple):
@@ -62,6 +67,8 @@ class BoundTarget(ABC):
     backend : Backend
     xp : namespace
         The array API namespace of the positions, resolved once.
+    space : Space
+        Where the positions live.
     requires : Capability
         What `at` evaluates.
     costs : Costs
@@ -74,10 +81,15 @@ class BoundTarget(ABC):
 
     backend: Backend
     xp: Any
+    space: Space
     requires: Capability
     costs: Costs
     data: tree.Tree
     compiled: dict
+
+    @abstractmethod
+    def real(self, x: Array) -> Array:
+        """Positions as floating numbers: `x` itself unless it holds integers."""
 
     @abstractmethod
     def at(self, x: Array) -> Point:
@@ -116,9 +128,17 @@ class DerivedTarget(BoundTarget):
         return self.target.xp
 
     @property
+    def space(self) -> Space:  # type: ignore[override]
+        """The underlying target's."""
+        return self.target.space
+
+    @property
     def data(self) -> tree.Tree:
         """The underlying target's."""
         return self.target.data
+
+    def real(self, x: Array) -> Array:
+        return self.target.real(x)
 
     def with_data(self, data: tree.Tree) -> BoundTarget:
         return replace(self, target=self.target.with_data(data))  # type: ignore[type-var]
@@ -147,6 +167,10 @@ class Target(AbstractTarget):
         ``hvp(x, v)`` or ``hvp(x, v, data)``: its Hessian times v.
     log_density_and_score : callable, optional
         Both at once, where they share work.
+    differences : callable, optional
+        ``differences(x)`` or ``differences(x, data)``, on a discrete space: the log density at each position that
+        differs from x in one variable, minus that at x, ``(*chains, dim) -> (*chains, variables, choices - 1)``, in the
+        order of `Discrete.move`. Evaluated at all those positions when not given.
     gradient : GradientChoice
         How derivatives that were not given are obtained: `Auto`, `Native`, `Via`, `FiniteDifference` or `Analytic`.
     data : tree of arrays, optional
@@ -157,13 +181,16 @@ class Target(AbstractTarget):
 
     Notes
     -----
-    A log density may drop constants. It may return -inf; such a proposal is rejected and counted as a divergence.
+    On a discrete space the functions are called with floating positions, whatever the dtype of the start positions; the
+    score is the gradient of `log_density` as a function of real numbers. A log density may drop constants. It may
+    return -inf; such a proposal is rejected and counted as a divergence.
     """
 
     log_density: Callable[..., Array] | None
     score: Callable[..., Array] | None = None
     hvp: Callable[..., Array] | None = None
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
+    differences: Callable[..., Array] | None = None
     gradient: GradientChoice = Auto()
     data: tree.Tree = None
     space: Space = Real()
@@ -189,7 +216,7 @@ class Target(AbstractTarget):
         if key not in self._bound:
             self._bound[key] = self._bind(backend, x, requires)
         bound = self._bound[key]
-        _check_point(bound.at(x), x, requires)
+        _check_point(bound.at(x), bound.real(x), bound.space)
         return bound
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
@@ -202,8 +229,15 @@ class Target(AbstractTarget):
                 "the kernel needs a log density and the target has only a score: pass Target(log_density, ...), or use "
                 "an unadjusted kernel (ULA, UnderdampedLangevin)"
             )
-        if Capability.DISCRETE in requires and isinstance(self.space, Real):
-            raise CapabilityError("the kernel moves on a discrete space and the target's space is Real()")
+        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not isinstance(self.space, Discrete):
+            raise CapabilityError(
+                f"the kernel moves on a discrete space and the target's space is {type(self.space).__name__}(): pass "
+                "Target(..., space=Binary()), Spins(), Categorical(values) or OneHot(choices)"
+            )
+        if Capability.DIFFERENCES in requires:
+            requires |= Capability.LOG_DENSITY
+        integers, x = x, as_floating(backend.xp, x)
+        space = self.space.bind(backend, integers)
         functions = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score)
         both = score = Derivative(None, Evaluations(score=1))
         if requires & (Capability.SCORE | Capability.HVP):
@@ -219,12 +253,18 @@ class Target(AbstractTarget):
         at = both.cost if Capability.SCORE in requires else Evaluations()
         if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
             at = at.plus(Evaluations(log_density=1))
+        if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
+            moves = space.variables(x.shape[-1]) * (space.choices - 1)
+            at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
         return FixedTarget(
             backend=backend,
             xp=backend.xp,
             requires=requires,
             costs=Costs(at, Evaluations(), score.cost, hvp.cost),
             functions=Functions(self.log_density, score.call, hvp.call, both.call),
+            space=space,
+            differences=self.differences,
+            dtype=None if x is integers else x.dtype,
             data=self._place_data(backend, x),
         )
 
@@ -262,25 +302,48 @@ class FixedTarget(BoundTarget):
     requires: Capability
     costs: Costs
     functions: Functions
+    space: Space
+    differences: Callable[..., Array] | None = None
+    dtype: Any = None  # the functions', where the positions are integers
     data: tree.Tree = None
     compiled: dict = field(default_factory=dict, repr=False)
 
+    def real(self, x: Array) -> Array:
+        return x if self.dtype is None else self.xp.astype(x, self.dtype)
+
     def at(self, x: Array) -> Point:
         args = () if self.data is None else (self.data,)
+        real = self.real(x)
         if Capability.SCORE not in self.requires:
-            density = self.functions.log_density(x, *args) if Capability.LOG_DENSITY in self.requires else None
-            return Point(x, density, None)
-        if Capability.LOG_DENSITY not in self.requires:
-            return Point(x, None, self.functions.score(x, *args))
-        return Point(x, *self.functions.log_density_and_score(x, *args))
+            density = self.functions.log_density(real, *args) if Capability.LOG_DENSITY in self.requires else None
+            point = Point(x, density, None)
+        elif Capability.LOG_DENSITY not in self.requires:
+            point = Point(x, None, self.functions.score(real, *args))
+        else:
+            point = Point(x, *self.functions.log_density_and_score(real, *args))
+        if Capability.DIFFERENCES in self.requires:
+            if self.differences is None:
+                differences = self._around(real, point.log_density, args)
+            else:
+                differences = self.differences(real, *args)
+            point = point._replace(differences=differences)
+        return point
+
+    def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
+        xp, space = self.xp, self.space
+        assert isinstance(space, Discrete)
+        around = self.functions.log_density(space.neighbours(xp, x), *args) - log_density
+        return space.valid(xp, xp.permute_dims(around, (*range(2, around.ndim), 0, 1)))
 
     def refresh(self, point: Point) -> Point:
         return point
 
     def score(self, x: Array) -> Array:
+        x = self.real(x)
         return self.functions.score(x) if self.data is None else self.functions.score(x, self.data)
 
     def hvp(self, x: Array, v: Array) -> Array:
+        x = self.real(x)
         return self.functions.hvp(x, v) if self.data is None else self.functions.hvp(x, v, self.data)
 
     def with_data(self, data: tree.Tree) -> "FixedTarget":
@@ -299,7 +362,7 @@ def _second(both: Callable[..., Any]) -> Callable[..., Array]:
     return score
 
 
-def _check_point(point: Point, x: Array, requires: Capability) -> None:
+def _check_point(point: Point, x: Array, space: Space) -> None:
     """The contract of a user's functions, checked at the start positions."""
     if point.log_density is not None:
         _check_array("the log density", point.log_density, x, tuple(x.shape[:-1]))
@@ -307,6 +370,10 @@ def _check_point(point: Point, x: Array, requires: Capability) -> None:
     if point.score is not None:
         _check_array("the score", point.score, x, tuple(x.shape))
         _check_finite("score", point.score)
+    if point.differences is not None:
+        assert isinstance(space, Discrete)
+        shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
+        _check_array("the log-density differences", point.differences, x, shape)
 
 
 def _check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:

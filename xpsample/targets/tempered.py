@@ -1,5 +1,6 @@
 """A target raised to a power: pi^beta, the rungs of tempering and annealing."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +62,12 @@ class TemperedTarget(DerivedTarget):
     def _temper(self, base: Point) -> Point:
         density = None if base.log_density is None else self.beta * base.log_density
         score = None if base.score is None else per_coordinate(self.beta) * base.score
-        return Point(base.x, density, score, base)
+        differences = None
+        if base.differences is not None:
+            beta = per_coordinate(per_coordinate(self.beta))
+            impossible = base.differences == -math.inf  # stays so at beta = 0
+            differences = self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, base.differences))
+        return Point(base.x, density, score, base, differences)
 
     def score(self, x: Array) -> Array:
         return per_coordinate(self.beta) * self.target.score(x)

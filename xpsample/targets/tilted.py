@@ -1,5 +1,6 @@
 """The score-tilted surrogate of SRMC: log pi_theta(x) = log pi(x) - alpha theta . s(x) (Eq. 2)."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -7,58 +8,79 @@ from typing import Any
 from xpsample.backend import Array
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.hyperparameters import per_coordinate
+from xpsample.targets.discrete import Discrete
 from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point
 
 
 class Tilt(ABC):
-    """How the surrogate's score s - alpha H theta (Eq. 5) is computed.
+    """Which scores s the tilt is made of, and how the surrogate's own score, s - alpha H theta (Eq. 5), is computed.
 
     Attributes
     ----------
+    needs : Capability
+        What the target must give for s.
     requires : Capability
-        What the tilted target must give.
+        What it must give for the surrogate's score.
     needs_score : bool
         Whether the surrogate's score needs the target's score at the same point.
+    moves : bool
+        Whether the surrogate's differences on a discrete space (`Point.differences`) are its own, or the target's.
     """
 
+    needs: Capability
     requires: Capability
     needs_score: bool
+    moves: bool
+
+    @abstractmethod
+    def feature(self, target: BoundTarget, point: Point) -> Array:
+        """The score s that the tilt is made of, ``(*chains, dim)``, at a point of `target` that has what s needs."""
 
     @abstractmethod
     def cost(self, costs: Costs) -> Evaluations:
         """What a surrogate score spends beside the target's own score at the point."""
 
     @abstractmethod
-    def score(self, target: BoundTarget, x: Array, score: Array | None, theta: Array, alpha: Any) -> Array:
-        """The surrogate's score at x; `score` is the target's there, where `needs_score`."""
+    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
+        """The surrogate's score at a point of `target`, which has a score where `needs_score`."""
 
 
 @dataclass(frozen=True)
 class Exact(Tilt):
     """By a Hessian-vector product."""
 
+    needs = Capability.SCORE
     requires = Capability.SCORE | Capability.HVP
     needs_score = True
+    moves = True
+
+    def feature(self, target: BoundTarget, point: Point) -> Array:
+        return point.score
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.hvp
 
-    def score(self, target: BoundTarget, x: Array, score: Any, theta: Array, alpha: Any) -> Array:
-        return score - alpha * target.hvp(x, theta)
+    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
+        return point.score - alpha * target.hvp(point.x, theta)
 
 
 @dataclass(frozen=True)
 class Shift(Tilt):
     """By a shifted score, s(x - alpha theta): equal to `Exact` to first order in alpha theta."""
 
+    needs = Capability.SCORE
     requires = Capability.SCORE
     needs_score = False
+    moves = True
+
+    def feature(self, target: BoundTarget, point: Point) -> Array:
+        return point.score
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score
 
-    def score(self, target: BoundTarget, x: Array, score: Any, theta: Array, alpha: Any) -> Array:
-        return target.score(x - alpha * theta)
+    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
+        return target.score(target.real(point.x) - alpha * theta)
 
 
 @dataclass(frozen=True)
@@ -66,14 +88,71 @@ class Difference(Tilt):
     """By a difference quotient of scores (Eq. 6)."""
 
     by: FiniteDifference
+    needs = Capability.SCORE
     requires = Capability.SCORE
     needs_score = True
+    moves = True
+
+    def feature(self, target: BoundTarget, point: Point) -> Array:
+        return point.score
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score.times(2 if self.by.scheme == "central" else 1)
 
-    def score(self, target: BoundTarget, x: Array, score: Any, theta: Array, alpha: Any) -> Array:
-        return score - alpha * self.by.along(target.score, x, theta, score)
+    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
+        return point.score - alpha * self.by.along(target.score, target.real(point.x), theta, point.score)
+
+
+@dataclass(frozen=True)
+class Untilted(Tilt):
+    """Not at all: proposals are the base kernel's on the target itself, and only the accept step sees the tilt.
+
+    Costs nothing, and is right for every kernel that accepts or rejects. The practical choice on discrete spaces.
+    """
+
+    needs = Capability.SCORE
+    requires = Capability.SCORE
+    needs_score = True
+    moves = False
+
+    def feature(self, target: BoundTarget, point: Point) -> Array:
+        return point.score
+
+    def cost(self, costs: Costs) -> Evaluations:
+        return Evaluations()
+
+    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
+        return point.score
+
+
+@dataclass(frozen=True)
+class Ratio(Tilt):
+    """As `Untilted`, with the discrete score s_i(x) = pi(x with x_i mirrored) / pi(x) - 1 (Eq. 17) in the tilt.
+
+    Its mean under pi is zero, which the gradient's need not be on a discrete space. Needs the differences of all moves:
+    `Target(differences=...)`, or evaluations at all positions one move away. The mirror of a variable's k-th value is
+    the k-th last. Log-ratios are cut off at half the logarithm of the largest floating number.
+    """
+
+    needs = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
+    requires = Capability.SCORE
+    needs_score = True
+    moves = False
+
+    def feature(self, target: BoundTarget, point: Point) -> Array:
+        xp, space = target.xp, target.space
+        assert isinstance(space, Discrete)
+        choice = space.mirror(xp, point.x)
+        at = xp.astype(xp.where(choice > 0, choice - 1, 0), xp.int64)[..., None]
+        change = xp.take_along_axis(point.differences, at, axis=-1)[..., 0]
+        limit = 0.5 * math.log(float(xp.finfo(change.dtype).max))
+        return xp.where(choice > 0, xp.expm1(xp.where(change < limit, change, limit)), 0.0)
+
+    def cost(self, costs: Costs) -> Evaluations:
+        return Evaluations()
+
+    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
+        return point.score
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +165,7 @@ class Tilted(DerivedTarget):
     Parameters
     ----------
     target : BoundTarget
-        The untilted target; must require SCORE.
+        The untilted target; must require what the tilt `needs`.
     theta : array, shape (*chains, dim)
         The history.
     alpha : float or array
@@ -107,9 +186,12 @@ class Tilted(DerivedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         inner, tilt = self.target.costs, self.tilt.cost(self.target.costs)
         score = inner.score.plus(tilt) if self.tilt.needs_score else tilt
-        if Capability.SCORE not in self.requires:
-            tilt = Evaluations()
-        return Costs(inner.at.plus(tilt), inner.refresh.plus(tilt), score, score.times(2))
+        spent = tilt if Capability.SCORE in self.requires else Evaluations()
+        if Capability.DIFFERENCES in self.requires and self.tilt.moves:
+            assert isinstance(self.space, Discrete)
+            moves = self.space.variables(self.theta.shape[-1]) * (self.space.choices - 1)
+            spent = spent.plus(inner.score.times(moves))
+        return Costs(inner.at.plus(spent), inner.refresh.plus(spent), score, score.times(2))
 
     def at(self, x: Array) -> Point:
         return self._tilt(self.target.at(x))
@@ -118,17 +200,28 @@ class Tilted(DerivedTarget):
         return self._tilt(self.target.refresh(point.aux))
 
     def _tilt(self, base: Point) -> Point:
-        density, score = None, None
+        density = score = differences = None
         if Capability.LOG_DENSITY in self.requires:
-            density = base.log_density - self.alpha * self.xp.sum(self.theta * base.score, axis=-1)
+            feature = self.tilt.feature(self.target, base)
+            density = base.log_density - self.alpha * self.xp.sum(self.theta * feature, axis=-1)
         if Capability.SCORE in self.requires:
-            score = self.tilt.score(self.target, base.x, base.score, self.theta, per_coordinate(self.alpha))
-        return Point(base.x, density, score, base)
+            score = self.tilt.score(self.target, base, self.theta, per_coordinate(self.alpha))
+        if Capability.DIFFERENCES in self.requires:
+            differences = base.differences - self._tilts(base) if self.tilt.moves else base.differences
+        return Point(base.x, density, score, base, differences)
+
+    def _tilts(self, base: Point) -> Array:
+        """alpha theta . (s(y) - s(x)) for all y one move away (Eq. 25), ``(*chains, variables, choices - 1)``."""
+        xp, space = self.xp, self.space
+        assert isinstance(space, Discrete)
+        change = self.target.score(space.neighbours(xp, base.x)) - base.score
+        tilts = self.alpha * xp.sum(self.theta * change, axis=-1)
+        return xp.permute_dims(tilts, (*range(2, tilts.ndim), 0, 1))
 
     def score(self, x: Array) -> Array:
         own = self.target.score(x) if self.tilt.needs_score else None
-        return self.tilt.score(self.target, x, own, self.theta, per_coordinate(self.alpha))
+        return self.tilt.score(self.target, Point(x, None, own), self.theta, per_coordinate(self.alpha))
 
     def hvp(self, x: Array, v: Array) -> Array:
         # The Hessian of alpha theta . s needs third derivatives: a difference quotient of the surrogate's own scores.
-        return FiniteDifference().along(self.score, x, v)
+        return FiniteDifference().along(self.score, self.real(x), v)

@@ -1,0 +1,56 @@
+"""Gibbs with gradients: one variable changed at a time, chosen by what the score says of every change."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpsample.backend import Array
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.kernels.discrete import choose, estimated_differences, log_probability, one_move, space_of
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
+from xpsample.noise import Specs
+from xpsample.targets.target import BoundTarget, Capability, Point
+
+
+@dataclass(frozen=True, eq=False)
+class GWG(Kernel):
+    """Gibbs with gradients (Grathwohl et al., 2021; SRMC Eq. 27), with the exact Metropolis-Hastings correction.
+
+    A move takes one variable to one other value, with probability proportional to ``exp(temperature * D)``, D the
+    first-order estimate of the change of the log density (`estimated_differences`).
+
+    Parameters
+    ----------
+    temperature : float or array
+        tau, 1/2 for the locally balanced proposal; 0 proposes all moves alike. Broadcasts against the chain axes.
+    """
+
+    temperature: Any = field(default=0.5, metadata=PER_CHAIN)
+
+    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+
+    def __post_init__(self) -> None:
+        check_range("temperature", self.temperature, 0, closed=True)
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.at(x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        xp = target.xp
+        current = target.refresh(state.point)
+        logits = self._logits(target, current)
+        chosen = choose(xp, logits, noise["proposal"])
+        choice, back = one_move(target, current.x, chosen)
+        proposal = target.at(space_of(target).move(xp, current.x, choice))
+        log_back = log_probability(xp, self._logits(target, proposal), back)
+        log_ratio = proposal.log_density - current.log_density + log_back - log_probability(xp, logits, chosen)
+        spent = target.costs.refresh.plus(target.costs.at)
+        point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+        return ChainState(point), info
+
+    def _logits(self, target: BoundTarget, point: Point) -> Array:
+        """Of all moves, ``(*chains, variables * (choices - 1))``."""
+        moves = estimated_differences(target, point)
+        return per_coordinate(self.temperature) * target.xp.reshape(moves, (*point.x.shape[:-1], -1))
