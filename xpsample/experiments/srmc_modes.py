@@ -138,7 +138,7 @@ def target_and_kernel(means: np.ndarray, noise: float, alpha: Any) -> tuple[Abst
     base = ULA(ETA * noise)
     if isinstance(alpha, float) and alpha == 0:
         return mixture, base
-    return mixture, SRMC(base, alpha * noise, SCHEDULE, FiniteDifference(EPS * noise))
+    return mixture, SRMC(base, alpha * noise, SCHEDULE, FiniteDifference(EPS * noise, scheme="forward"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -197,8 +197,11 @@ def _run_all(args: argparse.Namespace) -> int:
     return 0
 
 
-def _recorder(means: Array, name: str = "modes") -> Record:
-    """Nearest centre, its component's probability, and the number of balls that hold the state, of every chain."""
+def recorder(means: Array) -> Record:
+    """Records nearest centre, its component's probability, and number of balls that hold the state, of every chain.
+
+    The nearest centre is that of `nearest_centre`; it shares a matrix product with the rest.
+    """
     xp = array_namespace(means)
     half = 0.5 * xp.sum(means * means, axis=-1)
     ball = (BALL * SIGMA) ** 2 * means.shape[-1]
@@ -209,18 +212,18 @@ def _recorder(means: Array, name: str = "modes") -> Record:
         largest = xp.max(logs, axis=-1, keepdims=True)
         squared = xp.sum(x * x, axis=-1, keepdims=True) - 2.0 * logs
         return {
-            "nearest": nearest_centre(x, means),
+            "nearest": xp.argmax(logs, axis=-1),
             "share": 1.0 / xp.sum(xp.exp((logs - largest) / SIGMA**2), axis=-1),
             "balls": xp.count_nonzero(squared < ball, axis=-1),
         }
 
-    return Record(name, function)
+    return Record("modes", function)
 
 
 def _run(place: Place, means: np.ndarray, noise: float, alpha: float, chains: int, steps: int, seed: int) -> Result:
     target, kernel = target_and_kernel(means, noise, alpha)
     x0 = place.array(np.broadcast_to(means[int(START * len(means))], (chains, means.shape[-1])))
-    trace = sample(target, kernel, x0, steps, seed=seed, recorders=(_recorder(place.array(means)),), progress=False)
+    trace = sample(target, kernel, x0, steps, seed=seed, recorders=(recorder(place.array(means)),), progress=False)
     kept = {key: to_host(value) for key, value in trace.recorded["modes"].items()}
     theta = to_host(trace.state.theta) if alpha else np.zeros((chains, 1))
     # The history of the tempered target, and the strength on it, are 1 / noise and noise times the mixture's.

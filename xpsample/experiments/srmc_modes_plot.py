@@ -38,17 +38,18 @@ def plot(path: Path, shown: Mapping[tuple[Setting, str], Result], sweep: Mapping
         label = f"{PIXELS[setting.scale]}, noise {setting.noise:g}" if name == "ULA" else None
         style = {"lw": 3.5, "alpha": 0.35} if name == "ULA" else {"lw": 1.2, "ls": "--"}
         curves.plot(np.arange(1, len(counts) + 1), counts, color=colours[setting], label=label, **style)
-    curves.set(xscale="log", xlabel="step", title="modes visited (nearest centre): ULA wide, SR-ULA dashed")
+    curves.set(xscale="log", xlabel="step", title="modes visited (nearest centre):\nULA wide, SR-ULA dashed")
     curves.legend(frameon=False, title="pixels, noise")
     for setting in settings[:3:2]:
         nearest = shown[setting, "ULA"].nearest[:, :5]
         n = np.arange(1, len(nearest) + 1)
         for i in range(nearest.shape[1]):
-            paths.plot(n, nearest[:, i], ",", color=colours[setting])
-    paths.set(xlabel="step", title="nearest mode of five chains of ULA\n(colours of the first and third setting)")
+            paths.plot(n, nearest[:, i], ".", ms=1, color=colours[setting])
+    paths.set(xlabel="step", title="nearest mode of five chains of ULA,\n[0, 1], noise 1 (orange) and 0.01 (grey)")
     strengths.plot(range(len(sweep)), list(sweep.values()), "o-", color=COLOURS[0])
-    strengths.set_xticks(range(len(sweep)), [f"{alpha:g}" for alpha in sweep])
-    strengths.set(xlabel="alpha", ylim=(0, None), title=f"modes visited by step {steps}, [0, 1], noise 1")
+    strengths.set_xticks(range(len(sweep)), [f"{alpha:g}" for alpha in sweep], rotation=60)
+    top = 1.1 * max(sweep.values())
+    strengths.set(xlabel="alpha", ylim=(0, top), title=f"modes visited by step {steps},\n[0, 1], noise 1")
     for axes in (curves, paths, strengths):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110, metadata={"Software": ""})
