@@ -1,6 +1,7 @@
 """Real data: the folder, its files, and what is said when something is not there."""
 
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,3 +64,11 @@ def test_every_entry_names_a_commit_or_a_recipe():
     for name, dataset in DATASETS.items():
         assert "@" in dataset.source or "scikit-learn" in dataset.source, name
         assert dataset.about and dataset.arrays
+
+
+def test_the_page_has_every_file():
+    page = Path(__file__).parents[1] / "docs" / "data.md"
+    if not page.is_file():
+        pytest.skip("these tests read the source tree")
+    text = page.read_text()
+    assert not [name for name in DATASETS if f"`{name}`" not in text]
