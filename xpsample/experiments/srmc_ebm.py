@@ -70,6 +70,7 @@ Vendi      of the classifier's votes, cosine similarity, all chains at the last 
 cum. KL    Eq. 92: all chains, all kept steps from the first
 f          negative energy, mean over the chains at the last step; of test images about 0, of noise -17.9
 distance   median distance to the nearest training image at the last step; of test images {distance:.1f}
+same class share of the chains from digits whose last state has the class of their start; 0.1 were chance
 +-         one standard error over the chains or groups of chains"""
 
 
@@ -248,7 +249,8 @@ def _density(
     target = Tempered(mnist_ebm(parameters), place.array(1 / temperatures))
     trace = sample(target, ULA(steps), x0, 1, burn_in=size.density_steps - 1, seed=seed, recorders=(), progress=False)
     x = fold(to_host(trace.state.point.x))
-    value, distance = negative_energy(x, parameters), classify(x, train).distance
+    value, known = negative_energy(x, parameters), classify(x, train)
+    distance, started = known.distance, classify(digits, train).labels
     return [
         {
             "part": "density",
@@ -257,6 +259,7 @@ def _density(
             "temperature": temperature,
             "f_digits": float(np.mean(value[0, i])),
             "f_noise": float(np.mean(value[1, i])),
+            "same_class": float(np.mean(known.labels[0, i] == started)),
             "distance_digits": float(np.median(distance[0, i])),
             "distance_noise": float(np.median(distance[1, i])),
             "seconds": trace.metadata["seconds"],
@@ -303,6 +306,6 @@ def _tell(report: Report, rows: list[dict[str, Any]], distance: float) -> None:
     report.say("\nthe density exp(f / T) itself: ULA with its full noise, reflected at the walls")
     columns = {"backend": ("backend", "s"), "temperature": ("T", "g"), "f_digits": ("f from digits", ".2f")}
     columns |= {"f_noise": ("f from noise", ".2f"), "distance_digits": ("distance from digits", ".1f")}
-    columns |= {"distance_noise": ("distance from noise", ".1f")}
+    columns |= {"distance_noise": ("distance from noise", ".1f"), "same_class": ("same class", ".2f")}
     report.say(table([row for row in rows if row["part"] == "density"], columns))
     report.say("\n" + LEGEND.format(distance=distance) + "\n")

@@ -84,7 +84,7 @@ def kl_to_uniform(shares: Array) -> Array:
 
 
 def tv_to_uniform(shares: Array) -> Array:
-    """Total variation distance sum_c |p_c - 1/C| / 2 (Eq. 90 of the SRMC paper), (..., C) to (...)."""
+    """Total variation distance ``sum_c |p_c - 1/C| / 2`` (Eq. 90 of the SRMC paper), (..., C) to (...)."""
     xp = array_namespace(shares)
     return 0.5 * xp.sum(xp.abs(shares - 1.0 / shares.shape[-1]), axis=-1)
 
