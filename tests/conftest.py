@@ -2,9 +2,11 @@
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,3 +104,14 @@ def differentiating(request: pytest.FixtureRequest) -> Iterator[Library]:
 def borrowing(request: pytest.FixtureRequest) -> tuple[Library, Callable[[str], AbstractContextManager]]:
     """Every library without automatic differentiation, in float64, and the switch that its lender needs for that."""
     return open_library(request.param, "float64"), lambda lender: x64(lender, "float64")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Iterator[Path]:
+    """The folder of real data for the time of the session: XPSAMPLE_DATA, or shared/data beside the checkout."""
+    folder = Path(os.environ.get("XPSAMPLE_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no data: {folder} is not there (set XPSAMPLE_DATA)")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XPSAMPLE_DATA", str(folder))
+        yield folder

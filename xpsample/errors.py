@@ -41,6 +41,10 @@ class TraceError(XpsampleError, ValueError):
     """A trace lacks what was asked of it."""
 
 
+class DataError(XpsampleError, OSError):
+    """A data set is not there, or its file is not what it should be."""
+
+
 class DivergenceWarning(UserWarning):
     """Proposals left the finite numbers (or the energy error exploded) during a run."""
 

@@ -24,6 +24,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.breast_cancer",
         "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
     ),
+    "srmc-ebm": Experiment(
+        "xpsample.experiments.srmc_ebm",
+        "SRMC paper, App. D.2.2-3: digits that an energy model's sampler visits, with and without repellence",
+    ),
+    "srmc-modes": Experiment(
+        "xpsample.experiments.srmc_modes",
+        "SRMC paper, App. D.2.1: a mixture on 1,000 images, what its modes are, and how many ULA and SR-ULA visit",
+    ),
     "srmc-mse": Experiment(
         "xpsample.experiments.srmc_mse",
         "SRMC paper, Fig. 2: error of running means for six repellence strengths in one batched run",

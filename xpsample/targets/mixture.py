@@ -49,6 +49,7 @@ def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
     sds = np.broadcast_to(sds, weights.shape)
     data = {
         "means": means,
+        "squares": np.sum(means * means, axis=-1),
         "precisions": sds**-2.0,
         "log_weights": np.log(weights / np.sum(weights)) - means.shape[1] * (np.log(sds) + 0.5 * math.log(2 * math.pi)),
     }
@@ -58,7 +59,7 @@ def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
 def _responsibilities(x: Array, data: Any) -> tuple[Any, Array, Array]:
     """Namespace, log density (*chains), probability of each component given the position (*chains, components)."""
     xp, means = array_namespace(x), data["means"]
-    squared = xp.sum(x * x, axis=-1, keepdims=True) - 2.0 * (x @ means.T) + xp.sum(means * means, axis=-1)
+    squared = xp.sum(x * x, axis=-1, keepdims=True) - 2.0 * (x @ means.T) + data["squares"]
     logs = data["log_weights"] - 0.5 * data["precisions"] * squared
     largest = xp.max(logs, axis=-1, keepdims=True)
     shares = xp.exp(logs - largest)

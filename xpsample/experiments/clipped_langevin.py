@@ -1,0 +1,49 @@
+"""The sampler that energy models of images are trained and sampled with (Du & Mordatch 2019)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpsample.backend import Array
+from xpsample.hyperparameters import PER_CHAIN, per_coordinate
+from xpsample.kernels import Kernel
+from xpsample.kernels.kernel import ChainState, Info, normal_like
+from xpsample.noise import Specs
+from xpsample.targets.target import BoundTarget, Capability
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedLangevin(Kernel):
+    """x <- clip(x + step clip(s(x), -limit, limit)), then x <- clip(x + noise xi), clipped to [-1, 1].
+
+    Not Langevin: its noise is far below sqrt(2 step), and neither that nor the clipping leaves the density invariant.
+    It is nearly a gradient ascent. States are those after the noise, so that a step needs one score; the order of
+    noise and gradient makes no other difference.
+
+    Parameters
+    ----------
+    step_size, noise, limit : float or array
+        Step, standard deviation of the noise, and largest gradient component; they broadcast against the chain axes.
+        The defaults are those that the MNIST model of `xpsample.targets.mnist_ebm` was trained with.
+    """
+
+    step_size: Any = field(default=10.0, metadata=PER_CHAIN)
+    noise_sd: Any = field(default=0.005, metadata=PER_CHAIN)
+    limit: Any = field(default=0.03, metadata=PER_CHAIN)
+
+    requires = Capability.SCORE
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.at(x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"noise": normal_like(x)}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        xp = target.xp
+        current, limit = target.refresh(state.point), per_coordinate(self.limit)
+        force = xp.minimum(xp.maximum(current.score, -limit), limit)
+        moved = xp.clip(current.x + per_coordinate(self.step_size) * force, -1.0, 1.0)
+        new = target.at(xp.clip(moved + per_coordinate(self.noise_sd) * noise["noise"], -1.0, 1.0))
+        ones = xp.ones_like(new.x[..., 0])
+        spent = target.costs.refresh.plus(target.costs.at)
+        return ChainState(new), Info(ones, ones > 0, ones < 0, spent)
