@@ -3,7 +3,7 @@
 from typing import Any
 
 from xpsample.backend import Array
-from xpsample.targets.discrete import Discrete
+from xpsample.targets.discrete import Discrete, pick
 from xpsample.targets.target import BoundTarget, Point
 
 
@@ -41,7 +41,7 @@ def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
     """Log probability, ``(...)``, of `choice` (...) under softmax of `logits` (..., n)."""
     top = xp.max(logits, axis=-1)
     total = xp.log(xp.sum(xp.exp(logits - top[..., None]), axis=-1)) + top
-    return xp.take_along_axis(logits, xp.astype(choice, xp.int64)[..., None], axis=-1)[..., 0] - total
+    return pick(xp, logits, choice) - total
 
 
 def with_stay(xp: Any, logits: Array) -> Array:
@@ -66,7 +66,7 @@ def one_move(target: BoundTarget, x: Array, chosen: Array) -> tuple[Array, Array
     """
     xp, space = target.xp, space_of(target)
     others = space.choices - 1
-    variable = xp.astype(xp.arange(space.variables(x.shape[-1])), xp.int32)
+    variable = space.numbers(space.variables(x.shape[-1]))
     alternative = chosen % others + 1
     choice = xp.where(variable == (chosen // others)[..., None], alternative[..., None], 0)
     back = xp.max(space.back(xp, choice), axis=-1)  # 0 for all other variables
