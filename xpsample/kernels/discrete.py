@@ -43,7 +43,7 @@ def choose(xp: Any, logits: Array, uniform: Array) -> Array:
     """
     top = xp.max(logits, axis=-1, keepdims=True)
     cdf = xp.cumulative_sum(xp.exp(logits - top), axis=-1)
-    return xp.astype(xp.sum(cdf < uniform[..., None] * cdf[..., -1:], axis=-1), xp.int32)
+    return xp.astype(xp.count_nonzero(cdf < uniform[..., None] * cdf[..., -1:], axis=-1), xp.int32)
 
 
 def log_probability(xp: Any, logits: Array, choice: Array) -> Array:

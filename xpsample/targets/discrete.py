@@ -41,6 +41,10 @@ class Discrete(Space):
         """The number of variables of positions ``(*chains, dim)``."""
 
     @abstractmethod
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        """How many values each variable of positions ``(*chains, dim)`` has."""
+
+    @abstractmethod
     def index(self, xp: Any, x: Array) -> Array:
         """Which value each variable has, ``(*chains, dim) -> (*chains, variables)`` integers from 0."""
 
@@ -129,6 +133,9 @@ class Binary(Discrete):
     def variables(self, dim: int) -> int:
         return dim
 
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (2,) * dim
+
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(x, xp.int32)
 
@@ -168,6 +175,9 @@ class Spins(Discrete):
 
     def variables(self, dim: int) -> int:
         return dim
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (2,) * dim
 
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(x > 0, xp.int32)
@@ -254,6 +264,10 @@ class Categorical(Discrete):
     def variables(self, dim: int) -> int:
         return dim
 
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        rows = self._rows if len(self._rows) > 1 else self._rows * dim
+        return tuple(len(row) for row in rows)
+
     def index(self, xp: Any, x: Array) -> Array:
         table = xp.astype(self._table, x.dtype, copy=False)
         return xp.astype(xp.argmax(xp.astype(x[..., None] == table, xp.int8), axis=-1), xp.int32)
@@ -330,6 +344,9 @@ class OneHot(Discrete):
     def variables(self, dim: int) -> int:
         return dim // self.choices
 
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (self.choices,) * self.variables(dim)
+
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(xp.argmax(self._blocks(xp, x), axis=-1), xp.int32)
 
@@ -373,12 +390,30 @@ def pick(xp: Any, values: Array, index: Array) -> Array:
     return xp.take_along_axis(values, as_index(xp, index)[..., None], axis=-1)[..., 0]
 
 
+def place_values(space: Discrete, dim: int) -> np.ndarray:
+    """What one step of each variable's index adds to the number of a state, host int32 ``(variables,)``.
+
+    ``sum(index * place_values)`` is the row of a position in ``space.states(dim)``.
+
+    Raises
+    ------
+    PositionError
+        Where there are more than `LARGEST_ENUMERATION` states.
+    """
+    sizes = space.sizes(dim)
+    _check_number(math.prod(sizes))
+    return np.cumprod((1, *reversed(sizes[1:])))[::-1].astype(np.int32)
+
+
 def _product(rows: Sequence[Sequence[float]]) -> np.ndarray:
-    number = math.prod(len(row) for row in rows)
-    if number > LARGEST_ENUMERATION:
-        raise PositionError(f"the space has {number} states, too many to enumerate ({LARGEST_ENUMERATION} at most)")
+    _check_number(math.prod(len(row) for row in rows))
     grid = np.meshgrid(*(np.asarray(row, dtype=np.float64) for row in rows), indexing="ij")
     return np.stack(grid, axis=-1).reshape(-1, len(rows))
+
+
+def _check_number(states: int) -> None:
+    if states > LARGEST_ENUMERATION:
+        raise PositionError(f"the space has {states} states, too many to enumerate ({LARGEST_ENUMERATION} at most)")
 
 
 def _check_kind(xp: Any, x: Array) -> None:
