@@ -5,16 +5,48 @@ __version__ = "0.1.0"
 from xpsample.backend import backend_of, installed_backends
 from xpsample.checkpoint import Checkpoint
 from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
-from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import (
+    ACS,
+    DMALA,
+    DULA,
+    GWG,
+    HMC,
+    MALA,
+    PCN,
+    RWM,
+    ULA,
+    Gibbs,
+    IndependentMH,
+    LocallyBalanced,
+    SingleFlip,
+    UnderdampedLangevin,
+)
 from xpsample.noise import Portable, Replay
 from xpsample.recorders import BatchMeans, Draws, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Exact, Parametric, Shift, Target, Tempered
+from xpsample.targets import (
+    Binary,
+    Categorical,
+    Exact,
+    OneHot,
+    Parametric,
+    Ratio,
+    Shift,
+    Spins,
+    Target,
+    Tempered,
+    Untilted,
+)
 from xpsample.targets.batched import batched
 from xpsample.trace import Trace, load
+from xpsample.tuning import tune_acs
 
 __all__ = [
+    "ACS",
+    "DMALA",
+    "DULA",
+    "GWG",
     "HMC",
     "MALA",
     "PCN",
@@ -24,23 +56,32 @@ __all__ = [
     "Analytic",
     "Auto",
     "BatchMeans",
+    "Binary",
+    "Categorical",
     "Checkpoint",
     "Draws",
     "Exact",
     "FiniteDifference",
+    "Gibbs",
     "IndependentMH",
+    "LocallyBalanced",
     "Moments",
+    "OneHot",
     "Parametric",
     "Portable",
     "PowerLaw",
+    "Ratio",
     "Record",
     "Replay",
     "Shift",
+    "SingleFlip",
+    "Spins",
     "Statistics",
     "Target",
     "Tempered",
     "Trace",
     "UnderdampedLangevin",
+    "Untilted",
     "Via",
     "backend_of",
     "batched",
@@ -48,4 +89,5 @@ __all__ = [
     "load",
     "sample",
     "steps",
+    "tune_acs",
 ]

@@ -1,6 +1,10 @@
 """Kernels: one file per algorithm, each a frozen value with a pure step."""
 
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.kernels.acs import ACS, ACSState, Cosine, Cycle, Table
+from xpsample.kernels.balanced import Balancing, Barker, LocallyBalanced, Max, SquareRoot
+from xpsample.kernels.dlp import DMALA, DULA
+from xpsample.kernels.gibbs import Gibbs, SingleFlip
 from xpsample.kernels.gwg import GWG
 from xpsample.kernels.hmc import HMC
 from xpsample.kernels.independent import IndependentMH
@@ -24,6 +28,9 @@ from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
 
 __all__ = [
+    "ACS",
+    "DMALA",
+    "DULA",
     "GWG",
     "HMC",
     "MALA",
@@ -31,11 +38,22 @@ __all__ = [
     "PER_CHAIN",
     "RWM",
     "ULA",
+    "ACSState",
+    "Balancing",
+    "Barker",
     "ChainState",
+    "Cosine",
+    "Cycle",
+    "Gibbs",
     "IndependentMH",
     "Info",
     "Kernel",
+    "LocallyBalanced",
+    "Max",
     "ParallelTempering",
+    "SingleFlip",
+    "SquareRoot",
+    "Table",
     "UnderdampedLangevin",
     "check_range",
     "freeze",

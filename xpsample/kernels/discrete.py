@@ -1,9 +1,13 @@
-"""What kernels on discrete spaces share: estimated differences, and choices by inverse CDF with one uniform each."""
+"""What kernels on discrete spaces share: choices by inverse CDF with one uniform each, and moves of one variable."""
 
+from collections.abc import Callable
 from typing import Any
 
 from xpsample.backend import Array
-from xpsample.targets.discrete import Discrete
+from xpsample.hyperparameters import per_coordinate
+from xpsample.kernels.kernel import Info, metropolis
+from xpsample.noise import Uniform
+from xpsample.targets.discrete import Discrete, pick
 from xpsample.targets.target import BoundTarget, Point
 
 
@@ -13,10 +17,15 @@ def space_of(target: BoundTarget) -> Discrete:
     return target.space
 
 
-def estimated_differences(target: BoundTarget, point: Point) -> Array:
-    """First-order estimate of `Point.differences` from the score, s_i (v - x_i)."""
-    x, score = target.real(point.x), point.score[..., None]
-    return space_of(target).changes(target.xp, x, lambda v: score * v)
+def uniform_per_variable(x: Array) -> Uniform:
+    """One uniform for every variable of every chain; where a variable has several coordinates, the first are used."""
+    return Uniform(tuple(x.shape))
+
+
+def estimated_differences(target: BoundTarget, point: Point, scale: Any = 1.0) -> Array:
+    """First-order estimate of `Point.differences` from the score, s_i (v - x_i), times `scale` (of the chain axes)."""
+    x, score = target.real(point.x), per_coordinate(scale) * point.score
+    return space_of(target).changes(target.xp, x, lambda v: score[..., None] * v)
 
 
 def choose(xp: Any, logits: Array, uniform: Array) -> Array:
@@ -41,7 +50,7 @@ def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
     """Log probability, ``(...)``, of `choice` (...) under softmax of `logits` (..., n)."""
     top = xp.max(logits, axis=-1)
     total = xp.log(xp.sum(xp.exp(logits - top[..., None]), axis=-1)) + top
-    return xp.take_along_axis(logits, xp.astype(choice, xp.int64)[..., None], axis=-1)[..., 0] - total
+    return pick(xp, logits, choice) - total
 
 
 def with_stay(xp: Any, logits: Array) -> Array:
@@ -66,8 +75,39 @@ def one_move(target: BoundTarget, x: Array, chosen: Array) -> tuple[Array, Array
     """
     xp, space = target.xp, space_of(target)
     others = space.choices - 1
-    variable = xp.astype(xp.arange(space.variables(x.shape[-1])), xp.int32)
+    variable = space.numbers(space.variables(x.shape[-1]))
     alternative = chosen % others + 1
     choice = xp.where(variable == (chosen // others)[..., None], alternative[..., None], 0)
     back = xp.max(space.back(xp, choice), axis=-1)  # 0 for all other variables
     return choice, chosen - alternative + back
+
+
+def informed_step(
+    target: BoundTarget, point: Point, noise: dict[str, Array], logits: Callable[[Point], Array]
+) -> tuple[Point, Info]:
+    """One move of one variable, chosen with given weights and accepted by Metropolis-Hastings.
+
+    Parameters
+    ----------
+    point : Point
+        Where the chains are.
+    noise : dict
+        Uniforms ``proposal`` and ``accept``, shape (*chains).
+    logits : callable
+        Of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen.
+    """
+    xp = target.xp
+
+    def flat(at: Point) -> Array:
+        moves = logits(at)
+        return xp.reshape(moves, (*moves.shape[:-2], -1))
+
+    current = target.refresh(point)
+    weights = flat(current)
+    chosen = choose(xp, weights, noise["proposal"])
+    choice, back = one_move(target, current.x, chosen)
+    proposal = target.at(space_of(target).move(xp, current.x, choice))
+    log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
+    log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
+    spent = target.costs.refresh.plus(target.costs.at)
+    return metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
-from xpsample.kernels.discrete import choose, estimated_differences, log_probability, one_move, space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
+from xpsample.hyperparameters import PER_CHAIN, check_range
+from xpsample.kernels.discrete import estimated_differences, informed_step
+from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
 from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability, Point
 
@@ -38,19 +38,8 @@ class GWG(Kernel):
         return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        xp = target.xp
-        current = target.refresh(state.point)
-        logits = self._logits(target, current)
-        chosen = choose(xp, logits, noise["proposal"])
-        choice, back = one_move(target, current.x, chosen)
-        proposal = target.at(space_of(target).move(xp, current.x, choice))
-        log_back = log_probability(xp, self._logits(target, proposal), back)
-        log_ratio = proposal.log_density - current.log_density + log_back - log_probability(xp, logits, chosen)
-        spent = target.costs.refresh.plus(target.costs.at)
-        point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
-        return ChainState(point), info
+        def logits(point: Point) -> Array:
+            return estimated_differences(target, point, self.temperature)
 
-    def _logits(self, target: BoundTarget, point: Point) -> Array:
-        """Of all moves, ``(*chains, variables * (choices - 1))``."""
-        moves = estimated_differences(target, point)
-        return per_coordinate(self.temperature) * target.xp.reshape(moves, (*point.x.shape[:-1], -1))
+        point, info = informed_step(target, state.point, noise, logits)
+        return ChainState(point), info

@@ -14,8 +14,8 @@ from xpsample.targets.target import BoundTarget, Capability, Point
 class Info(NamedTuple):
     """What one step did.
 
-    ``acceptance_probability`` (*chains) in the positions' dtype; ``moved`` and ``diverged`` (*chains) booleans;
-    ``evaluations`` per chain, integers where they are the same at every step.
+    ``acceptance_probability`` (*chains) in the dtype of log density and score; ``moved`` and ``diverged`` (*chains)
+    booleans; ``evaluations`` per chain, integers where they are the same at every step.
     """
 
     acceptance_probability: Array
@@ -141,7 +141,7 @@ def freeze(
     finite = xp.all(xp.isfinite(point.x) & xp.isfinite(point.score), axis=-1)
     stay = frozen | ~finite
     moves = ~stay
-    probability = xp.astype(moves, point.x.dtype)
+    probability = xp.astype(moves, point.score.dtype)  # positions may be integers
     return select(xp, moves, new, old), stay, Info(probability, moves, stay, evaluations)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ class ParallelTempering(Kernel):
 
     def __post_init__(self) -> None:
         betas = tuple(float(b) for b in self.betas)
-        if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in zip(betas, betas[1:])):
+        if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):
             raise HyperparameterError(
                 f"betas must begin with 1 and decrease, to 0 at the lowest, two of them at least; got {betas}"
             )

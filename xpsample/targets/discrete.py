@@ -16,7 +16,7 @@ import numpy as np
 
 from xpsample.backend import Array, Backend
 from xpsample.errors import PositionError
-from xpsample.targets.space import Space, check_shape
+from xpsample.targets.space import Space, as_floating, check_shape
 from xpsample.tree import dtype_name
 
 LARGEST_ENUMERATION = 2**22
@@ -25,6 +25,8 @@ LARGEST_ENUMERATION = 2**22
 class Discrete(Space):
     """Finitely many values per variable. Positions ``(*chains, dim)`` are integers or real floating numbers.
 
+    Spaces are bound to positions (`Space.bind`) before moves are made.
+
     Attributes
     ----------
     choices : int
@@ -32,6 +34,7 @@ class Discrete(Space):
     """
 
     choices: int
+    _numbers: Any  # 0, 1, 2, ... where the positions live; None until bound
 
     @abstractmethod
     def variables(self, dim: int) -> int:
@@ -90,18 +93,30 @@ class Discrete(Space):
             Where there are more than `LARGEST_ENUMERATION`.
         """
 
+    def numbers(self, n: int) -> Array:
+        """0 .. n - 1 as int32, where the positions live; n is at most the number of variables or of choices."""
+        return self._numbers[:n]
+
     def neighbours(self, xp: Any, x: Array) -> Array:
         """All positions one move away: ``(*chains, dim) -> (variables, choices - 1, *chains, dim)``."""
         n = self.variables(x.shape[-1])
+        variable, alternative = self.numbers(n), self.numbers(self.choices)[1:]
         # The axes of the moves lead, so that whatever broadcasts against the chains still does.
-        single = xp.astype(xp.arange(n)[:, None] == xp.arange(n)[None, :], xp.int32)
-        choice = single[:, None, :] * xp.astype(xp.arange(1, self.choices), xp.int32)[None, :, None]
+        single = xp.astype(variable[:, None] == variable[None, :], xp.int32)
+        choice = single[:, None, :] * alternative[None, :, None]
         return self.move(xp, x, xp.reshape(choice, (n, self.choices - 1, *(1,) * (x.ndim - 1), n)))
+
+    def _bound(self, backend: Backend, x: Array, **tables: Any) -> "Discrete":
+        """This space with arrays where `x` lives."""
+        count = max(self.variables(x.shape[-1]), self.choices)
+        return replace(self, _numbers=backend.from_host(np.arange(count, dtype=np.int32), x), **tables)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
 class Binary(Discrete):
     """{0, 1}^dim."""
+
+    _numbers: Any = field(default=None, repr=False, compare=False)
 
     choices = 2
 
@@ -109,7 +124,7 @@ class Binary(Discrete):
         _check_values(xp, x, (x == 0) | (x == 1), "0 and 1")
 
     def bind(self, backend: Backend, x: Array) -> Space:
-        return self
+        return self._bound(backend, x)
 
     def variables(self, dim: int) -> int:
         return dim
@@ -141,13 +156,15 @@ class Binary(Discrete):
 class Spins(Discrete):
     """{-1, 1}^dim."""
 
+    _numbers: Any = field(default=None, repr=False, compare=False)
+
     choices = 2
 
     def check(self, xp: Any, x: Array) -> None:
         _check_values(xp, x, (x == -1) | (x == 1), "-1 and 1")
 
     def bind(self, backend: Backend, x: Array) -> Space:
-        return self
+        return self._bound(backend, x)
 
     def variables(self, dim: int) -> int:
         return dim
@@ -187,6 +204,7 @@ class Categorical(Discrete):
 
     values: Sequence[Any]
     choices: int = field(init=False)
+    _numbers: Any = field(default=None, repr=False, compare=False)
     _rows: tuple[tuple[float, ...], ...] = field(init=False, repr=False)
     _counts: Any = field(default=None, repr=False)  # (variables,) or (1,), where x lives; None where all are equal
     _table: Any = field(default=None, repr=False)  # (variables, choices) or (1, choices), where x lives
@@ -208,7 +226,10 @@ class Categorical(Discrete):
                 f"the space has values for {len(self._rows)} variables; the positions {tuple(x.shape)} have "
                 f"{x.shape[-1]} coordinates"
             )
+        if xp.isdtype(x.dtype, "integral") and any(not v.is_integer() for row in self._rows for v in row):
+            raise PositionError(f"the space has values that are no integers; the positions are {dtype_name(x)}")
         rows = self._rows if len(self._rows) > 1 else self._rows * x.shape[-1]
+        x = as_floating(xp, x)
         for i, row in enumerate(rows):
             ok = x[..., i] == row[0]
             for value in row[1:]:
@@ -223,7 +244,12 @@ class Categorical(Discrete):
         table = np.asarray([row + (row[0],) * (self.choices - len(row)) for row in self._rows], dtype=dtype_name(x))
         counts = np.asarray([len(row) for row in self._rows], dtype=np.int32)
         even = bool(np.all(counts == self.choices))
-        return replace(self, _table=backend.from_host(table, x), _counts=None if even else backend.from_host(counts, x))
+        return self._bound(
+            backend,
+            x,
+            _table=backend.from_host(table, x),
+            _counts=None if even else backend.from_host(counts, x),
+        )
 
     def variables(self, dim: int) -> int:
         return dim
@@ -245,12 +271,11 @@ class Categorical(Discrete):
     def valid(self, xp: Any, moves: Array) -> Array:
         if self._counts is None:
             return moves
-        there = xp.arange(1, self.choices) < self._counts[:, None]
-        return xp.where(there, moves, xp.asarray(-np.inf, dtype=moves.dtype))
+        there = self.numbers(self.choices)[1:] < self._counts[:, None]
+        return xp.where(there, moves, -math.inf)
 
     def changes(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
-        offsets = xp.astype(xp.arange(1, self.choices), xp.int32)
-        index = self.index(xp, x)[..., None] + offsets
+        index = self.index(xp, x)[..., None] + self.numbers(self.choices)[1:]
         index = index % (self.choices if self._counts is None else self._counts[:, None])
         others = xp.astype(self._take(xp, index, 1), x.dtype)
         return self.valid(xp, f(others) - f(x[..., None]))
@@ -268,7 +293,7 @@ class Categorical(Discrete):
     def _take(self, xp: Any, index: Array, after: int = 0) -> Array:
         """Values by index, ``(..., variables)`` with `after` more axes behind."""
         if len(self._rows) > 1:
-            first = xp.astype(xp.arange(len(self._rows)), xp.int32) * self.choices
+            first = self.numbers(len(self._rows)) * self.choices
             index = index + xp.reshape(first, (len(self._rows), *(1,) * after))
         flat = xp.take(xp.reshape(self._table, (-1,)), xp.reshape(index, (-1,)))
         return xp.reshape(flat, index.shape)
@@ -285,6 +310,7 @@ class OneHot(Discrete):
     """
 
     choices: int
+    _numbers: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.choices < 2:
@@ -299,7 +325,7 @@ class OneHot(Discrete):
             raise PositionError(f"every block of {self.choices} coordinates must hold one 1 and otherwise 0")
 
     def bind(self, backend: Backend, x: Array) -> Space:
-        return self
+        return self._bound(backend, x)
 
     def variables(self, dim: int) -> int:
         return dim // self.choices
@@ -309,7 +335,7 @@ class OneHot(Discrete):
 
     def move(self, xp: Any, x: Array, choice: Array) -> Array:
         index = (self.index(xp, x) + choice) % self.choices
-        blocks = xp.astype(index[..., None] == xp.arange(self.choices), x.dtype)
+        blocks = xp.astype(index[..., None] == self.numbers(self.choices), x.dtype)
         return xp.reshape(blocks, (*blocks.shape[:-2], -1))
 
     def back(self, xp: Any, choice: Array) -> Array:
@@ -324,8 +350,8 @@ class OneHot(Discrete):
     def changes(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
         column = x[..., None]
         gain = self._blocks(xp, (f(xp.ones_like(column)) - f(xp.zeros_like(column)))[..., 0])
-        index = self.index(xp, x)[..., None] + xp.astype(xp.arange(self.choices), xp.int32)
-        gain = xp.take_along_axis(gain, xp.astype(index % self.choices, xp.int64), axis=-1)
+        index = self.index(xp, x)[..., None] + self.numbers(self.choices)
+        gain = xp.take_along_axis(gain, as_index(xp, index % self.choices), axis=-1)
         return gain[..., 1:] - gain[..., :1]
 
     def states(self, dim: int) -> np.ndarray:
@@ -335,6 +361,16 @@ class OneHot(Discrete):
 
     def _blocks(self, xp: Any, x: Array) -> Array:
         return xp.reshape(x, (*x.shape[:-1], -1, self.choices))
+
+
+def as_index(xp: Any, index: Array) -> Array:
+    """Integers in the dtype that the library indexes with."""
+    return xp.astype(index, xp.__array_namespace_info__().default_dtypes()["indexing"])
+
+
+def pick(xp: Any, values: Array, index: Array) -> Array:
+    """One of the values (..., n) of each row, by `index` (...)."""
+    return xp.take_along_axis(values, as_index(xp, index)[..., None], axis=-1)[..., 0]
 
 
 def _product(rows: Sequence[Sequence[float]]) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 from xpsample.backend import Array
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.hyperparameters import per_coordinate
-from xpsample.targets.discrete import Discrete
+from xpsample.targets.discrete import Discrete, pick
 from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point
 
 
@@ -143,8 +143,7 @@ class Ratio(Tilt):
         xp, space = target.xp, target.space
         assert isinstance(space, Discrete)
         choice = space.mirror(xp, point.x)
-        at = xp.astype(xp.where(choice > 0, choice - 1, 0), xp.int64)[..., None]
-        change = xp.take_along_axis(point.differences, at, axis=-1)[..., 0]
+        change = pick(xp, point.differences, xp.where(choice > 0, choice - 1, 0))
         limit = 0.5 * math.log(float(xp.finfo(change.dtype).max))
         return xp.where(choice > 0, xp.expm1(xp.where(change < limit, change, limit)), 0.0)
 
