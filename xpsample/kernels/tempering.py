@@ -120,10 +120,10 @@ class ParallelTempering(Kernel):
 
     def _turns(self, xp: Any, n: Array, like: Array) -> tuple[Array, Array]:
         """Whether a pair may swap after step n, and the how many-th time that is, ``(rungs - 1, 1, ...)``."""
-        due, count = n % self.every == 0, n // self.every - 1
+        due, attempt = n % self.every == 0, (n + self.every - 1) // self.every
         pairs = range(like.shape[0])
-        turn = xp.stack([due & ((count + k) % 2 == 0) for k in pairs])
-        turns = xp.stack([xp.astype(count // 2 + 1, like.dtype) for _ in pairs])
+        turn = xp.stack([due & ((attempt + k) % 2 == 1) for k in pairs])
+        turns = xp.stack([xp.astype((attempt + 1) // 2, like.dtype) for _ in pairs])
         shape = (like.shape[0], *(1,) * (like.ndim - 1))
         return xp.reshape(turn, shape), xp.reshape(turns, shape)
 
