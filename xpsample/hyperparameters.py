@@ -26,6 +26,11 @@ POSITIONS = {"positions": True}
 """Metadata of a field that holds an array which broadcasts against the positions (*chains, dim)."""
 
 
+def rungs_of(name: str) -> dict[str, str]:
+    """Metadata of a field with a kernel whose positions have one more chain axis in front, as long as field `name`."""
+    return {"rungs": name}
+
+
 def check_range(name: str, value: Any, low: float, high: float = math.inf, closed: bool = False) -> None:
     """Raise HyperparameterError unless ``low < value <= high`` (``low <= value`` when closed), everywhere."""
     host = to_host(value)
@@ -35,7 +40,7 @@ def check_range(name: str, value: Any, low: float, high: float = math.inf, close
         raise HyperparameterError(f"{name} must be {lower}{upper}; got {value}")
 
 
-def check_hyperparameters(owner: Any, x: Array, path: str = "") -> None:
+def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int, ...] = ()) -> None:
     """Raise unless every array that a kernel holds has the positions' library, device and dtype, and broadcasts.
 
     Parameters
@@ -43,37 +48,45 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "") -> None:
     owner : frozen dataclass
         A kernel, or a value inside one.
     x : array, shape (*chains, dim)
+    path : str
+        Written before the names in messages.
+    rungs : tuple of int
+        Chain axes that the owner sees before those of x.
     """
     for f in fields(owner):
         value, name = getattr(owner, f.name), f"{path}{f.name}"
         if is_dataclass(value) and not isinstance(value, type):
-            check_hyperparameters(value, x, f"{name}.")
+            more = (len(getattr(owner, f.metadata["rungs"])),) if "rungs" in f.metadata else ()
+            check_hyperparameters(value, x, f"{name}.", (*more, *rungs))
         elif is_array_api_obj(value):
-            check_array(name, value, x, f.metadata)
+            check_array(name, value, x, f.metadata, rungs)
 
 
-def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any]) -> None:
+def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rungs: tuple[int, ...] = ()) -> None:
     """Raise unless an array fits the positions x: library, device, dtype, and the shape that its `kind` asks for.
 
     Parameters
     ----------
     kind : mapping
         `PER_CHAIN`, `VECTOR`, `MATRIX`, `POSITIONS`, or empty.
+    rungs : tuple of int
+        Chain axes before those of x.
     """
     check_same_home(name, value, x)
     if value.dtype != x.dtype and "float" in dtype_name(x):
         raise HyperparameterError(f"{name} is {dtype_name(value)}, the positions {dtype_name(x)}: convert it")
-    shape, dim = tuple(value.shape), x.shape[-1]
-    if kind.get("per_chain") and not _broadcasts(shape, x.shape[:-1]):
+    shape, positions = tuple(value.shape), (*rungs, *x.shape)
+    dim = positions[-1]
+    if kind.get("per_chain") and not _broadcasts(shape, positions[:-1]):
         raise HyperparameterError(
-            f"{name} of shape {shape} does not broadcast against the chain axes {tuple(x.shape[:-1])} of the positions "
-            f"{tuple(x.shape)}"
+            f"{name} of shape {shape} does not broadcast against the chain axes {positions[:-1]} of the positions "
+            f"{positions}"
         )
     if "coordinates" in kind and (len(shape) not in kind["coordinates"] or any(n != dim for n in shape)):
         wanted = " or ".join(str((dim,) * axes) for axes in kind["coordinates"])
-        raise HyperparameterError(f"{name} of shape {shape} does not fit the positions {tuple(x.shape)}: give {wanted}")
-    if kind.get("positions") and not _broadcasts(shape, x.shape):
-        raise HyperparameterError(f"{name} of shape {shape} does not broadcast against the positions {tuple(x.shape)}")
+        raise HyperparameterError(f"{name} of shape {shape} does not fit the positions {positions}: give {wanted}")
+    if kind.get("positions") and not _broadcasts(shape, positions):
+        raise HyperparameterError(f"{name} of shape {shape} does not broadcast against the positions {positions}")
 
 
 def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:

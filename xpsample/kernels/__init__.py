@@ -23,6 +23,7 @@ from xpsample.kernels.kernel import (
 from xpsample.kernels.mala import MALA
 from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
+from xpsample.kernels.tempering import ParallelTempering, geometric_ladder
 from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
 
@@ -49,12 +50,14 @@ __all__ = [
     "Kernel",
     "LocallyBalanced",
     "Max",
+    "ParallelTempering",
     "SingleFlip",
     "SquareRoot",
     "Table",
     "UnderdampedLangevin",
     "check_range",
     "freeze",
+    "geometric_ladder",
     "metropolis",
     "none_frozen",
     "normal_like",

@@ -63,12 +63,14 @@ def relocate(state: Any, point: Point) -> Any:
     Parameters
     ----------
     state : NamedTuple
-        With a field ``point``, or a field ``base`` that is again such a state.
+        With a field ``point``, or a field ``base`` that is again such a state, or a method ``relocate`` of its own.
     point : Point
         Under the target that the kernel is given.
     """
     if "point" in state._fields:
         return state._replace(point=point)
+    if hasattr(state, "relocate"):
+        return state.relocate(point)
     inner = state.base.point._replace(x=point.x, aux=point)
     return state._replace(base=relocate(state.base, inner))
 

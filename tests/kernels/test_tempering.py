@@ -1,0 +1,218 @@
+"""Parallel tempering: the law of the whole ladder, swaps by hand, and what moves with a swap."""
+
+import numpy as np
+import pytest
+
+from tests.enumerated import CHAINS, chi_square, listed, numbered, quadratic
+from tests.kernels.support import BOUND, GAUSSIAN, NumPy, noise_of, start, walk
+from xpsample import Portable, sample
+from xpsample.errors import HyperparameterError
+from xpsample.kernels import GWG, HMC, MALA, RWM, ParallelTempering, geometric_ladder, tempering
+from xpsample.srmc import SRMC
+from xpsample.targets import Tempered
+from xpsample.targets.tempered import TemperedTarget
+
+BETAS = (1.0, 0.5, 0.0)
+
+
+def ladder_walk(target, kernel, x, steps):
+    """The state after some steps of NumPy chains that begin with rung k at x[k], (rungs, *chains, dim)."""
+    bound = target.prepare(x[0], kernel.requires)
+    state = kernel.init(bound, x[0])
+    state = state._replace(base=kernel.base.init(TemperedTarget(bound, state.betas), x))
+    noise = noise_of(kernel, x[0], steps)
+    for t in range(steps):
+        state, info = kernel.step(bound, state, {name: rows[t] for name, rows in noise.items()})
+    return state, info
+
+
+def ladder_chi_square(kernel, steps=3):
+    """Chi-square of the joint state of all rungs, from exact draws of it."""
+    target, dim = quadratic("bits")
+    states, pi = listed(target, dim)
+    rng = np.random.default_rng(1)
+    laws = [pi**beta / np.sum(pi**beta) for beta in kernel.betas]
+    x = np.stack([states[rng.choice(len(pi), CHAINS, p=law)] for law in laws])
+    state, _ = ladder_walk(target, kernel, x, steps)
+    indices = numbered(states, state.base.point.aux.x)
+    joint = laws[0]
+    index = indices[0]
+    for k, law in enumerate(laws[1:], 1):
+        joint, index = np.outer(joint, law).ravel(), index * len(law) + indices[k]
+    return chi_square(index, joint), chi_square(indices[0], pi)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_the_law_of_the_whole_ladder_is_invariant(every):
+    ladder, cold = ladder_chi_square(ParallelTempering(GWG(), (1.0, 0.4), every))
+    assert ladder[0] < ladder[1]
+    assert cold[0] < cold[1]
+
+
+def test_three_rungs_down_to_zero_leave_the_cold_law_invariant():
+    _, cold = ladder_chi_square(ParallelTempering(GWG(), BETAS), steps=4)
+    assert cold[0] < cold[1]
+
+
+def test_swaps_of_the_wrong_sign_are_caught(monkeypatch):
+    right = tempering.swap_log_ratio
+    monkeypatch.setattr(tempering, "swap_log_ratio", lambda betas, density: -right(betas, density))
+    ladder, cold = ladder_chi_square(ParallelTempering(GWG(), (1.0, 0.4)))
+    assert ladder[0] > 10 * ladder[1]
+    assert cold[0] > 10 * cold[1]
+
+
+@pytest.mark.parametrize("base", [RWM(0.9), MALA(0.2), HMC(0.4, 2)], ids=["RWM", "MALA", "HMC"])
+def test_gaussian_rungs_keep_their_covariances(base):
+    betas, chains = (1.0, 0.5, 0.2), 20_000
+    kernel = ParallelTempering(base, betas)
+    exact = np.random.default_rng(2).multivariate_normal(np.zeros(3), np.linalg.inv(precision()), (3, chains))
+    state, _ = ladder_walk(GAUSSIAN, kernel, exact / np.sqrt(betas)[:, None, None], 6)
+    x = state.base.point.aux.x
+    assert 0.3 < np.mean(state.swap_rates) < 0.95
+    for rung, beta in zip(x, betas, strict=True):
+        variance = np.diag(np.linalg.inv(precision())) / beta
+        assert np.all(np.abs(np.mean(rung, axis=0)) < BOUND * np.sqrt(variance / chains))
+        assert np.all(np.abs(np.mean(rung**2, axis=0) - variance) < BOUND * variance * np.sqrt(2 / chains))
+
+
+def precision():
+    return GAUSSIAN.data
+
+
+def test_swaps_by_hand(library):
+    """Rungs on their own for a step, then neighbours exchanged: even pairs first, then odd ones, every second step."""
+    kernel = ParallelTempering(RWM(0.7), (1.0, 0.6, 0.3, 0.1), every=2)
+    x = start(30)
+    noise = noise_of(kernel, x, 8)
+    positions, infos, state = walk(library, kernel, x, noise)
+
+    betas = np.asarray(kernel.betas)[:, None]
+    rungs, probabilities = np.stack([x] * 4), ([], [], [])
+    for t in range(8):
+        y = rungs + 0.7 * noise["base/proposal"][t]
+        log_ratio = betas * (density(y) - density(rungs))
+        accepted = np.log(noise["base/accept"][t]) < log_ratio
+        rungs = np.where(accepted[..., None], y, rungs)
+        np.testing.assert_allclose(library.host(infos[t].acceptance_probability), np.exp(np.minimum(log_ratio[0], 0)))
+        for k in {1: (0, 2), 3: (1,), 5: (0, 2), 7: (1,)}.get(t, ()):
+            lower, upper = rungs[k].copy(), rungs[k + 1].copy()
+            probability = np.exp(np.minimum(0, (betas[k] - betas[k + 1]) * (density(upper) - density(lower))))
+            swap = (noise["swap"][t, k] < probability)[:, None]
+            assert 0 < swap.sum() < 30
+            rungs[k], rungs[k + 1] = np.where(swap, upper, lower), np.where(swap, lower, upper)
+            probabilities[k].append(probability)
+        np.testing.assert_allclose(positions[t], rungs[0], rtol=1e-12)
+    np.testing.assert_allclose(library.host(state.base.point.aux.x), rungs, rtol=1e-12)
+    np.testing.assert_allclose(library.host(state.swap_rates), np.mean(probabilities, axis=1), rtol=1e-9)
+    assert infos[0].evaluations.log_density == 4
+
+
+def density(x):
+    return -0.5 * np.sum(x * (x @ precision()), axis=-1)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ParallelTempering(GWG(), BETAS),
+        ParallelTempering(SRMC(GWG(), 0.5), BETAS, every=2),
+        SRMC(ParallelTempering(GWG(), BETAS), 0.5),
+        ParallelTempering(ParallelTempering(GWG(), (1.0, 0.7)), (1.0, 0.2)),
+    ],
+    ids=["PT", "PT-SR", "SR-PT", "PT-PT"],
+)
+def test_the_same_chain_on_every_library(library, kernel):
+    target, dim = quadratic("bits")
+    x0 = np.random.default_rng(3).integers(0, 2, (7, dim)).astype(float)
+    theirs = sample(target, kernel, library.array(x0), 30, seed=Portable(1), progress=False)
+    ours = sample(target, kernel, x0, 30, seed=Portable(1), progress=False)
+    assert theirs.draws.shape == (30, 7, dim)
+    np.testing.assert_array_equal(library.host(theirs.draws), ours.draws)
+    assert np.unique(ours.draws).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("base", "target"), [(GWG(), "bits"), (MALA(0.3), None)], ids=["GWG", "MALA"])
+def test_no_repellence_is_no_change_bit_for_bit(library, base, target):
+    target, dim = (GAUSSIAN, 3) if target is None else quadratic(target)
+    x0 = library.array(np.random.default_rng(3).integers(0, 2, (7, dim)).astype(float))
+    plain = sample(target, ParallelTempering(base, (1.0, 0.3)), x0, 40, seed=2, progress=False)
+    wrapped = sample(target, SRMC(ParallelTempering(base, (1.0, 0.3)), 0.0), x0, 40, seed=2, progress=False)
+    np.testing.assert_array_equal(library.host(wrapped.draws), library.host(plain.draws))
+
+
+def test_hyperparameters_by_rung_and_by_chain(library):
+    """Rungs that do not swap are chains at their temperatures, each with the step size of its own."""
+    step_size = np.asarray([[0.3], [0.6], [1.2]])
+    betas, x = (1.0, 0.5, 0.2), start(9)
+    noise = noise_of(ParallelTempering(RWM(1.0), betas), x)
+    noise["swap"] = np.ones_like(noise["swap"])
+    kernel = ParallelTempering(RWM(library.array(step_size)), betas, every=1000)
+    _, _, state = walk(library, kernel, x, noise)
+    for k, beta in enumerate(betas):
+        own = {name.removeprefix("base/"): rows[:, k] for name, rows in noise.items() if name != "swap"}
+        alone, _, _ = walk(NumPy, RWM(step_size[k, 0]), x, own, Tempered(GAUSSIAN, beta))
+        np.testing.assert_allclose(library.host(state.base.point.aux.x)[k], alone[-1], rtol=1e-12)
+    trace = sample(GAUSSIAN, kernel, library.array(x), 2, seed=1, progress=False)
+    assert trace.draws.shape == (2, 9, 3)
+
+
+def test_hyperparameters_that_fit_no_rungs_are_refused():
+    kernel = ParallelTempering(RWM(np.ones((2, 1))), (1.0, 0.5, 0.2))
+    message = r"base\.step_size of shape \(2, 1\) does not broadcast against the chain axes \(3, 9\)"
+    with pytest.raises(HyperparameterError, match=message):
+        sample(GAUSSIAN, kernel, start(9), 1, seed=1, progress=False)
+
+
+def test_histories_stay_with_their_rungs():
+    target, dim = quadratic("bits")
+    x = np.random.default_rng(3).integers(0, 2, (50, dim)).astype(float)
+    states = {}
+    for name, every in (("always", 1), ("never", 2)):
+        kernel = ParallelTempering(SRMC(GWG(), 0.5), (1.0, 0.3), every)
+        noise = noise_of(kernel, x, 1)
+        noise["swap"] = np.full_like(noise["swap"], 1e-300)
+        _, _, states[name] = walk(NumPy, kernel, x, noise, target)
+    never, always = states["never"].base, states["always"].base
+    np.testing.assert_array_equal(always.theta, never.theta)
+    assert np.any(never.theta[0] != never.theta[1])
+    np.testing.assert_array_equal(always.point.aux.x, never.point.aux.x[::-1])
+    np.testing.assert_array_equal(states["always"].point.x, never.point.aux.x[1])
+
+
+def test_a_run_goes_on_from_a_checkpoint(tmp_path):
+    target, dim = quadratic("bits")
+    kernel, x0 = ParallelTempering(GWG(), BETAS, every=2), np.zeros((4, dim))
+    sample(target, kernel, x0, 7, seed=1, checkpoint=tmp_path, progress=False)
+    resumed = sample(target, kernel, x0, 20, seed=1, checkpoint=tmp_path, progress=False)
+    whole = sample(target, kernel, x0, 20, seed=1, progress=False)
+    np.testing.assert_array_equal(resumed.draws, whole.draws)
+    np.testing.assert_array_equal(resumed.state.swap_rates, whole.state.swap_rates)
+
+
+def test_integer_positions():
+    target, dim = quadratic("bits")
+    x0 = np.zeros((6, dim), dtype=np.int32)
+    trace = sample(target, ParallelTempering(GWG(), BETAS), x0, 20, seed=1, progress=False)
+    floating = sample(target, ParallelTempering(GWG(), BETAS), x0.astype(float), 20, seed=1, progress=False)
+    assert trace.draws.dtype == np.int32
+    np.testing.assert_array_equal(trace.draws, floating.draws)
+
+
+def test_geometric_ladder():
+    np.testing.assert_allclose(geometric_ladder(5, 1e-4), [1, 0.1, 0.01, 0.001, 0.0001])
+    for rungs, hottest in ((1, 0.5), (3, 0.0), (3, 1.0)):
+        with pytest.raises(HyperparameterError, match="2 rungs or more"):
+            geometric_ladder(rungs, hottest)
+
+
+@pytest.mark.parametrize("betas", [(1.0,), (0.9, 0.5), (1.0, 0.5, 0.5), (1.0, 0.5, -0.1)])
+def test_a_bad_ladder_is_refused(betas):
+    with pytest.raises(HyperparameterError, match="betas must begin with 1 and decrease"):
+        ParallelTempering(GWG(), betas)
+
+
+@pytest.mark.parametrize("every", [0, 1.5, True])
+def test_a_bad_interval_is_refused(every):
+    with pytest.raises(HyperparameterError, match="every must be a positive integer"):
+        ParallelTempering(GWG(), BETAS, every)
