@@ -217,3 +217,13 @@ def test_recording_does_not_change_the_chain(library):
     np.testing.assert_array_equal(
         library.host(run(library, 10, recorders).draws), library.host(run(library, 10, (xps.Draws(),)).draws)
     )
+
+
+def test_recorders_of_means_take_integer_positions(library):
+    target = xps.Target(lambda x: 0.3 * library.xp.sum(x, axis=-1), space=xps.Binary())
+    x0 = library.array(np.zeros((3, 4), dtype=np.int32))
+    recorders = (xps.Draws(), xps.Moments(), xps.BatchMeans(5))
+    trace = xps.sample(target, xps.SingleFlip(), x0, 20, seed=3, recorders=recorders, progress=False)
+    mean = library.host(trace.draws).astype(float).mean(axis=0)
+    np.testing.assert_allclose(library.host(trace.recorded["moments"].mean), mean, rtol=1e-6)
+    np.testing.assert_allclose(library.host(trace.recorded["batch_means"].mean), mean, rtol=1e-6)

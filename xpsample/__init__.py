@@ -22,7 +22,7 @@ from xpsample.kernels import (
     UnderdampedLangevin,
 )
 from xpsample.noise import Portable, Replay
-from xpsample.recorders import BatchMeans, Draws, Moments, Record, StateCounts, Statistics
+from xpsample.recorders import BatchMeans, Draws, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import (
@@ -76,7 +76,6 @@ __all__ = [
     "Shift",
     "SingleFlip",
     "Spins",
-    "StateCounts",
     "Statistics",
     "Target",
     "Tempered",

@@ -5,11 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from xpsample.backend import Array
-from xpsample.errors import CapabilityError, HyperparameterError
-from xpsample.targets.discrete import Discrete, place_values
+from xpsample.errors import HyperparameterError
 from xpsample.targets.target import BoundTarget, counter
 from xpsample.tree import Tree
 
@@ -179,44 +176,6 @@ class BatchMeans(Recorder):
         moments = _unbiased(xp, carry.over)
         count = _at_least(xp, moments.count, 2, moments.mean)
         return BatchStatistics(moments.count, moments.mean, xp.sqrt(moments.variance / count))
-
-
-class _Counts(NamedTuple):
-    """Numbers of all states (states,), what a step of each variable adds to a number (variables,), and the counts."""
-
-    states: Array
-    weights: Array
-    counts: Array
-
-
-@dataclass(frozen=True)
-class StateCounts(Recorder):
-    """How often each chain was in each state of a small discrete space: memory does not grow.
-
-    The result has shape (*chains, states), int32, the states being those of ``space.states(dim)`` in their order.
-    """
-
-    name: str = "state_counts"
-
-    def init(self, target: BoundTarget, state: Any) -> Tree:
-        x, space = state.point.x, target.space
-        if not isinstance(space, Discrete):
-            raise CapabilityError(f"StateCounts needs a discrete space; the target's is {type(space).__name__}()")
-        weights = place_values(space, x.shape[-1])
-        states = np.arange(len(space.states(x.shape[-1])), dtype=np.int32)
-        states, weights = (target.backend.from_host(host, x) for host in (states, weights))
-        index = space.index(target.xp, x)
-        return _Counts(states, weights, 0 * index[..., :1] + 0 * states)
-
-    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
-        xp, space = target.xp, target.space
-        assert isinstance(space, Discrete)
-        number = xp.sum(space.index(xp, state.point.x) * carry.weights, axis=-1, dtype=xp.int32)
-        here = carry.states == number[..., None]
-        return carry._replace(counts=carry.counts + xp.astype(here, xp.int32)), None
-
-    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
-        return carry.counts
 
 
 def _welford(xp: Any, moments: RunningMoments, x: Array) -> RunningMoments:

@@ -10,14 +10,6 @@ from xpsample.metrics.classes import (
 )
 from xpsample.metrics.convergence import chain_ess, mcse_mean, split_rhat
 from xpsample.metrics.modes import modes_discovered, nearest_centre
-from xpsample.metrics.states import (
-    coverage,
-    kl_divergence,
-    log_mean_absolute_error,
-    state_counts,
-    state_numbers,
-    total_variation,
-)
 from xpsample.metrics.vendi import cosine_similarity, vendi_score
 
 __all__ = [
@@ -25,19 +17,13 @@ __all__ = [
     "class_shares",
     "classes_covered",
     "cosine_similarity",
-    "coverage",
     "cumulative_class_shares",
-    "kl_divergence",
     "kl_to_uniform",
-    "log_mean_absolute_error",
     "mcse_mean",
     "modes_discovered",
     "nearest_centre",
     "normalised_entropy",
     "split_rhat",
-    "state_counts",
-    "state_numbers",
-    "total_variation",
     "tv_to_uniform",
     "vendi_score",
 ]

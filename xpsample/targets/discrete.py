@@ -41,10 +41,6 @@ class Discrete(Space):
         """The number of variables of positions ``(*chains, dim)``."""
 
     @abstractmethod
-    def sizes(self, dim: int) -> tuple[int, ...]:
-        """How many values each variable of positions ``(*chains, dim)`` has."""
-
-    @abstractmethod
     def index(self, xp: Any, x: Array) -> Array:
         """Which value each variable has, ``(*chains, dim) -> (*chains, variables)`` integers from 0."""
 
@@ -133,9 +129,6 @@ class Binary(Discrete):
     def variables(self, dim: int) -> int:
         return dim
 
-    def sizes(self, dim: int) -> tuple[int, ...]:
-        return (2,) * dim
-
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(x, xp.int32)
 
@@ -175,9 +168,6 @@ class Spins(Discrete):
 
     def variables(self, dim: int) -> int:
         return dim
-
-    def sizes(self, dim: int) -> tuple[int, ...]:
-        return (2,) * dim
 
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(x > 0, xp.int32)
@@ -264,10 +254,6 @@ class Categorical(Discrete):
     def variables(self, dim: int) -> int:
         return dim
 
-    def sizes(self, dim: int) -> tuple[int, ...]:
-        rows = self._rows if len(self._rows) > 1 else self._rows * dim
-        return tuple(len(row) for row in rows)
-
     def index(self, xp: Any, x: Array) -> Array:
         table = xp.astype(self._table, x.dtype, copy=False)
         return xp.astype(xp.argmax(xp.astype(x[..., None] == table, xp.int8), axis=-1), xp.int32)
@@ -344,9 +330,6 @@ class OneHot(Discrete):
     def variables(self, dim: int) -> int:
         return dim // self.choices
 
-    def sizes(self, dim: int) -> tuple[int, ...]:
-        return (self.choices,) * self.variables(dim)
-
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(xp.argmax(self._blocks(xp, x), axis=-1), xp.int32)
 
@@ -388,21 +371,6 @@ def as_index(xp: Any, index: Array) -> Array:
 def pick(xp: Any, values: Array, index: Array) -> Array:
     """One of the values (..., n) of each row, by `index` (...)."""
     return xp.take_along_axis(values, as_index(xp, index)[..., None], axis=-1)[..., 0]
-
-
-def place_values(space: Discrete, dim: int) -> np.ndarray:
-    """What one step of each variable's index adds to the number of a state, host int32 ``(variables,)``.
-
-    ``sum(index * place_values)`` is the row of a position in ``space.states(dim)``.
-
-    Raises
-    ------
-    PositionError
-        Where there are more than `LARGEST_ENUMERATION` states.
-    """
-    sizes = space.sizes(dim)
-    _check_number(math.prod(sizes))
-    return np.cumprod((1, *reversed(sizes[1:])))[::-1].astype(np.int32)
 
 
 def _product(rows: Sequence[Sequence[float]]) -> np.ndarray:
