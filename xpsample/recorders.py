@@ -1,12 +1,16 @@
 """What a run keeps: each recorder is a value, and memory grows with the run only for those that keep rows."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
+from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.targets.discrete import Discrete
 from xpsample.targets.target import BoundTarget, counter
 from xpsample.tree import Tree
 
@@ -176,6 +180,42 @@ class BatchMeans(Recorder):
         moments = _unbiased(xp, carry.over)
         count = _at_least(xp, moments.count, 2, moments.mean)
         return BatchStatistics(moments.count, moments.mean, xp.sqrt(moments.variance / count))
+
+
+class _Counts(NamedTuple):
+    rows: Array  # (states,): 0, 1, 2, ...
+    counts: Array  # (*chains, states)
+
+
+@dataclass(frozen=True)
+class Histogram(Recorder):
+    """How often every chain was in each state of a discrete space, (*chains, states) of int32: memory does not grow.
+
+    The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.
+    """
+
+    name: str = "histogram"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        x, space = state.point.x, target.space
+        if not isinstance(space, Discrete):
+            raise CapabilityError(f"a histogram of states needs a discrete space, not {type(space).__name__}()")
+        states = np.arange(math.prod(space.sizes(x.shape[-1])), dtype=np.int32)
+        rows = target.backend.from_host(states, x)
+        counts = target.xp.zeros_like(_hits(target, x, rows))
+        return _Counts(rows, counts)
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return carry._replace(counts=carry.counts + _hits(target, state.point.x, carry.rows)), None
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return carry.counts
+
+
+def _hits(target: BoundTarget, x: Array, rows: Array) -> Array:
+    assert isinstance(target.space, Discrete)
+    xp = target.xp
+    return xp.astype(target.space.number(xp, x)[..., None] == rows, xp.int32)
 
 
 def _welford(xp: Any, moments: RunningMoments, x: Array) -> RunningMoments:

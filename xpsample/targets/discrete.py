@@ -41,6 +41,10 @@ class Discrete(Space):
         """The number of variables of positions ``(*chains, dim)``."""
 
     @abstractmethod
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        """How many values each variable of positions ``(*chains, dim)`` has."""
+
+    @abstractmethod
     def index(self, xp: Any, x: Array) -> Array:
         """Which value each variable has, ``(*chains, dim) -> (*chains, variables)`` integers from 0."""
 
@@ -93,6 +97,15 @@ class Discrete(Space):
             Where there are more than `LARGEST_ENUMERATION`.
         """
 
+    def number(self, xp: Any, x: Array) -> Array:
+        """The row of `states` that each position is: ``(*chains, dim) -> (*chains)``, int32."""
+        sizes, index = self.sizes(x.shape[-1]), self.index(xp, x)
+        _check_number(math.prod(sizes))
+        row = index[..., 0]
+        for i in range(1, len(sizes)):
+            row = row * sizes[i] + index[..., i]
+        return row
+
     def numbers(self, n: int) -> Array:
         """0 .. n - 1 as int32, where the positions live; n is at most the number of variables or of choices."""
         return self._numbers[:n]
@@ -128,6 +141,9 @@ class Binary(Discrete):
 
     def variables(self, dim: int) -> int:
         return dim
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (2,) * dim
 
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(x, xp.int32)
@@ -168,6 +184,9 @@ class Spins(Discrete):
 
     def variables(self, dim: int) -> int:
         return dim
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (2,) * dim
 
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(x > 0, xp.int32)
@@ -254,6 +273,10 @@ class Categorical(Discrete):
     def variables(self, dim: int) -> int:
         return dim
 
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        sizes = tuple(len(row) for row in self._rows)
+        return sizes if len(sizes) > 1 else sizes * dim
+
     def index(self, xp: Any, x: Array) -> Array:
         table = xp.astype(self._table, x.dtype, copy=False)
         return xp.astype(xp.argmax(xp.astype(x[..., None] == table, xp.int8), axis=-1), xp.int32)
@@ -329,6 +352,9 @@ class OneHot(Discrete):
 
     def variables(self, dim: int) -> int:
         return dim // self.choices
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (self.choices,) * self.variables(dim)
 
     def index(self, xp: Any, x: Array) -> Array:
         return xp.astype(xp.argmax(self._blocks(xp, x), axis=-1), xp.int32)

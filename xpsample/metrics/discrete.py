@@ -1,0 +1,139 @@
+"""How well draws match a distribution on few states: counts, distances, coverage.
+
+States are numbered as the rows of `Discrete.states`. Distributions are arrays (..., states) that sum to 1.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array, backend_of
+from xpsample.targets.discrete import Discrete, as_index
+from xpsample.targets.target import Target
+
+
+def exact_probabilities(target: Target, dim: int) -> np.ndarray:
+    """Probabilities of all states of a target on a discrete space, host array (states,), by enumeration.
+
+    Parameters
+    ----------
+    target : Target
+        With a log density, and no data but NumPy arrays.
+    dim : int
+        Of its positions.
+
+    Raises
+    ------
+    PositionError
+        If there are too many states.
+    ValueError
+        If the target has no discrete space or no log density.
+    """
+    if not isinstance(target.space, Discrete) or target.log_density is None:
+        raise ValueError("only targets with a log density on a discrete space can be enumerated")
+    args = () if target.data is None else (target.data,)
+    logs = np.asarray(target.log_density(target.space.states(dim), *args))
+    weights = np.exp(logs - np.max(logs))
+    return weights / np.sum(weights)
+
+
+def state_counts(space: Discrete, draws: Array) -> Array:
+    """How often each chain was in each state.
+
+    Parameters
+    ----------
+    space : Discrete
+    draws : array, shape (draw, *chains, dim)
+
+    Returns
+    -------
+    array of int, shape (*chains, states)
+        For a long run record it as it goes, by `Histogram`.
+
+    Raises
+    ------
+    PositionError
+        If there are too many states.
+    """
+    xp, bound = array_namespace(draws), space.bind(backend_of(draws), draws)
+    assert isinstance(bound, Discrete)
+    number = as_index(xp, bound.number(xp, draws))
+    states, chains = math.prod(space.sizes(draws.shape[-1])), draws.shape[1:-1]
+
+    def count(n: int) -> Array:
+        return xp.arange(n, dtype=number.dtype, device=device_of(number))
+
+    # The chains' states one after another; sorted, a state's count is the length of its run.
+    rows = math.prod(chains)
+    flat = xp.reshape(number, (-1, rows)) + states * count(rows)
+    edges = xp.searchsorted(xp.sort(xp.reshape(flat, (-1,))), count(states * rows + 1))
+    return xp.reshape(edges[1:] - edges[:-1], (*chains, states))
+
+
+def frequencies(counts: Array, like: Array) -> Array:
+    """Counts (..., states) as shares, in the floating dtype of `like`."""
+    xp = array_namespace(counts)
+    counts = xp.astype(counts, like.dtype)
+    return counts / xp.sum(counts, axis=-1, keepdims=True)
+
+
+def total_variation(p: Array, q: Array) -> Array:
+    """Half the sum of ``|p - q|``, (..., states) to (...), from 0 to 1."""
+    xp = array_namespace(p, q)
+    return 0.5 * xp.sum(xp.abs(p - q), axis=-1)
+
+
+def kl_divergence(p: Array, q: Array, floor: float = 0.0) -> Array:
+    """KL(p || q) = sum of ``p log(p / q)`` in nats, (..., states) to (...), with 0 log 0 = 0.
+
+    Parameters
+    ----------
+    p, q : array, shape (..., states)
+        For KL(exact || estimate), which is infinite where a state was never seen, p is the exact distribution.
+    floor : float
+        Entries of q below it are taken for it, without normalising again. 0 gives the definition.
+    """
+    xp = array_namespace(p, q)
+    p, q = xp.broadcast_arrays(p, q)
+    least = xp.where(q > floor, q, xp.full_like(q, floor))
+    seen, possible = p > 0, least > 0
+    one = xp.ones_like(p)
+    terms = p * (xp.log(xp.where(seen, p, one)) - xp.log(xp.where(possible, least, one)))
+    return xp.sum(xp.where(seen & ~possible, xp.full_like(p, math.inf), terms), axis=-1)
+
+
+def log_mean_absolute_error(estimate: Array, exact: Array) -> Array:
+    """log of the mean over states of ``|estimate - exact|``, (..., states) to (...), natural logarithm.
+
+    The HiSS paper's logMAE is its mean over chains. It is -inf where an estimate is exact.
+    """
+    xp = array_namespace(estimate, exact)
+    return xp.log(xp.mean(xp.abs(estimate - exact), axis=-1))
+
+
+def prominent_states(probabilities: Array, ratio: float = 1e-3) -> Array:
+    """Which states have at least `ratio` times the largest probability, (..., states) of bool."""
+    xp = array_namespace(probabilities)
+    return probabilities >= ratio * xp.max(probabilities, axis=-1, keepdims=True)
+
+
+def coverage(counts: Array, like: Array, among: Any = None) -> Array:
+    """Share of states that were visited at all, counts (..., states) to (...), as in Appendix D of the HiSS paper.
+
+    Parameters
+    ----------
+    counts : array, shape (..., states)
+    like : array
+        Gives the floating dtype of the result.
+    among : array of bool, shape (states,), optional
+        Count these states only, and give the share of these: all of them when not given.
+    """
+    xp = array_namespace(counts)
+    visited = counts > 0
+    if among is None:
+        return xp.mean(xp.astype(visited, like.dtype), axis=-1)
+    total = xp.sum(xp.astype(among, like.dtype), axis=-1)
+    return xp.sum(xp.astype(visited & among, like.dtype), axis=-1) / total
