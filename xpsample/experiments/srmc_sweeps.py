@@ -44,8 +44,8 @@ TILTS: dict[str, Tilt | FiniteDifference] = {
     "eps = 1": FiniteDifference(1.0, "forward"),
     "Shift": Shift(),
 }
-"""`Shift` is the paper's "eps = alpha, the shifted-gradient counterpart". The quotient of Eq. 6 with that eps is another
-surrogate, 2 s(x) - s(x + alpha theta) in place of s(x - alpha theta); for alpha = 1 it is that of eps = 1."""
+"""`Shift`, s(x - alpha theta), is the paper's "shifted-gradient counterpart". Eq. 6 with eps = alpha is another
+surrogate, 2 s(x) - s(x + alpha theta); for alpha = 1 it is that of eps = 1."""
 TILT_ALPHAS = (0.0, 1.0, 2.0, 5.0)
 """The paper's sweep has 1."""
 TILT_BASES: dict[str, Kernel] = {"MALA": MALA(0.005), "HMC": HMC(0.03, steps=10)}
