@@ -8,7 +8,7 @@ import pytest
 
 from xpsample.cli import main
 from xpsample.experiments.srmc_strength import METHODS, REFERENCES, verdicts
-from xpsample.experiments.srmc_sweeps import RHO_ALPHAS, RHO_SETTINGS, RHOS, TILT_ALPHAS, TILTS
+from xpsample.experiments.srmc_sweeps import RHO_ALPHAS, RHO_SETTINGS, RHOS, TILT_ALPHAS, TILT_SETTINGS, TILTS
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_verdicts_sort_by_the_interval():
 def test_a_row_for_every_sweep(sweeps):
     found = rows(sweeps)
     assert len(of(found, sweep="rho")) == len(RHO_SETTINGS) * len(RHOS) * len(RHO_ALPHAS)
-    assert len(of(found, sweep="tilt")) == 2 * 2 * len(TILTS) * len(TILT_ALPHAS)
+    assert len(of(found, sweep="tilt")) == 2 * len(TILT_SETTINGS) * len(TILTS) * len(TILT_ALPHAS)
     for name, cost in {"Exact": 3, "eps = 0.1": 3, "Shift": 3}.items():
         assert {r["cost"] for r in of(found, sweep="tilt", tilt=name, kernel="MALA")} == {cost}
 
@@ -86,7 +86,7 @@ def test_a_row_for_every_sweep(sweeps):
 def test_tilts_agree_where_they_must(sweeps):
     """Without repellence all are the base kernel; in float64 a small eps is the exact tilt, and a large one is not."""
     for kernel in ("MALA", "HMC"):
-        found = of(rows(sweeps), sweep="tilt", place="numpy-cpu-float64", kernel=kernel)
+        found = of(rows(sweeps), sweep="tilt", place="numpy-cpu-float64", kernel=kernel, scale=1.0)
         assert np.ptp([r["mse"] for r in of(found, alpha=0.0)]) < 1e-12
         one = {r["tilt"]: r["mse"] for r in of(found, alpha=1.0)}
         assert one["eps = 1e-5"] == pytest.approx(one["Exact"], rel=0.05)
