@@ -36,6 +36,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.srmc_mse",
         "SRMC paper, Fig. 2: error of running means for six repellence strengths in one batched run",
     ),
+    "srmc-strength": Experiment(
+        "xpsample.experiments.srmc_strength",
+        "SRMC paper, Fig. 6 and beyond: error for alpha from 0.1 to 100, fixed, warmed up, guarded and capped",
+    ),
+    "srmc-sweeps": Experiment(
+        "xpsample.experiments.srmc_sweeps",
+        "SRMC paper, Figs. 4 and 5: the history's decay rho, and the tilt by finite differences against the exact one",
+    ),
     "srmc-wells": Experiment(
         "xpsample.experiments.srmc_wells",
         "Fig. 1 of the SRMC paper over many chains: how ULA and SR-ULA leave the narrow well of a mixture",

@@ -11,7 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 COLOURS = ("#000000", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
-TITLES = {"gaussian": "Correlated Gaussian", "logistic": "Logistic regression"}
+TITLES = {
+    "gaussian": "Correlated Gaussian",
+    "equicorrelated": "Equicorrelated Gaussian",
+    "logistic": "Logistic regression",
+}
 ABOVE = 30.0
 """Panels end at this many times the largest MSE of alpha = 0; what has run away lies above."""
 
