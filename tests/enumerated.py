@@ -36,8 +36,10 @@ def quadratic(name, strength=1.0):
     """A target with couplings between all coordinates, of a space in `SPACES`, and the space's dim."""
     space, dim = SPACES[name]
     rng = np.random.default_rng(dim)
-    couplings = rng.normal(size=(dim, dim)) * strength / dim
-    data = {"field": 0.4 * strength * rng.normal(size=dim), "couplings": couplings + couplings.T}
+    largest = np.max(np.abs(space.states(dim)), axis=0)
+    couplings = rng.normal(size=(dim, dim)) * strength / dim / np.outer(largest, largest)
+    field = 0.4 * strength * rng.normal(size=dim) / largest
+    data = {"field": field, "couplings": couplings + couplings.T}
     target = Target(
         _log_density,
         score=_score,
@@ -58,8 +60,13 @@ def listed(target, dim):
 
 def numbered(states, x):
     """Which of the listed states each position (*chains, dim) is."""
-    place = {tuple(state): i for i, state in enumerate(states)}
-    return np.asarray([place[tuple(row)] for row in x.reshape(-1, x.shape[-1])]).reshape(x.shape[:-1])
+    code = np.random.default_rng(0).random(states.shape[1])
+    codes = states @ code
+    order = np.argsort(codes)
+    between = 0.5 * (codes[order][1:] + codes[order][:-1])
+    found = order[np.searchsorted(between, x @ code)]
+    assert np.array_equal(states[found], x)
+    return found
 
 
 def chi_square(indices, probabilities):

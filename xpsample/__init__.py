@@ -2,9 +2,11 @@
 
 __version__ = "0.1.0"
 
+from xpsample.ais import AIS, log_normalizer
 from xpsample.backend import backend_of, installed_backends
 from xpsample.checkpoint import Checkpoint
 from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
+from xpsample.hiss import HiSS
 from xpsample.kernels import (
     ACS,
     DMALA,
@@ -18,8 +20,10 @@ from xpsample.kernels import (
     Gibbs,
     IndependentMH,
     LocallyBalanced,
+    ParallelTempering,
     SingleFlip,
     UnderdampedLangevin,
+    geometric_ladder,
 )
 from xpsample.noise import Portable, Replay
 from xpsample.recorders import BatchMeans, Draws, Moments, Record, Statistics
@@ -39,11 +43,13 @@ from xpsample.targets import (
     Untilted,
 )
 from xpsample.targets.batched import batched
+from xpsample.targets.bridge import Bridge
 from xpsample.trace import Trace, load
 from xpsample.tuning import tune_acs
 
 __all__ = [
     "ACS",
+    "AIS",
     "DMALA",
     "DULA",
     "GWG",
@@ -57,16 +63,19 @@ __all__ = [
     "Auto",
     "BatchMeans",
     "Binary",
+    "Bridge",
     "Categorical",
     "Checkpoint",
     "Draws",
     "Exact",
     "FiniteDifference",
     "Gibbs",
+    "HiSS",
     "IndependentMH",
     "LocallyBalanced",
     "Moments",
     "OneHot",
+    "ParallelTempering",
     "Parametric",
     "Portable",
     "PowerLaw",
@@ -85,8 +94,10 @@ __all__ = [
     "Via",
     "backend_of",
     "batched",
+    "geometric_ladder",
     "installed_backends",
     "load",
+    "log_normalizer",
     "sample",
     "steps",
     "tune_acs",

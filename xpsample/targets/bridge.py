@@ -1,0 +1,155 @@
+"""Geometric paths between two targets: pi_0^(1 - beta) pi_1^beta, the bridges of annealed importance sampling."""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from xpsample import tree
+from xpsample.backend import Array, Backend
+from xpsample.targets.space import Space
+from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point
+from xpsample.targets.tempered import TemperedTarget
+
+
+class Ends(NamedTuple):
+    """The points of both targets at one position."""
+
+    initial: Point
+    target: Point
+
+
+@dataclass(frozen=True, eq=False)
+class Bridge(AbstractTarget):
+    """A target, together with the one that annealing begins with.
+
+    Parameters
+    ----------
+    initial : AbstractTarget
+        With a log density whose normaliser is known, and which can be drawn from.
+    target : AbstractTarget
+        What is sampled in the end; on the same space.
+    """
+
+    initial: AbstractTarget
+    target: AbstractTarget
+    _bound: dict = field(default_factory=dict, repr=False)
+
+    def prepare(self, x: Array, requires: Capability) -> "BridgedTarget":
+        requires |= Capability.LOG_DENSITY
+        ends = self.initial.prepare(x, requires), self.target.prepare(x, requires)
+        return self._bound.setdefault(ends, BridgedTarget(*ends))
+
+
+@dataclass(frozen=True, eq=False)
+class BridgedTarget(BoundTarget):
+    """A bound target whose points carry, in `aux`, its own ones and those of an initial target (`Ends`)."""
+
+    initial: BoundTarget
+    target: BoundTarget
+    compiled: dict = field(default_factory=dict, repr=False)
+
+    @property
+    def backend(self) -> Backend:  # type: ignore[override]
+        """The target's."""
+        return self.target.backend
+
+    @property
+    def xp(self) -> Any:
+        """The target's."""
+        return self.target.xp
+
+    @property
+    def space(self) -> Space:  # type: ignore[override]
+        """The target's."""
+        return self.target.space
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.target.requires
+
+    @property
+    def data(self) -> tree.Tree:
+        """Of both ends."""
+        return self.initial.data, self.target.data
+
+    @property
+    def costs(self) -> Costs:  # type: ignore[override]
+        pairs = zip(self.initial.costs, self.target.costs, strict=True)
+        return Costs(*(a.plus(b) for a, b in pairs))
+
+    def real(self, x: Array) -> Array:
+        return self.target.real(x)
+
+    def at(self, x: Array) -> Point:
+        return self._join(Ends(self.initial.at(x), self.target.at(x)))
+
+    def refresh(self, point: Point) -> Point:
+        ends = point.aux
+        return self._join(Ends(self.initial.refresh(ends.initial), self.target.refresh(ends.target)))
+
+    def _join(self, ends: Ends) -> Point:
+        return ends.target._replace(aux=ends)
+
+    def score(self, x: Array) -> Array:
+        return self.target.score(x)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return self.target.hvp(x, v)
+
+    def with_data(self, data: tree.Tree) -> "BridgedTarget":
+        initial, target = data
+        return replace(self, initial=self.initial.with_data(initial), target=self.target.with_data(target))
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealedTarget(DerivedTarget):
+    """The member pi_0^(1 - beta) pi_1^beta of a bridge; its points carry the bridge's own in `aux`."""
+
+    target: BridgedTarget
+    beta: Any
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.target.requires
+
+    @property
+    def costs(self) -> Costs:  # type: ignore[override]
+        return self.target.costs
+
+    def at(self, x: Array) -> Point:
+        return self._mix(self.target.at(x))
+
+    def refresh(self, point: Point) -> Point:
+        return self._mix(self.target.refresh(point.aux))
+
+    def _mix(self, point: Point) -> Point:
+        first, last = point.aux
+        density = self._between(first.log_density, last.log_density)
+        score = None if last.score is None else self._between(first.score, last.score)
+        differences = None
+        if last.differences is not None:
+            impossible = (first.differences == -math.inf) | (last.differences == -math.inf)  # also where beta is 0 or 1
+            ends = (self.xp.where(impossible, 0.0, d) for d in (first.differences, last.differences))
+            differences = self.xp.where(impossible, -math.inf, self._between(*ends))
+        return Point(point.x, density, score, point, differences)
+
+    def score(self, x: Array) -> Array:
+        return self._between(self.target.initial.score(x), self.target.target.score(x))
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return self._between(self.target.initial.hvp(x, v), self.target.target.hvp(x, v))
+
+    def _between(self, first: Array, last: Array) -> Array:
+        return (1.0 - self.beta) * first + self.beta * last
+
+
+def annealed(target: BoundTarget, beta: Any) -> DerivedTarget:
+    """The member of a bridge at a 0-d beta; of any other target its power, the bridge from the constant density 1."""
+    return AnnealedTarget(target, beta) if isinstance(target, BridgedTarget) else TemperedTarget(target, beta)
+
+
+def log_density_ratio(target: BoundTarget, point: Point) -> Array:
+    """log f_1 - log f_0, (*chains), at a point of the target of which `annealed` makes members."""
+    if isinstance(target, BridgedTarget):
+        return point.log_density - point.aux.initial.log_density
+    return point.log_density
