@@ -69,7 +69,8 @@ class HiSS(Kernel):
     Parameters
     ----------
     base : Kernel
-        The inner kernel: one that leaves a target on a discrete space invariant.
+        The inner kernel: one that leaves a target on a discrete space invariant, whatever it remembers beside its
+        position. (`ParallelTempering` remembers hot rungs, and is right around `HiSS` but biased inside.)
     scale : float or array
         eta, in units of x; broadcasts against the chain axes.
     sweeps : int
