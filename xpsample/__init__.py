@@ -22,7 +22,7 @@ from xpsample.kernels import (
     UnderdampedLangevin,
 )
 from xpsample.noise import Portable, Replay
-from xpsample.recorders import BatchMeans, Draws, Moments, Record, Statistics
+from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import (
@@ -63,6 +63,7 @@ __all__ = [
     "Exact",
     "FiniteDifference",
     "Gibbs",
+    "Histogram",
     "IndependentMH",
     "LocallyBalanced",
     "Moments",
