@@ -43,7 +43,8 @@ def choose(xp: Any, logits: Array, uniform: Array) -> Array:
     """
     top = xp.max(logits, axis=-1, keepdims=True)
     cdf = xp.cumulative_sum(xp.exp(logits - top), axis=-1)
-    return xp.astype(xp.sum(cdf < uniform[..., None] * cdf[..., -1:], axis=-1), xp.int32)
+    below = cdf < uniform[..., None] * cdf[..., -1:]
+    return xp.sum(xp.astype(below, xp.int32), axis=-1, dtype=xp.int32)
 
 
 def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
