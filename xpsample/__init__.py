@@ -26,7 +26,7 @@ from xpsample.kernels import (
     geometric_ladder,
 )
 from xpsample.noise import Portable, Replay
-from xpsample.recorders import BatchMeans, Draws, Moments, Record, Statistics
+from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import (
@@ -71,6 +71,7 @@ __all__ = [
     "FiniteDifference",
     "Gibbs",
     "HiSS",
+    "Histogram",
     "IndependentMH",
     "LocallyBalanced",
     "Moments",

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.targets.enumeration import check_between, check_states
+from tests.targets.enumeration import NUMPY, check_between, check_states
 from xpsample.errors import HyperparameterError
 from xpsample.kernels import GWG
 from xpsample.metrics import mcse_mean
@@ -31,34 +31,36 @@ def bonds(shape, periodic):
             yield number[site], number[tuple(after)]
 
 
+def definition(shape, periodic, coupling, field):
+    pairs = list(bonds(shape, periodic))
+    return lambda s: coupling * sum(s[i] * s[j] for i, j in pairs) + field @ s
+
+
 @pytest.mark.parametrize("periodic", [True, False])
 @pytest.mark.parametrize("shape", [(7,), (3, 3), (2, 4), (2, 2, 2)])
-def test_every_state_of_a_lattice(shape, periodic, library):
+def test_every_state_of_a_lattice(shape, periodic):
     field = np.random.default_rng(2).standard_normal(math.prod(shape))
-    pairs = list(bonds(shape, periodic))
-
-    def direct(s):
-        return 0.7 * sum(s[i] * s[j] for i, j in pairs) + field @ s
-
     target = ising_lattice(shape, 0.7, field, periodic)
-    check_states(target, math.prod(shape), direct, library)
-    check_between(target, np.random.default_rng(3).standard_normal((4, math.prod(shape))), library)
+    check_states(target, math.prod(shape), definition(shape, periodic, 0.7, field), NUMPY)
+    check_between(target, np.random.default_rng(3).standard_normal((4, math.prod(shape))), NUMPY)
     states = target.space.states(math.prod(shape))[::5]
-    energy = internal_energy(library.array(states), shape, periodic)
-    expected = [-sum(s[i] * s[j] for i, j in pairs) / len(s) for s in states]
-    np.testing.assert_allclose(library.host(energy), expected, atol=1e-14)
+    expected = [-sum(s[i] * s[j] for i, j in bonds(shape, periodic)) / len(s) for s in states]
+    np.testing.assert_allclose(internal_energy(states, shape, periodic), expected, atol=1e-14)
 
 
-def test_float32(library32):
-    def direct(s):
-        return 0.4 * sum(s[i] * s[j] for i, j in bonds((2, 3), True)) + 0.1 * s.sum()
-
-    check_states(ising_lattice((2, 3), 0.4, 0.1), 6, direct, library32)
+@pytest.mark.parametrize("periodic", [True, False])
+def test_every_library(periodic, typed_library):
+    field = np.arange(6.0) / 6
+    target = ising_lattice((2, 3), 0.4, field, periodic)
+    check_states(target, 6, definition((2, 3), periodic, 0.4, field), typed_library)
+    states = target.space.states(6)
+    energy = internal_energy(typed_library.array(states), (2, 3), periodic)
+    np.testing.assert_allclose(typed_library.host(energy), internal_energy(states, (2, 3), periodic), atol=1e-6)
 
 
 def test_any_couplings(typed_library):
     w = np.random.default_rng(4).standard_normal((5, 5))
-    w, b = w + w.T, np.random.default_rng(5).standard_normal(5)
+    w, b = w + w.T, np.random.default_rng(5).standard_normal(5)  # with a diagonal
     target = ising_couplings(w, b)
     check_states(target, 5, lambda s: 0.5 * s @ w @ s + b @ s, typed_library)
     check_between(target, np.random.default_rng(3).standard_normal((4, 5)), typed_library)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.targets.enumeration import check_between, check_states
+from tests.targets.enumeration import NUMPY, check_between, check_states
 from tests.targets.test_ising import bonds
 from xpsample import sample
 from xpsample.errors import CapabilityError, HyperparameterError
@@ -13,28 +13,35 @@ from xpsample.targets.ising import ising_lattice
 from xpsample.targets.potts import potts
 
 
-@pytest.mark.parametrize("periodic", [True, False])
-@pytest.mark.parametrize(("shape", "states"), [((2, 3), 3), ((4,), 4), ((2, 2, 2), 2)])
-def test_every_state(shape, states, periodic, library):
-    sites, pairs = int(np.prod(shape)), list(bonds(shape, periodic))
-    field = np.random.default_rng(1).standard_normal((sites, states))
+def definition(shape, periodic, coupling, field):
+    pairs = list(bonds(shape, periodic))
 
-    def direct(x):
+    def log_density(x):
         x = x.astype(int)
-        return 0.6 * sum(x[i] == x[j] for i, j in pairs) + sum(field[i, x[i]] for i in range(sites))
+        return coupling * sum(x[i] == x[j] for i, j in pairs) + sum(row[k] for row, k in zip(field, x, strict=True))
 
-    integers = potts(shape, states, 0.6, field, periodic, one_hot=False)
-    check_states(integers, sites, direct, library, has_score=False)
+    return log_density
+
+
+def check(shape, states, periodic, library):
+    sites = int(np.prod(shape))
+    field = np.random.default_rng(1).standard_normal((sites, states))
+    direct = definition(shape, periodic, 0.6, field)
+    check_states(potts(shape, states, 0.6, field, periodic, one_hot=False), sites, direct, library, has_score=False)
     one_hot = potts(shape, states, 0.6, field, periodic)
     check_states(one_hot, sites * states, lambda x: direct(x.reshape(sites, states).argmax(-1)), library)
-    check_between(one_hot, np.random.default_rng(3).random((4, sites * states)), library)
+    return one_hot
 
 
-def test_float32(library32):
-    def direct(x):
-        return 0.5 * sum(x[i] == x[j] for i, j in bonds((2, 2), False)) + x.sum()
+@pytest.mark.parametrize("periodic", [True, False])
+@pytest.mark.parametrize(("shape", "states"), [((2, 3), 3), ((4,), 4), ((2, 2, 2), 2)])
+def test_every_state(shape, states, periodic):
+    one_hot = check(shape, states, periodic, NUMPY)
+    check_between(one_hot, np.random.default_rng(3).random((4, int(np.prod(shape)) * states)), NUMPY)
 
-    check_states(potts((2, 2), 3, 0.5, np.arange(3.0), False, one_hot=False), 4, direct, library32, has_score=False)
+
+def test_every_library(typed_library):
+    check((2, 2), 3, False, typed_library)
 
 
 def test_two_states_are_ising():

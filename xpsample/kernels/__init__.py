@@ -24,6 +24,7 @@ from xpsample.kernels.mala import MALA
 from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
 from xpsample.kernels.tempering import ParallelTempering, geometric_ladder
+from xpsample.kernels.two_opt import TwoOpt
 from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
 
@@ -54,6 +55,7 @@ __all__ = [
     "SingleFlip",
     "SquareRoot",
     "Table",
+    "TwoOpt",
     "UnderdampedLangevin",
     "check_range",
     "freeze",
