@@ -24,6 +24,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.breast_cancer",
         "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
     ),
+    "hiss-bnn": Experiment(
+        "xpsample.experiments.hiss_bnn",
+        "HiSS paper, Table 2: binary neural networks on up to four data sets, all networks in one batched run",
+    ),
+    "hiss-tsp": Experiment(
+        "xpsample.experiments.hiss_tsp",
+        "HiSS paper, Table 1: tours of 14 cities by discrete samplers of one-hot matrices, and by 2-opt",
+    ),
     "srmc-ebm": Experiment(
         "xpsample.experiments.srmc_ebm",
         "SRMC paper, App. D.2.2-3: digits that an energy model's sampler visits, with and without repellence",

@@ -34,18 +34,22 @@ def load_breast_cancer() -> BreastCancer:
     Source and licence are in the head of ``xpsample/targets/data/wdbc.csv`` (Wolberg, Street and Mangasarian,
     doi:10.24432/C5DW2B, CC BY 4.0).
     """
+    measured, labels, header = measurements()
+    order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(labels))
+    cut = round(HELD_OUT * len(labels))
+    test, train = np.sort(order[:cut]), np.sort(order[cut:])
+    mean, sd = measured[train].mean(axis=0), measured[train].std(axis=0)
+    features = np.concatenate([np.ones((len(labels), 1)), (measured - mean) / sd], axis=1)
+    names = ("intercept", *header)
+    return BreastCancer(features[train], labels[train], features[test], labels[test], names)
+
+
+def measurements() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """All 569 rows in the order of the source: the 30 measurements, labels (1 for malignant), names of the columns."""
     text = files("xpsample.targets").joinpath("data/wdbc.csv").read_text(encoding="utf-8")
     header, *rows = csv.reader(line for line in text.splitlines() if not line.startswith("#"))
     table = np.asarray(rows, dtype=np.float64)
-    labels, measured = table[:, 0].astype(np.int64), table[:, 1:]
-
-    order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(table))
-    cut = round(HELD_OUT * len(table))
-    test, train = np.sort(order[:cut]), np.sort(order[cut:])
-    mean, sd = measured[train].mean(axis=0), measured[train].std(axis=0)
-    features = np.concatenate([np.ones((len(table), 1)), (measured - mean) / sd], axis=1)
-    names = ("intercept", *(name.replace("_", " ") for name in header[1:]))
-    return BreastCancer(features[train], labels[train], features[test], labels[test], names)
+    return table[:, 1:], table[:, 0].astype(np.int64), tuple(name.replace("_", " ") for name in header[1:])
 
 
 def breast_cancer(prior_scale: float = 1.0) -> Target:

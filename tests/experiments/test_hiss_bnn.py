@@ -1,0 +1,59 @@
+"""The hiss-bnn experiment in its quick size, through the command line, and its data."""
+
+import json
+
+import numpy as np
+import pytest
+
+from xpsample.cli import main
+from xpsample.experiments.hiss_bnn import PROBLEMS
+
+SHAPES = {
+    "breast-cancer": ((455, 30), (114, 30)),
+    "compas": ((4937, 13), (1235, 13)),
+    "hiv": ((1300, 160), (325, 160)),
+    "blog": ((4498, 280), (1384, 280)),
+}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, data_folder):
+    folder = tmp_path_factory.mktemp("run")
+    assert main(["run", "hiss-bnn", "--quick", "--data", "breast-cancer", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table(out):
+    rows = {row["sampler"]: row for row in json.loads((out / "results.json").read_text())}
+    assert list(rows) == ["GWG", "DMALA", "ACS", "PT+DMALA", "HiSS", "single flip"]
+    for row in rows.values():
+        assert row["rmse"] ** 2 <= -row["log_likelihood"] + 1e-6  # of a mean over networks
+        assert 0.1 < row["rmse"] < 1.0
+    assert rows["single flip"]["changed"] < 0.02  # 50 flips of 3,201 weights
+    assert rows["DMALA"]["changed"] > rows["GWG"]["changed"]
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "3201 weights" in text and "constant mean: test log likelihood -0.2350" in text and "-.0237, .154" in text
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_data_have_the_shapes_and_ranges_of_the_paper(data_folder, name):
+    split = PROBLEMS[name].load()
+    assert (split.train_x.shape, split.test_x.shape) == SHAPES[name]
+    for array in split:
+        assert array.dtype == np.float64 and array.min() >= 0.0 and array.max() <= 1.0
+    assert len(split.train_y) == len(split.train_x) and len(split.test_y) == len(split.test_x)
+
+
+def test_malignant_is_1(data_folder):
+    # 212 of 569 tumours are malignant.
+    split = PROBLEMS["breast-cancer"].load()
+    assert np.sum(split.train_y) + np.sum(split.test_y) == 212
+
+
+def test_the_papers_figures_on_hiv_are_those_of_a_constant(data_folder):
+    split = PROBLEMS["hiv"].load()
+    assert -np.mean(split.test_y**2) == pytest.approx(-0.2554, abs=5e-5)  # HiSS: -0.2551
+    assert -np.mean((split.test_y - 1.0) ** 2) == pytest.approx(-0.7446, abs=5e-5)  # DMALA, ACS, PT

@@ -1,0 +1,77 @@
+"""The hiss-tsp experiment in its quick size, through the command line."""
+
+import csv
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from xpsample.cli import main
+from xpsample.experiments.hiss_tsp import lengths_of, samplers
+
+NAMES = ["GWG", "DMALA", "ACS", "PT+DMALA", "HiSS", "single flip", "2-opt"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, data_folder):
+    """A quick run, with no matplotlib to be had."""
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.pyplot", None)
+        patch.delitem(sys.modules, "xpsample.experiments.hiss_tsp_plot", raising=False)
+        assert main(["run", "hiss-tsp", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table(out):
+    rows = {row["sampler"]: row for row in json.loads((out / "results.json").read_text())}
+    assert list(rows) == NAMES
+    # A change of one place leaves a city out, so these two cannot leave the start.
+    for name in ("GWG", "single flip"):
+        assert (rows[name]["moved"], rows[name]["unique"]) == (0.0, 3)
+    two_opt = rows["2-opt"]
+    assert two_opt["moved"] > 0.1 and two_opt["unique"] > 3
+    assert 191.85 - 1e-6 < two_opt["best"] < two_opt["final"] + 1e-9
+    assert all(row["best"] <= row["cost"] for row in rows.values())
+    with open(out / "results.csv", newline="") as file:
+        assert [row["sampler"] for row in csv.DictReader(file)] == NAMES
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "277.9 +- 19.8" in text and "the shortest has 191.85" in text and "uniform random tours" in text
+    assert 'pip install "xpsample[plot]"' in text and not (out / "plot.png").exists()
+
+
+def test_other_cities_have_no_figures_of_the_paper(tmp_path, data_folder):
+    assert main(["run", "hiss-tsp", "--quick", "--cities", "eil10", "--samples", "2", "--out", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert all(row["paper"] == "" for row in rows)
+
+
+def test_samplers_make_as_many_inner_steps():
+    for sampler in samplers(400).values():
+        assert 40 % sampler.inner == 0
+
+
+def test_lengths_are_of_closed_tours(data_folder):
+    data = np.load(data_folder / "tsp_eil.npz", allow_pickle=False)
+    length = lengths_of(data["eil14_opt_tour"].astype(int), data["eil14"].astype(float))
+    assert length == pytest.approx(float(data["eil14_opt_length"]), rel=1e-12)
+
+
+def test_without_data_one_line_says_what_is_missing(monkeypatch, capsys):
+    monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
+    assert main(["run", "hiss-tsp", "--quick"]) != 0
+    assert "set XPSAMPLE_DATA" in capsys.readouterr().err
+
+
+def test_plot(tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    from xpsample.experiments.hiss_tsp_plot import plot
+
+    plot(tmp_path / "plot.png", {"a": np.full((5, 2), 3.0), "b": np.full((5, 2), 2.0)}, 40)
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
