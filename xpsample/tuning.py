@@ -1,12 +1,10 @@
 """Kernels tuned by short runs before the run that counts."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from xpsample.backend import Array, backend_of, to_host
-from xpsample.errors import HyperparameterError
 from xpsample.hyperparameters import check_range
 from xpsample.kernels.acs import ACS, Table
 from xpsample.kernels.dlp import DMALA
@@ -14,7 +12,7 @@ from xpsample.sampling import sample
 from xpsample.targets.space import as_floating
 from xpsample.targets.target import AbstractTarget
 
-KNOTS = 10
+BALANCES = 6
 
 
 def tune_acs(
@@ -25,21 +23,23 @@ def tune_acs(
     seed: int,
     acceptance: float = 0.5,
     balance: float = 0.95,
-    step_sizes: Sequence[float] = tuple(np.geomspace(0.05, 50.0, 24)),
+    step_sizes: Sequence[float] = tuple(np.geomspace(0.05, 50.0, 16)),
     steps: int = 50,
 ) -> ACS:
-    """The automatic cyclical sampler with its cycle tuned to a target, by acceptance rates (Pynadath et al. 2024).
+    """The automatic cyclical sampler with its cycle tuned by acceptance rates, as Pynadath et al. (2024) do.
 
-    The largest step size is the largest at which `DMALA` with the balance `balance` accepts as much as asked for, the
-    smallest the largest at which it does so with balance 1/2. In between the step sizes of a cycle follow half a
-    cosine, and each has the balance with which it accepts most, falling from step to step. The published algorithm
-    searches one candidate after another; here all candidates of a stage are one batched run.
+    `DMALA` is run with every pair of a step size and a balance in [1/2, `balance`]. The smallest step size of the cycle
+    is the largest that accepts as often as asked for with balance 1/2; the largest is the largest that does so with
+    some balance. In between the step sizes follow half a cosine, and each has the balance with which it accepts most,
+    falling along the cycle. The published search goes through candidates one after another; here they are one batched
+    run. Where no larger step is accepted often enough, the cycle is constant: such a target has no use for one.
 
     Parameters
     ----------
     target : AbstractTarget
     x0 : array, shape (*chains, dim)
-        Start positions of the short runs; a hundred chains or more make the rates precise.
+        Start positions of the short runs, 96 copies of which are run at once by default. A hundred chains make the
+        rates precise.
     length : int
         Steps of a cycle.
     seed : int
@@ -47,11 +47,11 @@ def tune_acs(
     acceptance : float
         Mean acceptance probability asked for, in (0, 1).
     balance : float
-        beta of the largest steps, at least 1/2.
+        The largest beta, at least 1/2.
     step_sizes : sequence of float
-        Candidates, in units of x squared. Those of {0, 1}^dim by default: take 4 times these on {-1, 1}^dim.
+        Candidates, in units of x squared. For {0, 1}^dim by default: take 4 times these on {-1, 1}^dim.
     steps : int
-        Steps of each short run.
+        Steps over which rates are averaged, after as many to leave the start.
 
     Returns
     -------
@@ -62,45 +62,32 @@ def tune_acs(
     check_range("steps", steps, 1, closed=True)
     check_range("acceptance", acceptance, 0, 1)
     check_range("balance", balance, 0.5, closed=True)
-    candidates = np.sort(np.asarray(step_sizes, dtype=np.float64))
-    if candidates.ndim != 1 or not len(candidates) or candidates[0] <= 0:
-        raise HyperparameterError(f"step_sizes must be positive numbers; got {step_sizes}")
-    rates, x = _rates(target, x0, candidates, np.full(len(candidates), balance), steps, seed)
-    largest, x = _largest(candidates, rates, acceptance, x)
-    rates, x = _rates(target, x, candidates, np.full(len(candidates), 0.5), steps, seed + 1)
-    smallest, x = _largest(candidates, rates, acceptance, x)
-    smallest = min(smallest, largest)
-
-    knots = np.geomspace(smallest, largest, KNOTS)
-    balances = np.linspace(0.5, balance, KNOTS)
-    grid = np.repeat(knots, KNOTS), np.tile(balances, KNOTS)
-    rates, _ = _rates(target, x, *grid, steps, seed + 2)
-    best = np.maximum.accumulate(balances[np.argmax(rates.reshape(KNOTS, KNOTS), axis=1)])
-
+    check_range("step_sizes", np.asarray(step_sizes), 0)
+    sizes, balances = np.unique(np.asarray(step_sizes, dtype=np.float64)), np.linspace(0.5, balance, BALANCES)
+    rates = _rates(target, x0, sizes, balances, steps, seed)
+    largest, smallest = _largest(sizes, np.max(rates, axis=1), acceptance), _largest(sizes, rates[:, 0], acceptance)
+    best = np.maximum.accumulate(balances[np.argmax(rates, axis=1)])
     share = np.cos(0.5 * np.pi * np.arange(length) / length) ** 2
     cycle = np.maximum(largest * share, smallest)
-    balanced = np.interp(np.log(cycle), np.log(knots), best) if largest > smallest else np.full(length, best[-1])
-    return ACS(Table(_beside(x0, cycle), _beside(x0, balanced)))
+    return ACS(Table(_beside(x0, cycle), _beside(x0, np.interp(np.log(cycle), np.log(sizes), best))))
 
 
 def _rates(
-    target: AbstractTarget, x: Array, step_sizes: np.ndarray, balances: np.ndarray, steps: int, seed: int
-) -> tuple[np.ndarray, Array]:
-    """Mean acceptance of each candidate (candidates,), and where its chains ended (candidates, *chains, dim)."""
-    xp = backend_of(x).xp
-    shape = (len(step_sizes), *(1,) * (x.ndim - 1))
-    kernel = DMALA(_beside(x, step_sizes.reshape(shape)), _beside(x, balances.reshape(shape)))
-    start = xp.asarray(xp.broadcast_to(x, (len(step_sizes), *x.shape)), copy=True)
-    run = sample(target, kernel, start, steps, seed=seed, recorders=(), progress=False)
-    rates = np.asarray(run.tally.acceptance_probability).reshape(len(step_sizes), -1)
-    return np.mean(rates, axis=1), run.state.point.x
+    target: AbstractTarget, x0: Array, sizes: np.ndarray, balances: np.ndarray, steps: int, seed: int
+) -> np.ndarray:
+    """Mean acceptance probability of every pair, (sizes, balances)."""
+    xp, ones = backend_of(x0).xp, (1,) * (x0.ndim - 1)
+    kernel = DMALA(_beside(x0, sizes.reshape(-1, 1, *ones)), _beside(x0, balances.reshape(1, -1, *ones)))
+    start = xp.asarray(xp.broadcast_to(x0, (len(sizes), len(balances), *x0.shape)), copy=True)
+    run = sample(target, kernel, start, steps, seed=seed, burn_in=steps, recorders=(), progress=False)
+    rates = np.asarray(run.tally.acceptance_probability)
+    return np.mean(rates.reshape(len(sizes), len(balances), -1), axis=-1)
 
 
-def _largest(candidates: np.ndarray, rates: np.ndarray, acceptance: float, x: Array) -> tuple[float, Any]:
-    """The largest candidate that accepts enough, or the one that accepts most; and where its chains are."""
+def _largest(sizes: np.ndarray, rates: np.ndarray, acceptance: float) -> float:
+    """The largest step size that accepts often enough, or the one that accepts most."""
     enough = np.flatnonzero(rates >= acceptance)
-    chosen = int(enough[-1]) if len(enough) else int(np.argmax(rates))
-    return float(candidates[chosen]), x[chosen, ...]
+    return float(sizes[enough[-1] if len(enough) else np.argmax(rates)])
 
 
 def _beside(x: Array, values: np.ndarray) -> Array:

@@ -105,6 +105,16 @@ def with_kernel(kernel):
     return replace(SCENARIOS["mala"], kernel=lambda asarray: kernel)
 
 
+def with_frozen(scenario, spoil):
+    """The scenario with the kernel of its invariance check spoilt, and the law as it was."""
+
+    def frozen(asarray, generator, chains):
+        kernel, law = scenario.frozen(asarray, generator, chains)
+        return spoil(kernel), law
+
+    return replace(scenario, frozen=frozen)
+
+
 def test_the_unspoilt_base_passes():
     assert invariance(with_kernel(Broken()), reference()).passed
 
@@ -129,17 +139,13 @@ def test_unadjusted_langevin_is_not_exact():
 def test_a_tilt_of_the_wrong_sign_is_caught(base):
     # MALA stays exact under any drift that its ratio knows: there the score is only a proposal, so ULA must catch it.
     scenario = SCENARIOS["sr-ula" if isinstance(base, ULA) else "sr-mala"]
-    spoilt = replace(
-        scenario, frozen=lambda asarray, theta: replace(scenario.frozen(asarray, theta), base=base, tilt=WrongDrift())
-    )
+    spoilt = with_frozen(scenario, lambda kernel: replace(kernel, base=base, tilt=WrongDrift()))
     assert invariance(spoilt, reference()).passed is isinstance(base, MALA)
 
 
 def test_a_density_tilted_the_wrong_way_is_caught():
     scenario = SCENARIOS["sr-rwm"]
-    spoilt = replace(
-        scenario, frozen=lambda asarray, theta: replace(scenario.frozen(asarray, theta), theta=asarray(-theta))
-    )
+    spoilt = with_frozen(scenario, lambda kernel: replace(kernel, theta=-kernel.theta))
     assert not invariance(spoilt, reference()).passed
 
 

@@ -41,7 +41,7 @@ class HistoryFirst(Spoilt):
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.kernel.schedule.gamma(target, time, state.alpha, state.point, state.schedule)
         gamma = xp.zeros_like(state.gamma) + gamma
-        theta = state.theta + gamma[..., None] * (state.point.score - state.theta)
+        theta = state.theta + gamma[..., None] * (state.score - state.theta)
         new, info = self.kernel.step(target, state._replace(theta=theta), noise)
         return new._replace(theta=theta, gamma=gamma, schedule=schedule), info
 
@@ -51,7 +51,7 @@ class WrongSign(Spoilt):
 
     def step(self, target, state, noise):
         new, info = self.kernel.step(target, state._replace(theta=-state.theta), noise)
-        theta = state.theta + new.gamma[..., None] * (new.point.score - state.theta)
+        theta = state.theta + new.gamma[..., None] * (new.score - state.theta)
         return new._replace(theta=theta), info
 
 
@@ -60,7 +60,7 @@ class TiltedHistory(Spoilt):
 
     def step(self, target, state, noise):
         new, info = self.kernel.step(target, state, noise)
-        tilted = new.point.score - state.alpha[..., None] * target.hvp(new.point.x, state.theta)
+        tilted = new.score - state.alpha[..., None] * target.hvp(new.point.x, state.theta)
         return new._replace(theta=state.theta + new.gamma[..., None] * (tilted - state.theta)), info
 
 
@@ -69,7 +69,7 @@ class MovingHistory(Spoilt):
 
     def step(self, target, state, noise):
         new, info = self.kernel.step(target, state, noise)
-        return new._replace(theta=new.theta + new.gamma[..., None] * (new.point.score - state.theta)), info
+        return new._replace(theta=new.theta + new.gamma[..., None] * (new.score - state.theta)), info
 
 
 @pytest.mark.parametrize("name", REPELLENT)

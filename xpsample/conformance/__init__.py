@@ -5,13 +5,18 @@ backend by registering it; `check_all` runs them.
 """
 
 from xpsample.conformance.checks import CHECKS, Outcome, check_all, reference, run_check
-from xpsample.conformance.invariance import Invariance, invariance
-from xpsample.conformance.scenarios import Scenario, scenarios
+from xpsample.conformance.invariance import invariance
+from xpsample.conformance.laws import Enumerated, Image, Invariance, Law
+from xpsample.conformance.scenario import Scenario
+from xpsample.conformance.scenarios import scenarios
 from xpsample.places import Place, places
 
 __all__ = [
     "CHECKS",
+    "Enumerated",
+    "Image",
     "Invariance",
+    "Law",
     "Outcome",
     "Place",
     "Scenario",

@@ -15,18 +15,24 @@ from xpsample import tree
 from xpsample.backend import Array, backend_of, to_host
 from xpsample.conformance.invariance import invariance
 from xpsample.conformance.repellence import repellence
-from xpsample.conformance.scenarios import Scenario
+from xpsample.conformance.scenario import Scenario
 from xpsample.kernels import Kernel
 from xpsample.noise import Portable, Replay
 from xpsample.places import Place, places
 from xpsample.sampling import Carry, Program, sample
 from xpsample.targets import AbstractTarget, BoundTarget
+from xpsample.targets.space import as_floating
 from xpsample.trace import Trace
 from xpsample.tree import dtype_name
 
 STEPS = 200
 SAME_CHAIN = {"float64": 1e-10, "float32": 2e-2}
 """Largest deviation from the NumPy float64 chain over STEPS steps; a float32 chain may lose digits, not its way."""
+
+PARTED = 1
+"""Chains of the 6 that may part from NumPy's on a discrete space in float32. A choice falls the other way where a
+uniform is within rounding, some 1e-6, of a boundary: over 1,200 steps of a few choices each that happens in about one
+scenario of a hundred, and to a second chain in about one of ten thousand. What a chain does after it tells nothing."""
 
 TILTED_STEP = {"float64": 1e-9, "float32": 1e-3}
 """Largest deviation of one repellent step from the same one by the equations."""
@@ -58,8 +64,7 @@ def _setting(scenario: Scenario, place: Place) -> _Setting:
 
 
 def _start(scenario: Scenario, place: Place, chains: int = 6) -> Array:
-    z = np.random.default_rng(3).standard_normal((chains, scenario.law.dim))
-    return place.array(scenario.law.draw(z))
+    return place.array(scenario.law.draw(np.random.default_rng(3), chains))
 
 
 @lru_cache(maxsize=1)
@@ -77,21 +82,26 @@ def _reference(scenario: Scenario) -> np.ndarray:
 
 def same_chain(scenario: Scenario, place: Place, quick: bool) -> Outcome:
     """The chain of NumPy float64 under the same noise."""
-    draws = to_host(_run(scenario, place).draws).astype(np.float64)
-    deviation = float(np.abs(draws - _reference(scenario)).max())
-    return Outcome(deviation <= SAME_CHAIN[place.dtype], f"{deviation:.1e}")
+    run = _run(scenario, place)
+    dtype = dtype_name(run.statistics["acceptance_probability"])  # that of the arithmetic; positions may be integers
+    deviations = np.abs(to_host(run.draws).astype(np.float64) - _reference(scenario)).max(axis=(0, 2))
+    if not scenario.law.finite:
+        return Outcome(bool(np.all(deviations <= SAME_CHAIN[dtype])), f"{deviations.max():.1e}")
+    parted = int(np.sum(~(deviations <= SAME_CHAIN[dtype])))
+    return Outcome(parted <= (PARTED if dtype == "float32" else 0), f"{len(deviations) - parted}/{len(deviations)}")
 
 
 def stays_home(scenario: Scenario, place: Place, quick: bool) -> Outcome:
     """Arrays of the results and of the state keep library, device and (floating ones) dtype."""
     trace, x0 = _run(scenario, place), _start(scenario, place)
+    real = as_floating(place.backend.xp, x0)
     strays = []
     for path, leaf in tree.items({"draws": trace.draws, "statistics": trace.statistics, "state": trace.state}):
         if not is_array_api_obj(leaf) or backend_of(leaf) is not place.backend:
             strays.append(f"{path} is {type(leaf).__name__}")
         elif device_of(leaf) != device_of(x0):
             strays.append(f"{path} is on {device_of(leaf)}")
-        elif "float" in dtype_name(leaf) and leaf.dtype != x0.dtype:
+        elif "float" in dtype_name(leaf) and leaf.dtype != real.dtype:
             strays.append(f"{path} is {dtype_name(leaf)}")
     return Outcome(not strays, "; ".join(strays))
 
@@ -185,7 +195,7 @@ def driven_equals_eager(scenario: Scenario, place: Place, quick: bool) -> Outcom
     target = scenario.target(place.array).prepare(x0, kernel.requires)
     program = Program(kernel, target, (), 0, 1, steps)
     carry = program.init(x0)
-    noise = Portable(2).block(place.backend, program.specs(carry), 0, steps, x0)
+    noise = Portable(2).block(place.backend, program.specs(carry), 0, steps, program.like(carry))
     state = program.init(x0).state
     with np.errstate(all="ignore"):
         for i in range(steps):

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from xpsample.backend import Array, to_host
-from xpsample.conformance.scenarios import Scenario
+from xpsample.conformance.scenario import Scenario
 from xpsample.kernels import Kernel
 from xpsample.noise import Portable
 from xpsample.places import Place
-from xpsample.targets import AbstractTarget, BoundTarget, Capability, Target
+from xpsample.targets import AbstractTarget, BoundTarget, Capability, Discrete, Ratio, Target, Tilt, Untilted
 
 
 def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> float:
@@ -41,8 +41,9 @@ def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> 
         z = {name: rows[i, ...] for name, rows in noise.items()}
         with np.errstate(all="ignore"):
             new, _ = kernel.step(bound, state, z)
-            x = _base_step(target, base, state, z)
-            theta = state.theta + new.gamma[..., None] * (_plain(target, x, base).score(x) - state.theta)
+            x = _base_step(target, base, scenario.tilt, state, z)
+            feature = _feature(_plain(target, x, base), x, scenario.tilt)
+            theta = state.theta + new.gamma[..., None] * (feature - state.theta)
         for ours, theirs in ((x, new.point.x), (theta, new.theta)):
             deviation = np.abs(to_host(ours) - to_host(theirs)).max()
             largest = max(largest, float(deviation)) if np.isfinite(deviation) else np.inf
@@ -50,17 +51,21 @@ def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> 
     return largest
 
 
-def _base_step(target: AbstractTarget, base: Kernel, state: Any, noise: dict[str, Array]) -> Array:
-    """Where the base kernel goes from a wrapper's state, on the tilted target."""
+def _base_step(target: AbstractTarget, base: Kernel, tilt: Tilt, state: Any, noise: dict[str, Array]) -> Array:
+    """Where the base kernel goes from a wrapper's state, on the tilted target; by the plain one's proposals, if so."""
     plain, theta, alpha = _plain(target, state.point.x, base), state.theta, state.alpha
 
     def log_density(x: Array) -> Array:
-        return plain.at(x).log_density - alpha * plain.xp.sum(theta * plain.score(x), axis=-1)
+        return plain.at(x).log_density - alpha * plain.xp.sum(theta * _feature(plain, x, tilt), axis=-1)
 
     def score(x: Array) -> Array:
         return plain.score(x) - alpha[..., None] * plain.hvp(x, theta)
 
-    tilted = Target(log_density, score=score).prepare(state.point.x, base.requires)
+    if isinstance(tilt, (Untilted, Ratio)):
+        proposals: dict[str, Any] = {"score": plain.score, "differences": lambda x: plain.at(x).differences}
+    else:
+        proposals = {"score": score}  # and differences of the tilted density
+    tilted = Target(log_density, **proposals, space=plain.space).prepare(state.point.x, base.requires)
     new, _ = base.step(tilted, state.base._replace(point=tilted.at(state.point.x)), noise)
     return new.point.x
 
@@ -68,4 +73,18 @@ def _base_step(target: AbstractTarget, base: Kernel, state: Any, noise: dict[str
 def _plain(target: AbstractTarget, x: Array, base: Kernel) -> BoundTarget:
     """The target itself, with all that a tilt needs under this base kernel."""
     hvp = Capability.HVP if Capability.SCORE in base.requires else Capability.NONE
-    return target.prepare(x, Capability.LOG_DENSITY | Capability.SCORE | hvp)
+    moves = base.requires & (Capability.DISCRETE | Capability.DIFFERENCES)
+    return target.prepare(x, Capability.LOG_DENSITY | Capability.SCORE | hvp | moves)
+
+
+def _feature(plain: BoundTarget, x: Array, tilt: Tilt) -> Array:
+    """What the tilt is made of: the score, or Eq. 17 from the density at x with one variable mirrored at a time."""
+    if not isinstance(tilt, Ratio):
+        return plain.score(x)
+    xp, space = plain.xp, plain.space
+    assert isinstance(space, Discrete)
+    here, mirrored, columns = plain.at(x).log_density, space.mirror(xp, x), []
+    for i in range(x.shape[-1]):
+        y = space.move(xp, x, xp.where(space.numbers(x.shape[-1]) == i, mirrored, 0))
+        columns.append(xp.expm1(plain.at(y).log_density - here))
+    return xp.stack(columns, axis=-1)

@@ -1,91 +1,24 @@
 """The kernels under test, each with a target whose stationary law can be drawn from exactly."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array
+from xpsample.conformance.discrete import discrete_scenarios
+from xpsample.conformance.laws import Image, Law, Shifted, gaussian_law
+from xpsample.conformance.scenario import AsArray, Scenario
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel, UnderdampedLangevin
 from xpsample.srmc import SRMC, Adaptive, Frozen, Leapfrog, PowerLaw, Schedule, Stable, autocorrelation
-from xpsample.targets import AbstractTarget, Shift, Tempered
+from xpsample.targets import Shift, Tempered
 from xpsample.targets.banana import banana, bend, unbend
 from xpsample.targets.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 SPECTRUM = np.linalg.eigvalsh(np.linalg.inv(COVARIANCE))
-AsArray = Callable[[Any], Array]
-
-
-@dataclass(frozen=True)
-class Law:
-    """A distribution as the image of standard normals; functions of host arrays.
-
-    Parameters
-    ----------
-    dim : int
-        Positions have shape (chains, dim).
-    draw : callable
-        Normals (chains, dim) -> exact draws.
-    whiten : callable
-        Its inverse.
-    """
-
-    dim: int
-    draw: Callable[[np.ndarray], np.ndarray]
-    whiten: Callable[[np.ndarray], np.ndarray]
-
-
-def gaussian_law(covariance: np.ndarray) -> Law:
-    """N(0, covariance)."""
-    lower = np.linalg.cholesky(covariance)
-    inverse = np.linalg.inv(lower)
-    return Law(len(covariance), lambda z: z @ lower.T, lambda x: x @ inverse.T)
-
-
-BANANA = Law(2, bend, unbend)
-
-
-def _as_it_is(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
-    """Nothing beside the positions to put exact draws into."""
-    return state
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A kernel on a target, and the law that the kernel leaves invariant.
-
-    Parameters
-    ----------
-    name : str
-        Of the kernel; also its docs page and test.
-    target : callable
-        ``target(asarray) -> AbstractTarget``, `asarray` putting host arrays where the test runs.
-    kernel : callable
-        ``kernel(asarray) -> Kernel``.
-    law : Law
-        What the kernel, as it is run for the invariance check, leaves invariant.
-    base : callable, optional
-        The base kernel of a wrapper that must equal it at alpha = 0 (`kernel` is then called with ``alpha=0.0`` too).
-    frozen : callable, optional
-        ``frozen(asarray, theta) -> Kernel`` where the invariance check needs another kernel than `kernel`: a wrapper
-        with its history held at `theta` (host, (chains, dim)); the law is that of x - alpha theta.
-    alpha : float
-        Repellence strength of a wrapper.
-    dress : callable, optional
-        ``dress(state, normals, asarray)``: puts exact draws into the parts of a state beside the positions.
-    """
-
-    name: str
-    target: Callable[[AsArray], AbstractTarget]
-    kernel: Callable[..., Kernel]
-    law: Law
-    base: Callable[[AsArray], Kernel] | None = None
-    frozen: Callable[[AsArray, np.ndarray], Kernel] | None = None
-    alpha: float = 0.0
-    dress: Callable[[Any, np.ndarray, AsArray], Any] = field(default=_as_it_is)
+BANANA = Image(2, bend, unbend)
 
 
 def _ula_law(step_size: float) -> Law:
@@ -109,7 +42,11 @@ def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
 
 
 def scenarios() -> list[Scenario]:
-    """Every continuous kernel of the library, plain and score-repellent."""
+    """Every kernel of the library, plain and score-repellent."""
+    return _continuous() + discrete_scenarios()
+
+
+def _continuous() -> list[Scenario]:
     normal, curved = (lambda asarray: gaussian(COVARIANCE)), (lambda asarray: banana())
     wide = 1.5 * np.eye(3) + 0.3
     plain = [
@@ -166,13 +103,19 @@ def _repellent(
     **tilt: Any,
 ) -> Scenario:
     extra = {} if dress is None else {"dress": dress}
+    alpha = 0.5
+
+    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Law]:
+        # On a Gaussian the tilted target is the target, shifted by alpha theta: every chain has its own theta.
+        theta = generator.standard_normal((chains, law.dim))
+        return SRMC(base(asarray), alpha, Frozen(), theta=asarray(theta), **tilt), Shifted(law, alpha * theta)
+
     return Scenario(
         name,
         lambda a: gaussian(COVARIANCE),
-        lambda a, alpha=0.5: SRMC(base(a), alpha, schedule(a), **tilt),
+        lambda a, alpha=alpha: SRMC(base(a), alpha, schedule(a), **tilt),
         law,
         base=base,
-        frozen=lambda a, theta: SRMC(base(a), 0.5, Frozen(), theta=a(theta), **tilt),
-        alpha=0.5,
+        frozen=frozen,
         **extra,
     )

@@ -42,7 +42,8 @@ class Gibbs(Kernel):
     """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its law given all others.
 
     The law is normalised over all values of the variable, which takes choices - 1 evaluations in one batched call.
-    Nothing is rejected; where the value drawn is the present one, the step has not moved.
+    Nothing is rejected; where the value drawn is the present one, the step has not moved. A value of log density nan or
+    inf is never drawn, and counted as a divergence.
     """
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE
@@ -65,11 +66,11 @@ class Gibbs(Kernel):
         around = target.at(space.move(xp, current.x, xp.where(chosen, alternatives, 0)))
         logits = xp.permute_dims(around.log_density - current.log_density, (*range(1, current.x.ndim), 0))
         there = xp.any(chosen[..., None] & xp.isfinite(space.valid(xp, alike)), axis=-2)
-        finite = xp.isfinite(logits)
-        value = choose(xp, with_stay(xp, xp.where(there & finite, logits, -math.inf)), noise["value"])
+        broken = ~(logits < math.inf)  # nan, too; -inf is a value of no probability
+        value = choose(xp, with_stay(xp, xp.where(there & ~broken, logits, -math.inf)), noise["value"])
         new = current
         for j in range(others):
             new = select(xp, value == j + 1, tree.map(lambda a, j=j: a[j, ...], around), new)
         spent = target.costs.refresh.plus(target.costs.at.times(others))
-        diverged = xp.any(there & ~finite, axis=-1)
+        diverged = xp.any(there & broken, axis=-1)
         return ChainState(new), Info(xp.ones_like(current.log_density), value > 0, diverged, spent)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpsample.backend import Array
+from xpsample.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.hyperparameters import per_coordinate
 from xpsample.targets.discrete import Discrete, pick
@@ -143,6 +144,11 @@ class Ratio(Tilt):
         xp, space = target.xp, target.space
         assert isinstance(space, Discrete)
         choice = space.mirror(xp, point.x)
+        if choice.shape != point.x.shape:
+            raise CapabilityError(
+                f"Ratio has one discrete score for each variable, and the history one number for each coordinate: on "
+                f"{type(space).__name__} take Untilted"
+            )
         change = pick(xp, point.differences, xp.where(choice > 0, choice - 1, 0))
         limit = 0.5 * math.log(float(xp.finfo(change.dtype).max))
         return xp.where(choice > 0, xp.expm1(xp.where(change < limit, change, limit)), 0.0)

@@ -1,0 +1,181 @@
+"""The discrete kernels under test, on spaces small enough to list their states."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.backend import Array
+from xpsample.conformance.laws import Enumerated, Law
+from xpsample.conformance.scenario import AsArray, Scenario
+from xpsample.kernels import (
+    ACS,
+    DMALA,
+    DULA,
+    GWG,
+    Barker,
+    Cosine,
+    Gibbs,
+    Kernel,
+    LocallyBalanced,
+    Max,
+    SingleFlip,
+    SquareRoot,
+    Table,
+)
+from xpsample.srmc import SRMC, Frozen, PowerLaw
+from xpsample.targets import Categorical, Discrete, Exact, OneHot, Ratio, Spins, Target, Tempered, Tilt, Untilted
+
+ALPHA = 0.3
+
+
+@dataclass(frozen=True)
+class Finite:
+    """A coupled density on a small space, not quadratic, so that scores only estimate its differences.
+
+    Parameters
+    ----------
+    space : Discrete
+    dim : int
+    dtype : str
+        Of the positions.
+    """
+
+    space: Discrete
+    dim: int
+    dtype: str = "float64"
+
+    def target(self, asarray: AsArray) -> Target:
+        """The target, with score and Hessian-vector product."""
+        generator = np.random.default_rng(self.dim)
+        w = 0.25 * generator.standard_normal((self.dim, self.dim))
+        data = {"b": 0.4 * generator.standard_normal(self.dim), "w": w + w.T}
+        return Target(_log_density, score=_score, hvp=_hvp, data=data, space=self.space)
+
+    def law(self, weigh: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda states, log_pi: log_pi) -> Enumerated:
+        """Its law; `weigh` makes other log weights of the states (number, dim) and their log densities (number,)."""
+        states = self.space.states(self.dim)
+        log_weights = weigh(states, _log_density(states, self.target(np.asarray).data))
+        return Enumerated(states.astype(self.dtype), log_weights)
+
+    def feature(self, tilt: Tilt) -> np.ndarray:
+        """What a tilt is made of, at every state: the score, or with `Ratio` the discrete score, looked up."""
+        states, data = self.space.states(self.dim), self.target(np.asarray).data
+        if not isinstance(tilt, Ratio):
+            return _score(states, data)
+        log_pi = {tuple(state): log for state, log in zip(states, _log_density(states, data), strict=True)}
+        values = [np.unique(column) for column in states.T]  # in order, as the spaces here have them
+        result = np.empty_like(states)
+        for s, state in enumerate(states):
+            for i, row in enumerate(values):
+                mirrored = state.copy()
+                mirrored[i] = row[len(row) - 1 - np.searchsorted(row, state[i])]
+                result[s, i] = np.expm1(log_pi[tuple(mirrored)] - log_pi[tuple(state)])
+        return result
+
+
+def _log_density(x: Array, data: Any) -> Array:
+    each = x * (data["b"] - 0.05 * x * x * x + 0.5 * (x @ data["w"]))
+    return array_namespace(x).sum(each, axis=-1)
+
+
+def _score(x: Array, data: Any) -> Array:
+    return data["b"] - 0.2 * x * x * x + x @ data["w"]
+
+
+def _hvp(x: Array, v: Array, data: Any) -> Array:
+    return -0.6 * x * x * v + v @ data["w"]
+
+
+RAGGED = Finite(Categorical(((0, 1), (0, 1, 2), (-1.0, 0.5, 2.0))), 3)
+SPINS = Finite(Spins(), 4, "int32")
+REAL_SPINS = Finite(Spins(), 4)
+ONE_HOT = Finite(OneHot(3), 6, "int32")
+
+
+def finite(name: str, kernel: Callable[[AsArray], Kernel], where: Finite = RAGGED, law: Law | None = None) -> Scenario:
+    """A kernel that leaves the law of `where` invariant, or another `law`."""
+    return Scenario(name, where.target, kernel, law or where.law())
+
+
+def finite_repellent(name: str, base: Callable[[AsArray], Kernel], tilt: Tilt, where: Finite = RAGGED) -> Scenario:
+    """SRMC over a kernel that leaves its target invariant; frozen, all chains have one history."""
+
+    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Law]:
+        theta = generator.standard_normal(where.dim)
+        law = where.law(lambda states, log_pi: log_pi - ALPHA * where.feature(tilt) @ theta)
+        return SRMC(base(asarray), ALPHA, Frozen(), tilt, asarray(theta)), law
+
+    return Scenario(
+        name,
+        where.target,
+        lambda a, alpha=ALPHA: SRMC(base(a), alpha, PowerLaw(0.8), tilt),
+        where.law(),
+        base=base,
+        frozen=frozen,
+        tilt=tilt,
+    )
+
+
+def _unadjusted_law(where: Finite, step_size: float) -> Enumerated:
+    """What the uncorrected discrete Langevin proposal leaves invariant: the left eigenvector of its matrix."""
+    states = where.space.states(where.dim)
+    score = _score(states, where.target(np.asarray).data)
+    matrix = np.ones((len(states), len(states)))
+    for i, column in enumerate(states.T):
+        values, which = np.unique(column, return_inverse=True)
+        change = values - column[:, None]
+        weights = np.exp(0.5 * score[:, i : i + 1] * change - change**2 / (2 * step_size))
+        matrix *= (weights / weights.sum(axis=1, keepdims=True))[:, which]
+    law = np.linalg.matrix_power(matrix, 2**12)[0]
+    return where.law(lambda states, log_pi: np.log(law))
+
+
+def discrete_scenarios() -> list[Scenario]:
+    """Every kernel on discrete spaces, plain and score-repellent."""
+    bases: dict[str, Callable[[AsArray], Kernel]] = {
+        "gwg": lambda a: GWG(),
+        "dmala": lambda a: DMALA(0.8),
+        "balanced": lambda a: LocallyBalanced(SquareRoot()),
+        "acs": lambda a: ACS(Cosine(0.8, 5)),
+        "single-flip": lambda a: SingleFlip(),
+        "gibbs": lambda a: Gibbs(),
+    }
+    plain = [
+        finite("gwg", bases["gwg"]),
+        finite("gwg-one-hot", bases["gwg"], ONE_HOT),
+        finite("dula", lambda a: DULA(0.8), RAGGED, _unadjusted_law(RAGGED, 0.8)),
+        finite("dmala", bases["dmala"]),
+        finite("dmala-spins", lambda a: DMALA(2.0, 0.8), SPINS),
+        finite("dmala-one-hot", bases["dmala"], ONE_HOT),
+        finite("balanced-barker", lambda a: LocallyBalanced(Barker())),
+        finite("balanced-square-root", bases["balanced"], SPINS),
+        finite("balanced-max", lambda a: LocallyBalanced(Max())),
+        finite("single-flip", bases["single-flip"]),
+        finite("gibbs", bases["gibbs"]),
+        finite("gibbs-one-hot", bases["gibbs"], ONE_HOT),
+        finite("acs", bases["acs"], SPINS),
+        finite("acs-table", lambda a: ACS(Table(a([2.0, 0.5]), a([0.9, 0.6])))),
+        Scenario(
+            "gwg-tempered",
+            lambda a: Tempered(RAGGED.target(a), 0.5),
+            bases["gwg"],
+            RAGGED.law(lambda states, log_pi: 0.5 * log_pi),
+        ),
+    ]
+    repellent = [
+        finite_repellent("sr-gwg", bases["gwg"], Exact()),
+        finite_repellent("sr-gwg-untilted", bases["gwg"], Untilted()),
+        finite_repellent("sr-gwg-ratio", bases["gwg"], Ratio()),
+        finite_repellent("sr-dmala", bases["dmala"], Exact()),
+        finite_repellent("sr-dmala-untilted", bases["dmala"], Untilted(), Finite(OneHot(3), 6)),
+        finite_repellent("sr-balanced", bases["balanced"], Exact()),
+        finite_repellent("sr-balanced-untilted", bases["balanced"], Untilted()),
+        finite_repellent("sr-balanced-ratio", bases["balanced"], Ratio(), REAL_SPINS),
+        finite_repellent("sr-acs-untilted", bases["acs"], Untilted(), REAL_SPINS),
+        finite_repellent("sr-single-flip", bases["single-flip"], Untilted()),
+        finite_repellent("sr-gibbs", bases["gibbs"], Untilted()),
+    ]
+    return plain + repellent
