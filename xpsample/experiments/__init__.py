@@ -32,6 +32,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.hiss_tsp",
         "HiSS paper, Table 1: tours of 14 cities by discrete samplers of one-hot matrices, and by 2-opt",
     ),
+    "srmc-digits": Experiment(
+        "xpsample.experiments.srmc_digits",
+        "SRMC paper, Appendix D.3: GWG and SR-GWG on a machine of binarised digits, from one image and annealed",
+    ),
     "srmc-ebm": Experiment(
         "xpsample.experiments.srmc_ebm",
         "SRMC paper, App. D.2.2-3: digits that an energy model's sampler visits, with and without repellence",

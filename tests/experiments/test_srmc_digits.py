@@ -1,0 +1,39 @@
+"""The srmc-digits experiment in its quick size, through the command line."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+from xpsample.cli import main
+from xpsample.experiments.srmc_digits import ALPHAS
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, data_folder):
+    folder = tmp_path_factory.mktemp("run")
+    assert main(["run", "srmc-digits", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_rows(out):
+    rows = json.loads((out / "results.json").read_text())
+    assert [row["alpha"] for row in rows] == [*ALPHAS, 0.0, 0.0]
+    assert rows[0]["theta"] == 0.0 and rows[-3]["theta"] > rows[-4]["theta"] > 0.0
+    for row in rows:
+        assert 0.0 <= row["kl"] <= np.log(10) + 1e-9
+        assert 1.0 - 1e-6 <= row["vendi"] <= 5.0 + 1e-6  # of 5 chains
+        assert row["classes"] >= 1
+    assert rows[0]["same_class"] == 1.0  # 100 flips of 784 pixels
+
+
+def test_files(out):
+    with np.load(out / "machine.npz", allow_pickle=False) as machine:
+        assert machine["weights"].shape == (784, 100)
+    with np.load(out / "images.npz", allow_pickle=False) as images:
+        assert images["images"].shape[1:] == (len(ALPHAS), 5, 784)
+        assert set(np.unique(images["images"])) == {0.0, 1.0}
+    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
+    text = (out / "report.txt").read_text()
+    assert "annealed from uniform bits" in text and "2.1628" in text
