@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from array_api_compat import array_namespace
 from xpsample.backend import Array
 from xpsample.conformance.laws import Enumerated, Law
 from xpsample.conformance.scenario import AsArray, Scenario
+from xpsample.hiss import HiSS
 from xpsample.kernels import (
     ACS,
     DMALA,
@@ -24,9 +26,12 @@ from xpsample.kernels import (
     SingleFlip,
     SquareRoot,
     Table,
+    TwoOpt,
 )
 from xpsample.srmc import SRMC, Frozen, PowerLaw
 from xpsample.targets import Categorical, Discrete, Exact, OneHot, Ratio, Spins, Target, Tempered, Tilt, Untilted
+from xpsample.targets.smoothed import Gaussian
+from xpsample.targets.tsp import tsp
 
 ALPHA = 0.3
 
@@ -133,6 +138,16 @@ def _unadjusted_law(where: Finite, step_size: float) -> Enumerated:
     return where.law(lambda states, log_pi: np.log(law))
 
 
+CITIES = np.asarray([[0.0, 0.0], [1.0, 0.2], [0.3, 1.1], [1.5, 1.4]])
+
+
+def _tours() -> Enumerated:
+    """The law of closed tours of four cities, as permutations."""
+    states = np.asarray(list(permutations(range(4))))
+    legs = CITIES[states] - CITIES[np.roll(states, -1, axis=1)]
+    return Enumerated(states.astype("int32"), -np.sum(np.linalg.norm(legs, axis=-1), axis=-1))
+
+
 def discrete_scenarios() -> list[Scenario]:
     """Every kernel on discrete spaces, plain and score-repellent."""
     bases: dict[str, Callable[[AsArray], Kernel]] = {
@@ -158,6 +173,9 @@ def discrete_scenarios() -> list[Scenario]:
         finite("gibbs-one-hot", bases["gibbs"], ONE_HOT),
         finite("acs", bases["acs"], SPINS),
         finite("acs-table", lambda a: ACS(Table(a([2.0, 0.5]), a([0.9, 0.6])))),
+        finite("hiss", lambda a: HiSS(DMALA(0.8), 1.0, 2, 2)),
+        finite("hiss-gaussian", lambda a: HiSS(GWG(), 1.0, 2, 1, Gaussian()), SPINS),
+        Scenario("two-opt", lambda a: tsp(CITIES), lambda a: TwoOpt(), _tours()),
         Scenario(
             "gwg-tempered",
             lambda a: Tempered(RAGGED.target(a), 0.5),
@@ -177,5 +195,6 @@ def discrete_scenarios() -> list[Scenario]:
         finite_repellent("sr-acs-untilted", bases["acs"], Untilted(), REAL_SPINS),
         finite_repellent("sr-single-flip", bases["single-flip"], Untilted()),
         finite_repellent("sr-gibbs", bases["gibbs"], Untilted()),
+        finite_repellent("sr-hiss", lambda a: HiSS(GWG(), 1.0, 1, 1), Untilted()),
     ]
     return plain + repellent

@@ -11,7 +11,7 @@ import numpy as np
 
 from xpsample.backend import Array, to_host
 from xpsample.conformance.scenario import Scenario
-from xpsample.kernels import Kernel
+from xpsample.kernels import Kernel, relocate
 from xpsample.noise import Portable
 from xpsample.places import Place
 from xpsample.targets import AbstractTarget, BoundTarget, Capability, Discrete, Ratio, Target, Tilt, Untilted
@@ -66,7 +66,7 @@ def _base_step(target: AbstractTarget, base: Kernel, tilt: Tilt, state: Any, noi
     else:
         proposals = {"score": score}  # and differences of the tilted density
     tilted = Target(log_density, **proposals, space=plain.space).prepare(state.point.x, base.requires)
-    new, _ = base.step(tilted, state.base._replace(point=tilted.at(state.point.x)), noise)
+    new, _ = base.step(tilted, relocate(state.base, tilted.at(state.point.x)), noise)
     return new.point.x
 
 

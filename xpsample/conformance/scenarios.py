@@ -1,16 +1,29 @@
 """The kernels under test, each with a target whose stationary law can be drawn from exactly."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from xpsample.backend import to_host
 from xpsample.conformance.discrete import discrete_scenarios
 from xpsample.conformance.laws import Image, Law, Shifted, gaussian_law
 from xpsample.conformance.scenario import AsArray, Scenario
 from xpsample.gradients import FiniteDifference
-from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel, UnderdampedLangevin
+from xpsample.kernels import (
+    HMC,
+    MALA,
+    PCN,
+    RWM,
+    ULA,
+    IndependentMH,
+    Kernel,
+    ParallelTempering,
+    UnderdampedLangevin,
+    relocate,
+)
 from xpsample.srmc import SRMC, Adaptive, Frozen, Leapfrog, PowerLaw, Schedule, Stable, autocorrelation
 from xpsample.targets import Shift, Tempered
 from xpsample.targets.banana import banana, bend, unbend
@@ -41,6 +54,20 @@ def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
     return dress
 
 
+def _on_hot_rung(beta: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
+    """The second of two rungs on exact draws of the tempered Gaussian; both begin where the cold one does."""
+    precision, lower = np.linalg.inv(COVARIANCE), np.linalg.cholesky(COVARIANCE)
+
+    def dress(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+        point = state.base.point
+        x = np.stack([to_host(point.x)[0], normals @ lower.T / math.sqrt(beta)])
+        log_density = asarray(-0.5 * np.sum(x * (x @ precision), axis=-1))
+        aux = point.aux._replace(x=asarray(x), log_density=log_density)
+        return state._replace(base=relocate(state.base, point._replace(x=aux.x, aux=aux)))
+
+    return dress
+
+
 def scenarios() -> list[Scenario]:
     """Every kernel of the library, plain and score-repellent."""
     return _continuous() + discrete_scenarios()
@@ -61,6 +88,13 @@ def _continuous() -> list[Scenario]:
         Scenario("hmc-dense-mass", curved, lambda a: HMC(0.4, 4, a([[1.0, 0.3], [0.3, 0.7]])), BANANA),
         Scenario(
             "underdamped", normal, lambda a: UnderdampedLangevin(0.5), gaussian_law(COVARIANCE), dress=_thermal(0.5)
+        ),
+        Scenario(
+            "tempering",
+            normal,
+            lambda a: ParallelTempering(RWM(a([[0.8], [1.5]])), (1.0, 0.3)),
+            gaussian_law(COVARIANCE),
+            dress=_on_hot_rung(0.3),
         ),
         Scenario(
             "mala-tempered",
