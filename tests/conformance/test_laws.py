@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from tests.kernels.test_dlp import GradientAtX, NoCorrection, Swapped
-from xpsample import DMALA, SRMC
+from xpsample import SRMC
 from xpsample.conformance import Enumerated, Image, Law, invariance, reference, scenarios
 from xpsample.conformance.laws import ERROR_PROBABILITY, Shifted, chi_square_tail, gaussian_law
 from xpsample.kernels import Kernel
@@ -67,7 +67,7 @@ def test_a_wrong_discrete_kernel_is_caught(name, kind):
 
 def test_the_unadjusted_one_is_not_exact():
     result = invariance(replace(SCENARIOS["dula"], law=SCENARIOS["dmala"].law), reference())
-    assert not result.passed and np.isfinite(result.z) and result.z > 2 * result.limit
+    assert not result.passed and result.z > 2 * result.limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def test_a_tilt_of_the_wrong_sign_is_caught(name):
 
     def frozen(asarray, generator, chains):
         kernel, law = scenario.frozen(asarray, generator, chains)
-        assert isinstance(kernel.schedule, Frozen) and not isinstance(kernel.base, type(DMALA))
+        assert isinstance(kernel.schedule, Frozen)
         return WrongSign(kernel), law
 
     result = invariance(replace(scenario, frozen=frozen), reference())
