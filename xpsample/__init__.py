@@ -19,6 +19,7 @@ from xpsample.kernels import (
     IndependentMH,
     LocallyBalanced,
     SingleFlip,
+    TwoOpt,
     UnderdampedLangevin,
 )
 from xpsample.noise import Portable, Replay
@@ -31,6 +32,7 @@ from xpsample.targets import (
     Exact,
     OneHot,
     Parametric,
+    Permutations,
     Ratio,
     Shift,
     Spins,
@@ -69,6 +71,7 @@ __all__ = [
     "Moments",
     "OneHot",
     "Parametric",
+    "Permutations",
     "Portable",
     "PowerLaw",
     "Ratio",
@@ -81,6 +84,7 @@ __all__ = [
     "Target",
     "Tempered",
     "Trace",
+    "TwoOpt",
     "UnderdampedLangevin",
     "Untilted",
     "Via",

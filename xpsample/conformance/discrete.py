@@ -1,5 +1,6 @@
 """The discrete kernels under test, on spaces small enough to list their states."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +25,11 @@ from xpsample.kernels import (
     SingleFlip,
     SquareRoot,
     Table,
+    TwoOpt,
 )
 from xpsample.srmc import SRMC, Frozen, PowerLaw
 from xpsample.targets import Categorical, Discrete, Exact, OneHot, Ratio, Spins, Target, Tempered, Tilt, Untilted
+from xpsample.targets.tsp import tour_length, tsp
 
 ALPHA = 0.3
 
@@ -92,6 +95,7 @@ def _hvp(x: Array, v: Array, data: Any) -> Array:
 RAGGED = Finite(Categorical(((0, 1), (0, 1, 2), (-1.0, 0.5, 2.0))), 3)
 SPINS = Finite(Spins(), 4, "int32")
 REAL_SPINS = Finite(Spins(), 4)
+CITIES = np.array([[0.0, 0.0], [3.0, 0.5], [2.5, 2.0], [1.0, 4.0], [-0.5, 1.5]])
 ONE_HOT = Finite(OneHot(3), 6, "int32")
 
 
@@ -133,6 +137,12 @@ def _unadjusted_law(where: Finite, step_size: float) -> Enumerated:
     return where.law(lambda states, log_pi: np.log(law))
 
 
+def _tours(temperature: float) -> Enumerated:
+    tours = np.array(list(itertools.permutations(range(len(CITIES)))), dtype=np.int32)
+    lengths = np.linalg.norm(CITIES[:, None] - CITIES, axis=-1)
+    return Enumerated(tours, -tour_length(tours, lengths.ravel()) / temperature)
+
+
 def discrete_scenarios() -> list[Scenario]:
     """Every kernel on discrete spaces, plain and score-repellent."""
     bases: dict[str, Callable[[AsArray], Kernel]] = {
@@ -158,6 +168,7 @@ def discrete_scenarios() -> list[Scenario]:
         finite("gibbs-one-hot", bases["gibbs"], ONE_HOT),
         finite("acs", bases["acs"], SPINS),
         finite("acs-table", lambda a: ACS(Table(a([2.0, 0.5]), a([0.9, 0.6])))),
+        Scenario("two-opt", lambda a: tsp(CITIES, 2.0), lambda a: TwoOpt(), _tours(2.0)),
         Scenario(
             "gwg-tempered",
             lambda a: Tempered(RAGGED.target(a), 0.5),
