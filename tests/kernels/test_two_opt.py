@@ -53,6 +53,13 @@ def test_detailed_balance_on_all_permutations(target):
     assert np.all(np.linalg.matrix_power(matrix, 40) > 0)  # every permutation is reached
 
 
+def test_the_check_sees_a_wrong_temperature():
+    target = tsp(CITIES, 0.33)
+    p = np.exp(target.log_density(TOURS.astype(float), target.data))
+    flow = (p / p.sum())[:, None] * transition_matrix(tsp(CITIES, 0.3))
+    assert np.max(np.abs(flow - flow.T)) > 1e-6
+
+
 def test_a_step_by_hand(library):
     x = np.array([np.random.default_rng(k).permutation(5) for k in range(40)])
     kernel = TwoOpt()

@@ -1,8 +1,8 @@
 """The discrete kernels under test, on spaces small enough to list their states."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from xpsample.kernels import (
 from xpsample.srmc import SRMC, Frozen, PowerLaw
 from xpsample.targets import Categorical, Discrete, Exact, OneHot, Ratio, Spins, Target, Tempered, Tilt, Untilted
 from xpsample.targets.smoothed import Gaussian
-from xpsample.targets.tsp import tsp
+from xpsample.targets.tsp import tour_length, tsp
 
 ALPHA = 0.3
 
@@ -97,6 +97,7 @@ def _hvp(x: Array, v: Array, data: Any) -> Array:
 RAGGED = Finite(Categorical(((0, 1), (0, 1, 2), (-1.0, 0.5, 2.0))), 3)
 SPINS = Finite(Spins(), 4, "int32")
 REAL_SPINS = Finite(Spins(), 4)
+CITIES = np.array([[0.0, 0.0], [3.0, 0.5], [2.5, 2.0], [1.0, 4.0], [-0.5, 1.5]])
 ONE_HOT = Finite(OneHot(3), 6, "int32")
 
 
@@ -138,14 +139,10 @@ def _unadjusted_law(where: Finite, step_size: float) -> Enumerated:
     return where.law(lambda states, log_pi: np.log(law))
 
 
-CITIES = np.asarray([[0.0, 0.0], [1.0, 0.2], [0.3, 1.1], [1.5, 1.4]])
-
-
-def _tours() -> Enumerated:
-    """The law of closed tours of four cities, as permutations."""
-    states = np.asarray(list(permutations(range(4))))
-    legs = CITIES[states] - CITIES[np.roll(states, -1, axis=1)]
-    return Enumerated(states.astype("int32"), -np.sum(np.linalg.norm(legs, axis=-1), axis=-1))
+def _tours(temperature: float) -> Enumerated:
+    tours = np.array(list(itertools.permutations(range(len(CITIES)))), dtype=np.int32)
+    lengths = np.linalg.norm(CITIES[:, None] - CITIES, axis=-1)
+    return Enumerated(tours, -tour_length(tours, lengths.ravel()) / temperature)
 
 
 def discrete_scenarios() -> list[Scenario]:
@@ -175,7 +172,7 @@ def discrete_scenarios() -> list[Scenario]:
         finite("acs-table", lambda a: ACS(Table(a([2.0, 0.5]), a([0.9, 0.6])))),
         finite("hiss", lambda a: HiSS(DMALA(0.8), 1.0, 2, 2)),
         finite("hiss-gaussian", lambda a: HiSS(GWG(), 1.0, 2, 1, Gaussian()), SPINS),
-        Scenario("two-opt", lambda a: tsp(CITIES), lambda a: TwoOpt(), _tours()),
+        Scenario("two-opt", lambda a: tsp(CITIES, 2.0), lambda a: TwoOpt(), _tours(2.0)),
         Scenario(
             "gwg-tempered",
             lambda a: Tempered(RAGGED.target(a), 0.5),

@@ -2,6 +2,7 @@
 
 from xpsample.targets.discrete import Binary, Categorical, Discrete, OneHot, Spins
 from xpsample.targets.parametric import Parametric
+from xpsample.targets.permutations import Permutations
 from xpsample.targets.space import Real, Space
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, Point, Target
 from xpsample.targets.tempered import Tempered
@@ -18,6 +19,7 @@ __all__ = [
     "Exact",
     "OneHot",
     "Parametric",
+    "Permutations",
     "Point",
     "Ratio",
     "Real",
