@@ -5,12 +5,15 @@ __version__ = "0.1.0"
 from xpsample.backend import backend_of, installed_backends
 from xpsample.checkpoint import Checkpoint
 from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
-from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, PolynomialDecay, UnderdampedLangevin
+from xpsample.kernels.minibatch import Minibatch
 from xpsample.noise import Portable, Replay
 from xpsample.recorders import BatchMeans, Draws, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
+from xpsample.srld import RBF, SRLD, InverseMultiquadric, Rolling, Thinned
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Exact, Parametric, Shift, Target, Tempered
+from xpsample.svgd import SVGD, AdaGrad, StochasticSVGD
+from xpsample.targets import Exact, Parametric, Shift, Target, Tempered, posterior
 from xpsample.targets.batched import batched
 from xpsample.trace import Trace, load
 
@@ -18,9 +21,13 @@ __all__ = [
     "HMC",
     "MALA",
     "PCN",
+    "RBF",
     "RWM",
+    "SRLD",
     "SRMC",
+    "SVGD",
     "ULA",
+    "AdaGrad",
     "Analytic",
     "Auto",
     "BatchMeans",
@@ -29,16 +36,22 @@ __all__ = [
     "Exact",
     "FiniteDifference",
     "IndependentMH",
+    "InverseMultiquadric",
+    "Minibatch",
     "Moments",
     "Parametric",
+    "PolynomialDecay",
     "Portable",
     "PowerLaw",
     "Record",
     "Replay",
+    "Rolling",
     "Shift",
     "Statistics",
+    "StochasticSVGD",
     "Target",
     "Tempered",
+    "Thinned",
     "Trace",
     "UnderdampedLangevin",
     "Via",
@@ -46,6 +59,7 @@ __all__ = [
     "batched",
     "installed_backends",
     "load",
+    "posterior",
     "sample",
     "steps",
 ]

@@ -19,6 +19,7 @@ from xpsample.kernels.kernel import (
 from xpsample.kernels.mala import MALA
 from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
+from xpsample.kernels.step_sizes import PolynomialDecay, StepSizes
 from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
 
@@ -34,6 +35,8 @@ __all__ = [
     "IndependentMH",
     "Info",
     "Kernel",
+    "PolynomialDecay",
+    "StepSizes",
     "UnderdampedLangevin",
     "check_range",
     "freeze",
