@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.backend import Array
@@ -16,26 +17,37 @@ from xpsample.hyperparameters import PER_CHAIN, check_range
 
 
 class Bandwidth(ABC):
-    """A rule for the bandwidth sigma, in units of x squared, from the points that repel."""
+    """A rule for the bandwidth sigma, in units of x squared, from the points that repel.
+
+    Attributes
+    ----------
+    local : bool
+        Whether it depends on where the repelled point is.
+    """
+
+    local: bool
 
     @abstractmethod
-    def at(self, xp: Any, squared: Array, points: Array) -> Array:
-        """sigma, (*chains), from squared distances to the point (*chains, M) and the points (*chains, M, dim)."""
+    def at(self, xp: Any, squared: Any, points: Array) -> Array:
+        """sigma, (*chains), of points (*chains, M, dim) at squared distances (*chains, M), used where `local`."""
 
 
 @dataclass(frozen=True)
 class Median(Bandwidth):
     """med^2 / log M, med the median of the pairwise distances of the M points (App. A); at least two points.
 
-    Costs a sort of M^2 numbers. Where med is 0, since more than half of the pairs coincide, nothing repels.
+    Costs a sort of M (M - 1) / 2 numbers a step. Where med is 0, since most pairs coincide, nothing repels.
     """
 
-    def at(self, xp: Any, squared: Array, points: Array) -> Array:
+    local = False
+
+    def at(self, xp: Any, squared: Any, points: Array) -> Array:
         m = points.shape[-2]
         _check_count(m)
-        pairs = xp.where(_eye(xp, m, points), 0.0, squared_distances(xp, points, points))
-        # The m zeros of the diagonal come first and every pair occurs twice, which leaves the median as it is.
-        ordered = xp.sort(xp.reshape(pairs, (*pairs.shape[:-2], m * m)), axis=-1)[..., m:]
+        first, second = np.triu_indices(m, 1)
+        pairs = xp.asarray((first * m + second).astype(np.int32), device=device_of(points))
+        flat = xp.reshape(squared_distances(xp, points, points), (*points.shape[:-2], m * m))
+        ordered = xp.sort(xp.take(flat, pairs, axis=-1), axis=-1)
         return _middle(xp, xp.sqrt(ordered)) ** 2 / math.log(m)
 
 
@@ -44,12 +56,14 @@ class MedianFromPoint(Bandwidth):
     """med / log M, med the median of the squared distances from the point to the M points; at least two points.
 
     The rule of the authors' code, which takes the lower of the two middle ones where M is even; here their mean. Costs
-    a sort of M numbers.
+    a sort of M numbers wherever the force is evaluated.
     """
 
-    def at(self, xp: Any, squared: Array, points: Array) -> Array:
-        _check_count(squared.shape[-1])
-        return _middle(xp, xp.sort(squared, axis=-1)) / math.log(squared.shape[-1])
+    local = True
+
+    def at(self, xp: Any, squared: Any, points: Array) -> Array:
+        _check_count(points.shape[-2])
+        return _middle(xp, xp.sort(squared, axis=-1)) / math.log(points.shape[-2])
 
 
 class PairKernel(ABC):
@@ -114,7 +128,7 @@ class InverseMultiquadric(PairKernel):
         return f, p * f / base, p * (p - 1) * f / base**2
 
 
-def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Array) -> Array:
+def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Array, sigma: Any = None) -> Array:
     """g(x) = mean_j [ K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x) ] over the points a_j (Eqs. 1 and 3).
 
     Parameters
@@ -122,6 +136,8 @@ def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Ar
     x : array, shape (*chains, dim)
     points, scores : array, shape (*chains, M, dim)
         The a_j and the target's scores there; chain axes broadcast.
+    sigma : float or array, optional
+        The kernel's bandwidth where it is known already, from `common_bandwidth`.
 
     Returns
     -------
@@ -130,21 +146,27 @@ def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Ar
     """
     apart = x[..., None, :] - points
     squared = xp.sum(apart * apart, axis=-1)
-    sigma = bandwidth_at(xp, kernel, squared, points)
-    if hasattr(sigma, "ndim"):
-        sigma = sigma[..., None]
-        repels = sigma > 0
-        sigma = xp.where(repels, sigma, 1.0)
+    if sigma is None:
+        rule = kernel.bandwidth
+        sigma = rule.at(xp, squared, points) if isinstance(rule, Bandwidth) else rule
+    if not hasattr(sigma, "ndim"):
+        return _force(xp, kernel, apart, squared, scores, sigma)
+    repels = sigma[..., None] > 0
+    safe = xp.where(repels, sigma[..., None], 1.0)
+    return xp.where(repels, _force(xp, kernel, apart, squared, scores, safe), 0.0)
+
+
+def _force(xp: Any, kernel: PairKernel, apart: Array, squared: Array, scores: Array, sigma: Any) -> Array:
     f, slope, _ = kernel.profile(xp, squared / sigma)
-    pull = (2.0 / sigma) * slope
-    force = xp.mean(f[..., None] * scores - pull[..., None] * apart, axis=-2)
-    return xp.where(repels, force, 0.0) if hasattr(sigma, "ndim") else force
+    return xp.mean(f[..., None] * scores - ((2.0 / sigma) * slope)[..., None] * apart, axis=-2)
 
 
-def bandwidth_at(xp: Any, kernel: PairKernel, squared: Array, points: Array) -> Any:
-    """The kernel's sigma: a number, or an array (*chains)."""
+def common_bandwidth(xp: Any, kernel: PairKernel, points: Array) -> Any:
+    """sigma, a number or (*chains), where it depends on the points (*chains, M, dim) alone; None where it does not."""
     rule = kernel.bandwidth
-    return rule.at(xp, squared, points) if isinstance(rule, Bandwidth) else rule
+    if not isinstance(rule, Bandwidth):
+        return rule
+    return None if rule.local else rule.at(xp, None, points)
 
 
 def squared_distances(xp: Any, a: Array, b: Array) -> Array:
@@ -160,10 +182,6 @@ def _middle(xp: Any, ordered: Array) -> Array:
     """Median along the last axis, sorted."""
     n = ordered.shape[-1]
     return 0.5 * (ordered[..., (n - 1) // 2] + ordered[..., n // 2])
-
-
-def _eye(xp: Any, n: int, like: Array) -> Array:
-    return xp.eye(n, dtype=like.dtype, device=device_of(like)) > 0
 
 
 def _check_count(m: int) -> None:

@@ -14,7 +14,7 @@ from xpsample.errors import HyperparameterError
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.noise import Specs
-from xpsample.stein import RBF, MedianFromPoint, PairKernel, bandwidth_at, squared_distances, stein_force
+from xpsample.stein import RBF, Bandwidth, PairKernel, common_bandwidth, squared_distances, stein_force
 from xpsample.targets.target import BoundTarget, Capability, Point, counter
 
 
@@ -128,7 +128,7 @@ class StochasticSVGD(Kernel):
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
-        if isinstance(self.kernel.bandwidth, MedianFromPoint):
+        if isinstance(self.kernel.bandwidth, Bandwidth) and self.kernel.bandwidth.local:
             raise HyperparameterError("K must be symmetric: take Median() or a number for its bandwidth")
 
     def init(self, target: BoundTarget, x: Array) -> SVGDState:
@@ -157,7 +157,7 @@ def _force(xp: Any, kernel: PairKernel, point: Point) -> Array:
 def _kernel_matrix(xp: Any, kernel: PairKernel, x: Array) -> Array:
     """K(x_i, x_j), (*sets, particles, particles), made safe to factor."""
     squared = squared_distances(xp, x, x)
-    sigma = bandwidth_at(xp, kernel, squared, x[..., None, :, :])
+    sigma = common_bandwidth(xp, kernel, x[..., None, :, :])
     if hasattr(sigma, "ndim"):
         sigma = xp.where(sigma > 0, sigma, 1.0)[..., None]
     m = x.shape[-2]

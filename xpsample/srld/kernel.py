@@ -13,7 +13,7 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.noise import Specs
 from xpsample.srld.history import History, Past, empty, pooled, repeated
 from xpsample.srld.strength import Fixed, Strength
-from xpsample.stein import RBF, PairKernel, stein_force
+from xpsample.stein import RBF, PairKernel, common_bandwidth, stein_force
 from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point, counter
 
 
@@ -52,6 +52,8 @@ class Repelled(DerivedTarget):
     alpha : array, shape (*chains)
         Where it is 0 the score is the target's bit for bit.
     kernel : PairKernel
+    sigma : float, array or None
+        The kernel's bandwidth where it does not depend on the point.
     requires : Capability
         What the kernel on top requires.
     """
@@ -60,6 +62,7 @@ class Repelled(DerivedTarget):
     past: Past
     alpha: Array
     kernel: PairKernel
+    sigma: Any
     requires: Capability
 
     @property
@@ -78,7 +81,7 @@ class Repelled(DerivedTarget):
 
     def _repelled(self, x: Array, score: Array) -> Array:
         alpha = per_coordinate(self.alpha)
-        force = stein_force(self.xp, self.kernel, x, *self.past)
+        force = stein_force(self.xp, self.kernel, x, *self.past, self.sigma)
         # Chosen, not multiplied by 0: before there is a past the force may be anything.
         return self.xp.where(alpha > 0, score + alpha * force, score)
 
@@ -132,7 +135,8 @@ class SRLD(Kernel):
         alpha, strength = self._strength.init(xp, zeros)
         memory, n = empty(xp, x, self.history.length), counter(target, x)
         past, _ = self._past(xp, memory, n)
-        base = self.base.init(self._repelled(target, past, zeros), x)
+        sigma = common_bandwidth(xp, self.kernel, past.x)
+        base = self.base.init(Repelled(target, past, zeros, self.kernel, sigma, self.base.requires), x)
         return SRLDState(base, memory, n, alpha, strength)
 
     def noise(self, x: Array) -> Specs:
@@ -141,9 +145,11 @@ class SRLD(Kernel):
     def step(self, target: BoundTarget, state: SRLDState, noise: dict[str, Array]) -> tuple[SRLDState, Any]:
         xp, point = target.xp, state.point
         past, ready = self._past(xp, state.past, state.n)
-        force = stein_force(xp, self.kernel, point.x, *past) if self._strength.measures else None
+        sigma = common_bandwidth(xp, self.kernel, past.x)
+        force = stein_force(xp, self.kernel, point.x, *past, sigma) if self._strength.measures else None
         alpha, strength = self._strength.update(xp, ready, state.alpha, point.score, force, state.strength)
-        repelled = self._repelled(target, past, xp.where(ready, alpha, 0.0))
+        alpha_now = xp.where(ready, alpha, 0.0)
+        repelled = Repelled(target, past, alpha_now, self.kernel, sigma, self.base.requires)
         base, info = self.base.step(repelled, state.base, noise)
         memory = self.history.push(xp, state.past, state.n, point)
         return SRLDState(base, memory, state.n + 1, alpha, strength), info
@@ -156,6 +162,3 @@ class SRLD(Kernel):
         if history.padded:
             past, ready = repeated(xp, past, count), count >= 1
         return (pooled(xp, past) if self.shared else past), ready
-
-    def _repelled(self, target: BoundTarget, past: Past, alpha: Array) -> Repelled:
-        return Repelled(target, past, alpha, self.kernel, self.base.requires)
