@@ -14,8 +14,8 @@ from xpsample.recorders import Moments
 from xpsample.srld import Balanced, History, MedianFromPoint
 from xpsample.targets.gaussian import gaussian
 
-ALPHA = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0])
-ETA, EVERY, CHAINS, STEPS = 0.05, 10, 100, 20_000
+ALPHA = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0])
+ETA, EVERY, CHAINS, STEPS = 0.05, 10, 40, 4000
 
 
 def row(*cells: object) -> None:
@@ -35,10 +35,7 @@ def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
 
 def cells(values: np.ndarray) -> list[str]:
     """Means over chains with their standard errors."""
-    return [
-        "diverges" if not np.all(np.isfinite(v)) else f"{v.mean():.3f} ± {v.std() / np.sqrt(len(v)):.3f}"
-        for v in values
-    ]
+    return ["diverges" if not np.all(v < 1e6) else f"{v.mean():.3f} ± {v.std() / np.sqrt(len(v)):.3f}" for v in values]
 
 
 def table(settings: dict[str, tuple[Kernel, int, int]]) -> None:
@@ -61,9 +58,7 @@ def over(base: Kernel) -> tuple[Kernel, int, int]:
 
 def history() -> None:
     """Variance against M and alpha, in 2 and 20 dimensions."""
-    table(
-        {f"M = {m}, dim {dim}": ula(m, dim) for dim in (2, 20) for m in (5, 10, 30)} | {"M = 100, dim 2": ula(100, 2)}
-    )
+    table({f"M = {m}, dim {dim}": ula(m, dim) for dim in (2, 20) for m in (5, 10, 30)})
 
 
 def bases() -> None:
