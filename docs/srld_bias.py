@@ -1,6 +1,6 @@
 """Prints the tables of docs/algorithms/srld.md: what SRLD samples on a Gaussian, against M and alpha.
 
-python docs/srld_bias.py [history | bases | balanced]     (a few minutes each)
+python docs/srld_bias.py [history | bases | balanced]     (about a minute each)
 """
 
 import sys
@@ -14,7 +14,7 @@ from xpsample.recorders import Moments
 from xpsample.srld import Balanced, History, MedianFromPoint
 from xpsample.targets.gaussian import gaussian
 
-ALPHA = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0])
+ALPHA = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
 ETA, EVERY, CHAINS, STEPS = 0.05, 10, 40, 4000
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from xpsample import HMC, MALA, SRMC, ULA, FiniteDifference, Record, Replay, Target, UnderdampedLangevin, sample
 from xpsample.errors import HyperparameterError
+from xpsample.metrics import squared_ksd, squared_mmd
 from xpsample.srld import RBF, SRLD, Balanced, InverseMultiquadric, Median, MedianFromPoint, Rolling, Thinned
 from xpsample.srld.history import Past, empty, repeated
 from xpsample.targets.gaussian import gaussian
@@ -314,3 +315,20 @@ def test_an_empty_memory_has_two_arrays():
     pushed = Rolling(3).push(np, past, np.int32(0), Point(START, None, 2 * START))
     np.testing.assert_array_equal(pushed.x[:, 0], START)
     assert not np.any(past.x)
+
+
+def test_a_run_is_no_worse_than_langevins_with_the_same_noise():
+    """KSD and MMD of 40 pairs of runs on N(0, I), paired: smaller by more than 5 standard errors of the difference."""
+    chains, dim, eta, steps = 40, 2, 0.02, 1500
+    rng = np.random.default_rng(7)
+    alpha, x0 = np.array([[0.0], [10.0]]), np.broadcast_to(rng.normal(size=(chains, dim)), (2, chains, dim)).copy()
+    z = np.broadcast_to(rng.normal(size=(steps, 1, chains, dim)), (steps, 2, chains, dim))
+    kernel = SRLD(ULA(eta), alpha, Thinned(20, 10))
+    draws = sample(
+        gaussian(np.eye(dim)), kernel, x0, 130, seed=Replay({"proposal": z}), burn_in=200, thinning=10, progress=False
+    ).draws
+    runs = np.moveaxis(draws, 0, -2)
+    exact = np.random.default_rng(8).normal(size=(1000, dim))
+    for measure in (squared_ksd(runs, -runs, RBF(1.0), False), squared_mmd(runs, exact, RBF(2.0), False)):
+        gain = measure[0] - measure[1]
+        assert gain.mean() > 5 * gain.std() / math.sqrt(chains)
