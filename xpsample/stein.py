@@ -67,7 +67,7 @@ class MedianFromPoint(Bandwidth):
 
 
 class PairKernel(ABC):
-    """A positive definite function K(a, b) = f(|a - b|^2 / sigma).
+    """A positive definite function ``K(a, b) = f(|a - b|^2 / sigma)``.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class PairKernel(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RBF(PairKernel):
-    """K(a, b) = exp(-|a - b|^2 / sigma).
+    """``K(a, b) = exp(-|a - b|^2 / sigma)``.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class RBF(PairKernel):
 
 @dataclass(frozen=True, eq=False)
 class InverseMultiquadric(PairKernel):
-    """K(a, b) = (1 + |a - b|^2 / sigma)^power.
+    """``K(a, b) = (1 + |a - b|^2 / sigma)^power``.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class InverseMultiquadric(PairKernel):
 
 
 def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Array, sigma: Any = None) -> Array:
-    """g(x) = mean_j [ K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x) ] over the points a_j (Eqs. 1 and 3).
+    """``g(x) = mean_j [K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x)]`` over the points a_j (Eqs. 1 and 3).
 
     Parameters
     ----------

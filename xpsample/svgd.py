@@ -53,7 +53,7 @@ class SVGDState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SVGD(Kernel):
-    """x_i + eta g(x_i) with g Stein's force from all particles of the set; consumes no randomness.
+    """``x_i + eta g(x_i)`` with g Stein's force from all particles of the set; consumes no randomness.
 
     The last but one axis of the positions, (*sets, particles, dim), is the set: its particles are not independent
     chains. A few particles underestimate variances, the more so the higher the dimension.

@@ -24,6 +24,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.breast_cancer",
         "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
     ),
+    "srld-banana": Experiment(
+        "xpsample.experiments.srld_banana",
+        "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
+    ),
     "srmc-mse": Experiment(
         "xpsample.experiments.srmc_mse",
         "SRMC paper, Fig. 2: error of running means for six repellence strengths in one batched run",

@@ -57,7 +57,7 @@ class Fixed(Strength):
 
 
 class Sums(NamedTuple):
-    """Steps measured, and the sums of |s| and |g| over them, each (*chains)."""
+    """Steps measured, and the sums of the lengths of s and g over them, each (*chains)."""
 
     steps: Array
     score: Array
@@ -66,7 +66,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Balanced(Strength):
-    """alpha = sum |s(theta_k)| / sum |g(theta_k)| over a number of steps, then held; 0 until then (App. A).
+    """``alpha = sum |s(theta_k)| / sum |g(theta_k)|`` over a number of steps, then held; 0 until then (App. A).
 
     The paper sums over the first M c steps, during which the past of its own g does not exist yet. Here the base kernel
     alone makes the first M c steps and `steps` more, over which the sums run.
