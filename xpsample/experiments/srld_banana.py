@@ -22,7 +22,7 @@ from xpsample.sampling import sample
 from xpsample.srld import RBF, SRLD, Bandwidth, Median, MedianFromPoint, Thinned
 from xpsample.targets import Target
 
-ETA, ALPHA, DROPPED, LAGS = 0.01, 10.0, 100, 100
+ETA, ALPHA, DROPPED, LAGS = 0.01, 10.0, 100, 200
 W1_EVERY = 4
 """Every which draw the exact distance takes, whose cost is cubic."""
 MMD = RBF(10.0)

@@ -43,7 +43,7 @@ def plot(path: Path, shown: Mapping[str, tuple[np.ndarray, np.ndarray]], truth: 
 
 
 def _quality(axes: np.ndarray, sampler: str, draws: np.ndarray, truth: np.ndarray) -> None:
-    counts = np.linspace(len(draws) // 10, len(draws), 10).astype(int)
+    counts = np.linspace(len(draws) // 6, len(draws), 6).astype(int)
     runs = np.moveaxis(draws, 0, 1)
     curves = {
         "MMD$^2$, unbiased": [squared_mmd(runs[:, :n], truth, MMD) for n in counts],
