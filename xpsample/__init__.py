@@ -21,15 +21,19 @@ from xpsample.kernels import (
     IndependentMH,
     LocallyBalanced,
     ParallelTempering,
+    PolynomialDecay,
     SingleFlip,
     TwoOpt,
     UnderdampedLangevin,
     geometric_ladder,
 )
+from xpsample.kernels.minibatch import Minibatch
 from xpsample.noise import Portable, Replay
 from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
+from xpsample.srld import RBF, SRLD, InverseMultiquadric, Rolling, Thinned
 from xpsample.srmc import SRMC, PowerLaw
+from xpsample.svgd import SVGD, AdaGrad, StochasticSVGD
 from xpsample.targets import (
     Binary,
     Categorical,
@@ -43,6 +47,7 @@ from xpsample.targets import (
     Target,
     Tempered,
     Untilted,
+    posterior,
 )
 from xpsample.targets.batched import batched
 from xpsample.targets.bridge import Bridge
@@ -58,9 +63,13 @@ __all__ = [
     "HMC",
     "MALA",
     "PCN",
+    "RBF",
     "RWM",
+    "SRLD",
     "SRMC",
+    "SVGD",
     "ULA",
+    "AdaGrad",
     "Analytic",
     "Auto",
     "BatchMeans",
@@ -75,23 +84,29 @@ __all__ = [
     "HiSS",
     "Histogram",
     "IndependentMH",
+    "InverseMultiquadric",
     "LocallyBalanced",
+    "Minibatch",
     "Moments",
     "OneHot",
     "ParallelTempering",
     "Parametric",
     "Permutations",
+    "PolynomialDecay",
     "Portable",
     "PowerLaw",
     "Ratio",
     "Record",
     "Replay",
+    "Rolling",
     "Shift",
     "SingleFlip",
     "Spins",
     "Statistics",
+    "StochasticSVGD",
     "Target",
     "Tempered",
+    "Thinned",
     "Trace",
     "TwoOpt",
     "UnderdampedLangevin",
@@ -103,6 +118,7 @@ __all__ = [
     "installed_backends",
     "load",
     "log_normalizer",
+    "posterior",
     "sample",
     "steps",
     "tune_acs",

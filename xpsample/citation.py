@@ -14,6 +14,7 @@ ALIASES = {
     "srmala": "srmc",
     "srhmc": "srmc",
     "wdbc": "breastcancer",
+    "minibatch": "sgld",
 }
 """Other spellings, class names among them, of the keys of `REFERENCES`."""
 
@@ -37,6 +38,36 @@ REFERENCES: dict[str, tuple[str, ...]] = {
   booktitle = {Advances in Neural Information Processing Systems},
   volume    = {33},
   year      = {2020},
+}""",
+    ),
+    "svgd": (
+        """\
+@inproceedings{liuwang2016svgd,
+  title     = {{Stein} Variational Gradient Descent: A General Purpose {Bayesian} Inference Algorithm},
+  author    = {Liu, Qiang and Wang, Dilin},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {29},
+  year      = {2016},
+}""",
+    ),
+    "stochastic-svgd": (
+        """\
+@misc{gallegoinsua2018,
+  title  = {Stochastic Gradient {MCMC} with Repulsive Forces},
+  author = {Gallego, Victor and Rios Insua, David},
+  year   = {2018},
+  eprint = {1812.00071},
+  archivePrefix = {arXiv},
+}""",
+    ),
+    "sgld": (
+        """\
+@inproceedings{wellingteh2011,
+  title     = {{Bayesian} Learning via Stochastic Gradient {Langevin} Dynamics},
+  author    = {Welling, Max and Teh, Yee Whye},
+  booktitle = {Proceedings of the 28th International Conference on Machine Learning},
+  pages     = {681--688},
+  year      = {2011},
 }""",
     ),
     "hiss": (

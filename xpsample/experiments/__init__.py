@@ -44,6 +44,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.srmc_modes",
         "SRMC paper, App. D.2.1: a mixture on 1,000 images, what its modes are, and how many ULA and SR-ULA visit",
     ),
+    "srld-banana": Experiment(
+        "xpsample.experiments.srld_banana",
+        "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
+    ),
     "srmc-mse": Experiment(
         "xpsample.experiments.srmc_mse",
         "SRMC paper, Fig. 2: error of running means for six repellence strengths in one batched run",

@@ -23,6 +23,7 @@ from xpsample.kernels.kernel import (
 from xpsample.kernels.mala import MALA
 from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
+from xpsample.kernels.step_sizes import PolynomialDecay, StepSizes
 from xpsample.kernels.tempering import ParallelTempering, geometric_ladder
 from xpsample.kernels.two_opt import TwoOpt
 from xpsample.kernels.ula import ULA
@@ -52,8 +53,10 @@ __all__ = [
     "LocallyBalanced",
     "Max",
     "ParallelTempering",
+    "PolynomialDecay",
     "SingleFlip",
     "SquareRoot",
+    "StepSizes",
     "Table",
     "TwoOpt",
     "UnderdampedLangevin",

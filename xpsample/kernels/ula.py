@@ -4,18 +4,23 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.backend import Array
-from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.linear import LinearMap, factor
+from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.noise import Specs
-from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.targets.target import BoundTarget, Capability, Point, counter
 
 
 class ULAState(NamedTuple):
-    """Where the chains are, and which of them have left the finite numbers and are frozen, (*chains)."""
+    """Where the chains are, and which of them have left the finite numbers and are frozen, (*chains).
+
+    ``n`` is the number of steps made, 0-d, where the step size has a schedule, else None.
+    """
 
     point: Point
     frozen: Array
+    n: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +31,9 @@ class ULA(Kernel):
 
     Parameters
     ----------
-    step_size : float or array
-        eta, in units of x squared over C; broadcasts against the chain axes.
+    step_size : float, array or StepSizes
+        eta, in units of x squared over C; an array broadcasts against the chain axes, a schedule such as
+        `PolynomialDecay` gives that of every step.
     preconditioner : array, shape (dim,) or (dim, dim), optional
         C; the identity when not given.
     """
@@ -39,11 +45,12 @@ class ULA(Kernel):
     requires = Capability.SCORE
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
+        check_step_size(self.step_size)
         object.__setattr__(self, "_map", factor("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
-        return ULAState(target.at(x), none_frozen(target.xp, x))
+        n = counter(target, x) if isinstance(self.step_size, StepSizes) else None
+        return ULAState(target.at(x), none_frozen(target.xp, x), n)
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -51,9 +58,13 @@ class ULA(Kernel):
     def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
         xp = target.xp
         current = target.refresh(state.point)
-        eta = per_coordinate(self.step_size)
+        eta, n = self.step_size, state.n
+        if isinstance(eta, StepSizes):
+            n = n + 1
+            eta = eta.at(xp.astype(n, current.x.dtype))
+        eta = per_coordinate(eta)
         move = eta * self._map.transpose(current.score) + sqrt(xp, 2 * eta) * noise["proposal"]
         new = target.at(current.x + self._map.apply(move))
         spent = target.costs.refresh.plus(target.costs.at)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
-        return ULAState(kept.point, frozen), info
+        return ULAState(kept.point, frozen, n), info

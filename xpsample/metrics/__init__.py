@@ -1,4 +1,4 @@
-"""Measures of a run, written once for every array library."""
+"""Measures of runs and of samples, written once for every array library."""
 
 from xpsample.metrics.classes import (
     class_shares,
@@ -8,7 +8,8 @@ from xpsample.metrics.classes import (
     normalised_entropy,
     tv_to_uniform,
 )
-from xpsample.metrics.convergence import chain_ess, mcse_mean, split_rhat
+from xpsample.metrics.convergence import autocorrelation, chain_ess, mcse_mean, split_rhat
+from xpsample.metrics.discrepancy import median_bandwidth, squared_ksd, squared_mmd
 from xpsample.metrics.discrete import (
     coverage,
     exact_probabilities,
@@ -22,9 +23,11 @@ from xpsample.metrics.discrete import (
 from xpsample.metrics.modes import modes_discovered, nearest_centre
 from xpsample.metrics.tours import TourDiversity, canonical_tours, tour_diversity
 from xpsample.metrics.vendi import cosine_similarity, vendi_score
+from xpsample.metrics.wasserstein import marginal_wasserstein, wasserstein, wasserstein_1d
 
 __all__ = [
     "TourDiversity",
+    "autocorrelation",
     "canonical_tours",
     "chain_ess",
     "class_shares",
@@ -37,15 +40,21 @@ __all__ = [
     "kl_divergence",
     "kl_to_uniform",
     "log_mean_absolute_error",
+    "marginal_wasserstein",
     "mcse_mean",
+    "median_bandwidth",
     "modes_discovered",
     "nearest_centre",
     "normalised_entropy",
     "prominent_states",
     "split_rhat",
+    "squared_ksd",
+    "squared_mmd",
     "state_counts",
     "total_variation",
     "tour_diversity",
     "tv_to_uniform",
     "vendi_score",
+    "wasserstein",
+    "wasserstein_1d",
 ]

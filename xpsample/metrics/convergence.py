@@ -7,6 +7,7 @@ on a value, so they can be traced.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
@@ -71,6 +72,38 @@ def chain_ess(draws: Array) -> Array:
     tau = -1.0 + 2.0 * total + remainder
     tau = xp.maximum(tau, xp.full_like(tau, 1.0 / math.log10(n * chains)))
     return xp.where(scaled.valid, n * chains / tau, scaled.nan)
+
+
+def autocorrelation(draws: Array, lags: int) -> Array:
+    """Autocorrelation of every chain and coordinate, by FFT; autocovariances are divided by n, not by n - lag.
+
+    Parameters
+    ----------
+    draws : array, shape (draw, *chains, dim)
+        Draws of a real floating dtype.
+    lags : int
+        The largest lag, below the number of draws.
+
+    Returns
+    -------
+    array, shape (lags + 1, *chains, dim)
+        1 at lag 0; nan for a chain that is constant.
+
+    Raises
+    ------
+    TypeError
+        If `draws` is not of a real floating dtype.
+    ValueError
+        If `draws` has fewer than two axes, or not more than `lags` draws.
+    """
+    xp = array_namespace(draws)
+    _check_draws(xp, draws)
+    if not 0 <= lags < draws.shape[0]:
+        raise ValueError(f"lags must be at least 0 and below the {draws.shape[0]} draws; got {lags}")
+    acov = _autocovariance(xp, draws - xp.mean(draws, axis=0, keepdims=True))
+    constant = xp.all(draws == draws[:1, ...], axis=0, keepdims=True)
+    rho = acov[: lags + 1, ...] / xp.where(constant, xp.ones_like(acov[:1, ...]), acov[:1, ...])
+    return xp.where(constant, xp.full_like(rho, math.nan), rho)
 
 
 def split_rhat(draws: Array) -> Array:
@@ -147,6 +180,13 @@ def mcse_mean(draws: Array) -> Array:
     return sd / xp.sqrt(chain_ess(draws))
 
 
+def _check_draws(xp: Any, draws: Array) -> None:
+    if not xp.isdtype(draws.dtype, "real floating"):
+        raise TypeError(f"draws must be of a real floating dtype, not {draws.dtype}")
+    if draws.ndim < 2:
+        raise ValueError(f"draws must have shape (draw, *chains, dim), not {tuple(draws.shape)}")
+
+
 class _Scaled(NamedTuple):
     values: Array  # (draw, chain, dim): centred, in units of the range; 0 where not valid
     unit: Array  # (dim,): the range
@@ -156,10 +196,7 @@ class _Scaled(NamedTuple):
 
 def _scaled(xp: Any, draws: Array) -> _Scaled:
     """One chain axis; centred before anything is accumulated, scaled so that no square leaves the dtype."""
-    if not xp.isdtype(draws.dtype, "real floating"):
-        raise TypeError(f"draws must be of a real floating dtype, not {draws.dtype}")
-    if draws.ndim < 2:
-        raise ValueError(f"draws must have shape (draw, *chains, dim), not {tuple(draws.shape)}")
+    _check_draws(xp, draws)
     n, *chains, dim = draws.shape
     values = xp.reshape(draws, (n, math.prod(chains), dim))
     nan = xp.sum(xp.zeros_like(values), axis=(0, 1)) + math.nan
@@ -187,11 +224,16 @@ def _halves(xp: Any, values: Array) -> tuple[Array, Array]:
 
 def _mean_autocovariance(xp: Any, deviations: Array) -> Array:
     """Autocovariances (lag, dim) averaged over the chains, each divided by n rather than n - lag."""
+    # The mean is linear: averaging the spectra first leaves one inverse transform.
+    return _autocovariance(xp, deviations, lambda power: xp.mean(power, axis=1))
+
+
+def _autocovariance(xp: Any, deviations: Array, reduce: Callable[[Array], Array] = lambda power: power) -> Array:
+    """Autocovariances (lag, ...), from spectra that `reduce` may average."""
     n = deviations.shape[0]
     size = 1 << (2 * n - 1).bit_length()  # zero padding against wrapping round, to a fast length
     transform = xp.fft.rfft(deviations, n=size, axis=0)
-    # The mean is linear: averaging the spectra first leaves one inverse transform.
-    power = xp.mean(xp.real(transform) ** 2 + xp.imag(transform) ** 2, axis=1)
+    power = reduce(xp.real(transform) ** 2 + xp.imag(transform) ** 2)
     return xp.fft.irfft(xp.astype(power, transform.dtype), n=size, axis=0)[:n, ...] / n
 
 

@@ -25,6 +25,7 @@ from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel
+from xpsample.kernels.step_sizes import StepSizes
 from xpsample.targets.target import AbstractTarget, Capability
 
 
@@ -169,6 +170,8 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
 @autocorrelation.register(MALA)
 def _langevin(kernel: ULA | MALA) -> Autocorrelation:
     _refuse(kernel, "preconditioner")
+    if isinstance(kernel.step_size, StepSizes):
+        raise HyperparameterError("the step size has a schedule: pass Langevin with its largest value to Stable")
     return Langevin(kernel.step_size)
 
 

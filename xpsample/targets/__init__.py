@@ -3,6 +3,7 @@
 from xpsample.targets.discrete import Binary, Categorical, Discrete, OneHot, Spins
 from xpsample.targets.parametric import Parametric
 from xpsample.targets.permutations import Permutations
+from xpsample.targets.posterior import Rows, posterior
 from xpsample.targets.space import Real, Space
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, Point, Target
 from xpsample.targets.tempered import Tempered
@@ -23,6 +24,7 @@ __all__ = [
     "Point",
     "Ratio",
     "Real",
+    "Rows",
     "Shift",
     "Space",
     "Spins",
@@ -31,4 +33,5 @@ __all__ = [
     "Tilt",
     "Tilted",
     "Untilted",
+    "posterior",
 ]

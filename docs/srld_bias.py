@@ -1,0 +1,99 @@
+"""Prints the tables of docs/algorithms/srld.md: what SRLD samples on a Gaussian, against M and alpha.
+
+python docs/srld_bias.py [history | bases | balanced]     (about a minute each)
+"""
+
+import sys
+import warnings
+
+import numpy as np
+
+from xpsample import MALA, RBF, SRLD, ULA, Rolling, Thinned, UnderdampedLangevin, sample
+from xpsample.kernels import Kernel
+from xpsample.recorders import Moments
+from xpsample.srld import Balanced, History, MedianFromPoint
+from xpsample.targets.gaussian import gaussian
+
+ALPHA = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
+ETA, EVERY, CHAINS, STEPS = 0.05, 10, 40, 4000
+
+
+def row(*cells: object) -> None:
+    """Print a line of a Markdown table."""
+    print("|", " | ".join(str(cell) for cell in cells), "|", flush=True)
+
+
+def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
+    """Of the draws of each chain about the true mean 0, averaged over coordinates: (strengths, chains)."""
+    x0 = np.random.default_rng(0).standard_normal((len(ALPHA), CHAINS, dim))
+    run = sample(gaussian(np.eye(dim)), kernel, x0, STEPS, burn_in=burn_in, seed=1, recorders=(Moments(),))
+    moments = run.recorded["moments"]
+    lost = np.any(np.asarray(run.tally.diverged) > 0, axis=-1)
+    second = np.mean(moments.variance + moments.mean**2, axis=-1)
+    return np.where(lost[:, None], np.inf, second)
+
+
+def cells(values: np.ndarray) -> list[str]:
+    """Means over chains with their standard errors."""
+    return ["diverges" if not np.all(v < 1e6) else f"{v.mean():.3f} ± {v.std() / np.sqrt(len(v)):.3f}" for v in values]
+
+
+def table(settings: dict[str, tuple[Kernel, int, int]]) -> None:
+    """A row for each setting: (kernel, dim, burn-in)."""
+    row("", *(f"alpha = {a:g}" for a in ALPHA))
+    row(*["---"] * (1 + len(ALPHA)))
+    for name, (kernel, dim, burn_in) in settings.items():
+        row(name, *cells(variances(kernel, dim, burn_in)))
+
+
+def ula(m: int, dim: int, history: type[History] = Thinned, **kernel: object) -> tuple[Kernel, int, int]:
+    """SRLD over ULA with M positions, one every EVERY steps."""
+    return SRLD(ULA(ETA), ALPHA[:, None], history(m, EVERY), RBF(**kernel)), dim, 2 * m * EVERY
+
+
+def over(base: Kernel) -> tuple[Kernel, int, int]:
+    """SRLD over another base, M = 10."""
+    return SRLD(base, ALPHA[:, None], Thinned(10, EVERY)), 2, 20 * EVERY
+
+
+def history() -> None:
+    """Variance against M and alpha, in 2 and 20 dimensions."""
+    table({f"M = {m}, dim {dim}": ula(m, dim) for dim in (2, 20) for m in (5, 10, 30)})
+
+
+def bases() -> None:
+    """M = 10 in two dimensions: histories, bandwidths, base kernels."""
+    table(
+        {
+            "ULA, `Rolling`": ula(10, 2, Rolling),
+            "ULA, `MedianFromPoint()`": ula(10, 2, bandwidth=MedianFromPoint()),
+            "ULA, bandwidth 1": ula(10, 2, bandwidth=1.0),
+            "ULA, bandwidth 10": ula(10, 2, bandwidth=10.0),
+            "`UnderdampedLangevin(0.3)`": over(UnderdampedLangevin(0.3)),
+            "`MALA(0.3)`": over(MALA(0.3)),
+        }
+    )
+
+
+def balanced() -> None:
+    """The strengths that App. A's ratio chooses."""
+    row("", "alpha, median over chains", "variance")
+    row(*["---"] * 3)
+    for dim in (2, 20):
+        for m in (10, 30):
+            kernel = SRLD(ULA(ETA), Balanced(m * EVERY), Thinned(m, EVERY))
+            x0 = np.random.default_rng(0).standard_normal((CHAINS, dim))
+            target = gaussian(np.eye(dim))
+            run = sample(target, kernel, x0, STEPS, burn_in=3 * m * EVERY, seed=1, recorders=(Moments(),))
+            moments = run.recorded["moments"]
+            second = np.mean(moments.variance + moments.mean**2, axis=-1)
+            row(f"M = {m}, dim {dim}", f"{np.median(run.state.alpha):.1f}", *cells(second[None]))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # the divergences are what is shown
+    chosen = {"history": history, "bases": bases, "balanced": balanced}
+    with np.errstate(all="ignore"):
+        for name in sys.argv[1:] or chosen:
+            print(f"\n{name}\n")
+            chosen[name]()

@@ -1,0 +1,334 @@
+"""SRLD against Eq. 3 with a plain list of positions, its limits, and its costs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from xpsample import HMC, MALA, SRMC, ULA, FiniteDifference, Record, Replay, Target, UnderdampedLangevin, sample
+from xpsample.errors import HyperparameterError
+from xpsample.metrics import squared_ksd, squared_mmd
+from xpsample.srld import RBF, SRLD, Balanced, InverseMultiquadric, Median, MedianFromPoint, Rolling, Thinned
+from xpsample.srld.history import Past, empty, repeated
+from xpsample.targets.gaussian import gaussian
+from xpsample.targets.target import Point
+
+COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
+PRECISION = np.linalg.inv(COVARIANCE)
+TARGET = gaussian(COVARIANCE)
+STEPS, CHAINS, DIM, ETA = 30, 4, 3, 0.05
+START = np.random.default_rng(3).normal(size=(CHAINS, DIM))
+NOISE = np.random.default_rng(1).normal(size=(STEPS, CHAINS, DIM))
+
+
+def score(x):
+    return -x @ PRECISION
+
+
+def pairs_median(past):
+    distances = [np.linalg.norm(a - b) for i, a in enumerate(past) for b in past[:i]]
+    return np.median(distances) ** 2 / math.log(len(past))
+
+
+def force(x, past, sigma):
+    """g of Eq. 3, one chain, RBF."""
+    total = np.zeros(DIM)
+    for a in past:
+        k = math.exp(-np.sum((a - x) ** 2) / sigma)
+        total += k * score(a) - 2 * (a - x) / sigma * k
+    return total / len(past)
+
+
+def rolling_past(k, xs, m, c):
+    return [xs[k - j * c] for j in range(1, m + 1)] if k >= m * c else None
+
+
+def thinned_past(k, xs, m, c):
+    stored = [xs[i] for i in range(0, k, c)]
+    return stored[::-1][:m] if k >= m * c else None
+
+
+def padded_rolling(k, xs, m, c):
+    stored = [xs[k - j * c] for j in range(k // c, 0, -1)]  # oldest first
+    return pad(stored, m) if stored else None
+
+
+def padded_thinned(k, xs, m, c):
+    stored = [xs[i] for i in range(0, k, c)]
+    return pad(stored, m) if stored else None
+
+
+def pad(stored, m):
+    """Each repeated m // count + 1 times, the first m taken."""
+    if len(stored) >= m:
+        return stored[-m:]
+    return [a for a in stored for _ in range(m // len(stored) + 1)][:m]
+
+
+def by_hand(past_of, m, c, alpha, sigma_of, steps=STEPS):
+    """Eq. 3 with a list, chain by chain."""
+    draws = []
+    for chain in range(CHAINS):
+        xs = [START[chain]]
+        for k in range(steps):
+            past = past_of(k, xs, m, c)
+            x = xs[k]
+            drift = score(x) if past is None else score(x) + alpha * force(x, past, sigma_of(past, x))
+            xs.append(x + ETA * drift + math.sqrt(2 * ETA) * NOISE[k, chain])
+        draws.append(xs[1:])
+    return np.stack(draws, axis=1)
+
+
+def replay(library, steps=STEPS):
+    return Replay({"proposal": library.array(NOISE[:steps])})
+
+
+HISTORIES = {
+    "rolling": (Rolling(3, 4), rolling_past),
+    "rolling-every-step": (Rolling(5), rolling_past),
+    "thinned": (Thinned(3, 4), thinned_past),
+    "thinned-every-step": (Thinned(5), rolling_past),
+    "rolling-padded": (Rolling(4, 3, padded=True), padded_rolling),
+    "thinned-padded": (Thinned(4, 3, padded=True), padded_thinned),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_histories_equal_a_list_of_positions(name, library):
+    history, past_of = HISTORIES[name]
+    expected = by_hand(past_of, history.size, history.every, 2.0, lambda past, x: 1.5)
+    kernel = SRLD(ULA(ETA), 2.0, history, RBF(1.5))
+    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library), progress=False)
+    np.testing.assert_allclose(library.host(trace.draws), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_the_median_rule_in_a_run(library):
+    expected = by_hand(rolling_past, 3, 4, 2.0, lambda past, x: pairs_median(past))
+    kernel = SRLD(ULA(ETA), 2.0, Rolling(3, 4))
+    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library), progress=False)
+    np.testing.assert_allclose(library.host(trace.draws), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_a_shared_past_is_that_of_all_chains(library):
+    xs = [START]
+    for k in range(STEPS):
+        x = xs[-1]
+        drift = score(x)
+        if k >= 6:
+            past = [a for j in (2, 4, 6) for a in xs[k - j]]
+            drift = drift + 1.5 * np.stack([force(one, past, 2.0) for one in x])
+        xs.append(x + ETA * drift + math.sqrt(2 * ETA) * NOISE[k])
+    kernel = SRLD(ULA(ETA), 1.5, Rolling(3, 2), RBF(2.0), shared=True)
+    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library), progress=False)
+    np.testing.assert_allclose(library.host(trace.draws), np.stack(xs[1:]), rtol=1e-9, atol=1e-10)
+    median = SRLD(ULA(ETA), 1.5, Rolling(3, 2), shared=True)
+    moved = sample(TARGET, median, library.array(START), STEPS, seed=replay(library), progress=False)
+    assert np.all(np.isfinite(library.host(moved.draws)))
+
+
+BASES = {
+    "ula": ULA(0.1),
+    "underdamped": UnderdampedLangevin(0.3),
+    "mala": MALA(0.2),
+    "hmc": HMC(0.3, 3),
+}
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+def test_until_it_repels_it_is_the_base_bit_for_bit(base, library32):
+    """With alpha = 0 always; whatever alpha until there is a past."""
+    x0 = library32.array(START)
+
+    def run(kernel, draws=20):
+        return library32.host(sample(TARGET, kernel, x0, draws, seed=5, progress=False).draws)
+
+    plain = run(base)
+    np.testing.assert_array_equal(run(SRLD(base, 0.0, Rolling(3, 4), RBF(1.0))), plain)
+    np.testing.assert_array_equal(run(SRLD(base, 1e30, Rolling(3, 4), RBF(1.0)), 12), plain[:12])
+
+
+@pytest.mark.parametrize("history", [Rolling(3, 4), Thinned(3, 4), Rolling(3, 4, padded=True), Thinned(3, 4, True)])
+def test_so_it_is_with_every_history(history, library):
+    x0 = library.array(START)
+
+    def run(kernel, draws=20):
+        return library.host(sample(TARGET, kernel, x0, draws, seed=5, progress=False).draws)
+
+    plain = run(ULA(0.1))
+    np.testing.assert_array_equal(run(SRLD(ULA(0.1), 0.0, history, RBF(1.0))), plain)
+    repelled = run(SRLD(ULA(0.1), 3.0, history, RBF(1.0)))
+    first = {(False, Rolling): 12, (False, Thinned): 12, (True, Rolling): 4, (True, Thinned): 1}
+    first = first[history.padded, type(history)]
+    np.testing.assert_array_equal(repelled[:first], plain[:first])
+    assert not np.array_equal(repelled[first], plain[first])
+
+
+def test_a_sweep_of_strengths_is_one_run():
+    alpha = np.array([0.0, 1.0, 5.0])
+    x0 = np.broadcast_to(START, (3, CHAINS, DIM)).copy()
+    z = {"proposal": np.broadcast_to(NOISE[:, None], (STEPS, 3, CHAINS, DIM))}
+    sweep = sample(TARGET, SRLD(ULA(ETA), alpha[:, None], Thinned(3, 4)), x0, STEPS, seed=Replay(z), progress=False)
+    for i, a in enumerate(alpha):
+        alone = sample(
+            TARGET,
+            SRLD(ULA(ETA), float(a), Thinned(3, 4)),
+            START,
+            STEPS,
+            seed=Replay({"proposal": NOISE}),
+            progress=False,
+        )
+        np.testing.assert_allclose(sweep.draws[:, i], alone.draws, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [(ULA(0.1), (0, 1, 0)), (UnderdampedLangevin(0.2), (0, 1, 0)), (MALA(0.2), (1, 1, 0)), (HMC(0.3, 4), (1, 4, 0))],
+)
+@pytest.mark.parametrize("alpha", [2.0, Balanced(5)])
+def test_the_force_spends_no_evaluation(base, expected, alpha):
+    calls = {"log_density": 0, "score": 0}
+
+    def counted(name, f):
+        def wrapped(*args):
+            calls[name] += 1
+            return f(*args)
+
+        return wrapped
+
+    target = Target(
+        counted("log_density", lambda x: -0.5 * np.sum(x * (x @ PRECISION), axis=-1)),
+        score=counted("score", score),
+    )
+
+    def spent(draws):
+        calls.update(dict.fromkeys(calls, 0))
+        trace = sample(target, SRLD(base, alpha, Rolling(2, 3)), START, draws, seed=1, progress=False)
+        return dict(calls), trace.tally.evaluations
+
+    (short, _), (long, tally) = spent(20), spent(40)  # what a start costs cancels
+    assert {name: (long[name] - short[name]) / 20 for name in calls} | {"hvp": 0} == tally
+    assert tuple(tally.values()) == expected
+
+
+@pytest.mark.parametrize(("history", "positions"), [(Rolling(5, 7), 35), (Thinned(5, 7), 5)])
+def test_memory_is_as_documented(history, positions):
+    trace = sample(TARGET, SRLD(ULA(ETA), 1.0, history), START, 50, seed=1, progress=False)
+    past = trace.state.past
+    assert past.x.size + past.score.size == 2 * positions * CHAINS * DIM
+
+
+def test_balanced_is_the_ratio_over_the_steps_after_the_past_is_full(library):
+    m, c, steps = 3, 2, 8
+    xs = np.concatenate([START[None], by_hand(rolling_past, m, c, 0.0, lambda past, x: 1.5, m * c + steps)])
+    expected = []
+    for chain in range(CHAINS):
+        ks = range(m * c, m * c + steps)
+        forces = [force(xs[k, chain], rolling_past(k, xs[:, chain], m, c), 1.5) for k in ks]
+        scores = [score(xs[k, chain]) for k in ks]
+        expected.append(2 * sum(map(np.linalg.norm, scores)) / sum(map(np.linalg.norm, forces)))
+    kernel = SRLD(ULA(ETA), Balanced(steps, scale=2.0), Rolling(m, c), RBF(1.5))
+    trace = sample(
+        TARGET,
+        kernel,
+        library.array(START),
+        STEPS,
+        seed=replay(library),
+        recorders=(*sample.__kwdefaults__["recorders"], Record("alpha", lambda state: state.alpha)),
+        progress=False,
+    )
+    alpha = library.host(trace.recorded["alpha"])
+    assert np.all(alpha[: m * c + steps] == 0)
+    np.testing.assert_allclose(alpha[m * c + steps :], np.broadcast_to(expected, (STEPS - 14, CHAINS)), rtol=1e-9)
+    np.testing.assert_allclose(library.host(trace.draws)[: m * c + steps], xs[1:], rtol=1e-9)
+
+
+def test_mala_accepts_by_the_density_of_the_target():
+    """One repelled step by hand: the past bends the proposal both ways and the ratio is that of the target."""
+    kernel, eta = SRLD(MALA(0.3), 4.0, Rolling(2), RBF(1.0)), 0.3
+    bound = TARGET.prepare(START, kernel.requires)
+    state = kernel.init(bound, START)
+    generator = np.random.default_rng(0)
+    accepted = 0
+    for k in range(30):
+        z, u = generator.normal(size=(CHAINS, DIM)), generator.random(CHAINS)
+        x, past = state.point.x, np.moveaxis(state.past.x, -2, 0)
+
+        def repelled(y, k=k, past=past):
+            if k < 2:
+                return score(y)
+            return np.stack([score(y[i]) + 4.0 * force(y[i], past[:, i], 1.0) for i in range(CHAINS)])
+
+        y = x + eta * repelled(x) + math.sqrt(2 * eta) * z
+        log_q = [-np.sum((b - a - eta * repelled(a)) ** 2, axis=-1) / (4 * eta) for a, b in ((x, y), (y, x))]
+        ratio = 0.5 * np.sum(x * (x @ PRECISION) - y * (y @ PRECISION), axis=-1) + log_q[1] - log_q[0]
+        state, info = kernel.step(bound, state, {"proposal": z, "accept": u})
+        np.testing.assert_allclose(info.acceptance_probability, np.minimum(1, np.exp(ratio)), rtol=1e-7)
+        accepted += np.sum(info.moved)
+    assert 10 < accepted < 110
+
+
+def test_repelled_hvp_is_the_derivative_of_the_repelled_score():
+    kernel = SRMC(SRLD(ULA(0.05), 1.0, Thinned(3, 2)), 0.2, tilt=FiniteDifference(1e-4))
+    inner = SRLD(SRMC(ULA(0.05), 0.2, tilt=FiniteDifference(1e-4)), 1.0, Thinned(3, 2))
+    for composed in (kernel, inner):
+        trace = sample(TARGET, composed, START, 60, seed=2, progress=False)
+        assert np.all(np.isfinite(trace.draws))
+
+
+def test_repeated_is_the_authors_padding(library):
+    stored = np.arange(5.0)[::-1].reshape(1, 5, 1)  # newest first: 4 3 2 1 0
+    past = Past(library.array(stored), library.array(10 * stored))
+    for count in (1, 2, 3, 4, 5, 9):
+        held = stored[0, :count, 0][::-1]
+        full = repeated(library.xp, past, library.array(np.asarray(count, dtype=np.int32)))
+        want = pad(list(held), 5) if count < 5 else list(stored[0, :, 0])
+        assert sorted(library.host(full.x)[0, :, 0]) == sorted(want)
+        np.testing.assert_array_equal(library.host(full.score), 10 * library.host(full.x))
+
+
+def test_kernels_and_rules_run_everywhere(library32):
+    for pair in (RBF(Median()), InverseMultiquadric(MedianFromPoint())):
+        trace = sample(
+            TARGET, SRLD(ULA(ETA), 1.0, Thinned(3, 2), pair), library32.array(START), 20, seed=1, progress=False
+        )
+        assert np.all(np.isfinite(library32.host(trace.draws)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Rolling(0), "size must be a positive integer; got 0"),
+        (lambda: Thinned(3, 1.5), r"every must be a positive integer; got 1\.5"),
+        (lambda: SRLD(ULA(0.1), -1.0, Rolling(3)), r"alpha must be at least 0; got -1"),
+        (lambda: Balanced(0), "steps must be a positive integer; got 0"),
+        (lambda: Balanced(5, -1.0), "scale must be at least 0"),
+    ],
+)
+def test_bad_settings_say_what_would_do(make, message):
+    with pytest.raises(HyperparameterError, match=message):
+        make()
+
+
+def test_an_empty_memory_has_two_arrays():
+    past = empty(np, START, 3)
+    assert past.x is not past.score and past.x.shape == (CHAINS, 3, DIM)
+    pushed = Rolling(3).push(np, past, np.int32(0), Point(START, None, 2 * START))
+    np.testing.assert_array_equal(pushed.x[:, 0], START)
+    assert not np.any(past.x)
+
+
+def test_a_run_is_no_worse_than_langevins_with_the_same_noise():
+    """KSD and MMD of 40 pairs of runs on N(0, I), paired: smaller by more than 5 standard errors of the difference."""
+    chains, dim, eta, steps = 40, 2, 0.02, 1500
+    rng = np.random.default_rng(7)
+    alpha, x0 = np.array([[0.0], [10.0]]), np.broadcast_to(rng.normal(size=(chains, dim)), (2, chains, dim)).copy()
+    z = np.broadcast_to(rng.normal(size=(steps, 1, chains, dim)), (steps, 2, chains, dim))
+    kernel = SRLD(ULA(eta), alpha, Thinned(20, 10))
+    draws = sample(
+        gaussian(np.eye(dim)), kernel, x0, 130, seed=Replay({"proposal": z}), burn_in=200, thinning=10, progress=False
+    ).draws
+    runs = np.moveaxis(draws, 0, -2)
+    exact = np.random.default_rng(8).normal(size=(1000, dim))
+    for measure in (squared_ksd(runs, -runs, RBF(1.0), False), squared_mmd(runs, exact, RBF(2.0), False)):
+        gain = measure[0] - measure[1]
+        assert gain.mean() > 5 * gain.std() / math.sqrt(chains)

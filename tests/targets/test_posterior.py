@@ -1,0 +1,200 @@
+"""Posteriors of rows and minibatches of them: the whole is a Target, batches are unbiased, SGLD by hand."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+from xpsample import MALA, ULA, Minibatch, Replay, Target, UnderdampedLangevin, sample
+from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.kernels.minibatch import draw_rows
+from xpsample.srld import RBF, SRLD, Rolling
+from xpsample.targets import posterior
+from xpsample.targets.gaussian import gaussian
+from xpsample.targets.logistic import logistic_regression
+
+N, DIM, CHAINS, STEPS = 12, 3, 4, 6
+GENERATOR = np.random.default_rng(0)
+FEATURES = GENERATOR.normal(size=(N, DIM))
+LABELS = (GENERATOR.random(N) < 0.5).astype(float)
+ROWS = {"a": FEATURES * (2 * LABELS[:, None] - 1)}
+START = GENERATOR.normal(size=(CHAINS, DIM))
+
+
+def margins(x, rows):
+    return (rows["a"] @ x[..., :, None])[..., 0]
+
+
+def log_prior(x):
+    return -0.5 * array_namespace(x).sum(x * x, axis=-1)
+
+
+def log_likelihood(x, rows):
+    xp = array_namespace(x)
+    return -xp.sum(xp.log1p(xp.exp(-margins(x, rows))), axis=-1)
+
+
+def likelihood_score(x, rows):
+    xp = array_namespace(x)
+    weight = 1.0 / (1.0 + xp.exp(margins(x, rows)))
+    return xp.sum(weight[..., None] * rows["a"], axis=-2)
+
+
+def target():
+    return posterior(log_prior, log_likelihood, ROWS, prior_score=lambda x: -x, likelihood_score=likelihood_score)
+
+
+def batch_score(x, rows):
+    """Of one chain, with the rows of a batch."""
+    weight = 1 / (1 + np.exp(ROWS["a"][rows] @ x))
+    return -x + N / len(rows) * weight @ ROWS["a"][rows]
+
+
+@pytest.mark.parametrize("kernel", [ULA(0.05), MALA(0.05)])
+def test_without_batches_it_is_the_target(kernel, library):
+    x0 = library.array(START)
+    ours, theirs = (
+        library.host(sample(t, kernel, x0, STEPS, seed=1, progress=False).draws)
+        for t in (target(), logistic_regression(FEATURES, LABELS))
+    )
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_its_score_by_automatic_differentiation(differentiating):
+    given, derived = target(), posterior(log_prior, log_likelihood, ROWS)
+    x0 = differentiating.array(START)
+    a, b = (t.prepare(x0, ULA(0.1).requires).score(x0) for t in (given, derived))
+    np.testing.assert_allclose(differentiating.host(b), differentiating.host(a), rtol=1e-9)
+
+
+@pytest.mark.parametrize("common", [False, True])
+def test_sgld_by_hand(common, library):
+    n, eta = 5, 0.05
+    uniforms = np.random.default_rng(1).random((STEPS, n) if common else (STEPS, CHAINS, n))
+    normals = np.random.default_rng(2).normal(size=(STEPS, CHAINS, DIM))
+    x, expected = START, []
+    rows = np.broadcast_to(np.arange(N), (CHAINS, N))  # of the start: all
+    for u, z in zip(uniforms, normals, strict=True):
+        drift = np.stack([batch_score(x[i], rows[i]) for i in range(CHAINS)])
+        x = x + eta * drift + math.sqrt(2 * eta) * z
+        rows = np.broadcast_to(np.floor(u * N).astype(int), (CHAINS, n))
+        expected.append(x)
+    noise = Replay({"rows": library.array(uniforms), "proposal": library.array(normals)})
+    kernel = Minibatch(ULA(eta), n, common)
+    trace = sample(target(), kernel, library.array(START), STEPS, seed=noise, progress=False)
+    np.testing.assert_allclose(library.host(trace.draws), expected, rtol=1e-9)
+    assert trace.tally.evaluations["score"] == 1
+
+
+def test_batches_are_unbiased_by_enumeration():
+    """The mean over all N^2 batches of two rows is the full score, exactly; each is as likely as any other."""
+    bound = target().prepare(START, ULA(0.1).requires)
+    uniforms = (np.array(list(itertools.product(range(N), repeat=2))) + 0.5) / N
+    batches = np.broadcast_to(uniforms[:, None], (N * N, CHAINS, 2))
+    drawn = bound.with_data(draw_rows(np, bound.data, batches))
+    scores = drawn.score(np.broadcast_to(START, (N * N, CHAINS, DIM)))
+    np.testing.assert_allclose(scores.mean(axis=0), bound.score(START), rtol=1e-12)
+    assert scores.std(axis=0).min() > 0.1
+
+
+def test_all_rows_in_order_are_the_whole(library):
+    bound = target().prepare(library.array(START), ULA(0.1).requires)
+    uniforms = library.array((np.arange(N) + 0.5) / N)
+    whole = bound.with_data(draw_rows(library.xp, bound.data, uniforms))
+    x = library.array(START)
+    np.testing.assert_allclose(library.host(whole.score(x)), library.host(bound.score(x)), rtol=1e-12)
+
+
+def test_uniforms_that_round_up_stay_in_range(library32):
+    data = target().prepare(library32.array(START), ULA(0.1).requires).data
+    below_one = library32.array(np.full(3, np.nextafter(np.float32(1), np.float32(0))))
+    last = draw_rows(library32.xp, data, below_one).rows["a"]
+    np.testing.assert_allclose(library32.host(last), np.stack([ROWS["a"][-1]] * 3), rtol=1e-6)
+
+
+def test_rows_of_several_leaves_and_dtypes(library):
+    def log_likelihood(x, rows):
+        xp = array_namespace(x)
+        at = xp.astype(rows["y"], x.dtype)
+        return -0.5 * xp.sum((at - rows["w"][..., 0] * x[..., :1]) ** 2, axis=-1)
+
+    def score(x, rows):
+        xp = array_namespace(x)
+        at, w = xp.astype(rows["y"], x.dtype), rows["w"][..., 0]
+        return xp.sum(w * (at - w * x[..., :1]), axis=-1, keepdims=True) + 0 * x
+
+    rows = {"y": np.arange(N), "w": np.linspace(0.1, 1, N)[:, None]}
+    counted = posterior(log_prior, log_likelihood, rows, lambda x: -x, score)
+    trace = sample(counted, Minibatch(ULA(1e-3), 3), library.array(START[:, :1]), 5, seed=1, progress=False)
+    assert np.all(np.isfinite(library.host(trace.draws)))
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_self_repulsion_on_batches(outside, library):
+    """The stored scores are those of the batches; repulsion and batches commute."""
+    kernels = [
+        Minibatch(SRLD(ULA(0.02), 2.0, Rolling(2, 2), RBF(1.0)), 4),
+        SRLD(Minibatch(ULA(0.02), 4), 2.0, Rolling(2, 2), RBF(1.0)),
+    ]
+    u = np.random.default_rng(1).random((STEPS, CHAINS, 4))
+    z = np.random.default_rng(2).normal(size=(STEPS, CHAINS, DIM))
+    noise = Replay({"rows": library.array(u), "proposal": library.array(z)})
+    trace = sample(target(), kernels[outside], library.array(START), STEPS, seed=noise, progress=False)
+    xs, scores = [START], [np.stack([batch_score(x, np.arange(N)) for x in START])]
+    for k in range(STEPS):
+        drift = scores[k].copy()
+        if k >= 4:
+            for i in range(CHAINS):
+                for j in (k - 2, k - 4):
+                    apart = xs[k][i] - xs[j][i]
+                    weight = math.exp(-apart @ apart)
+                    drift[i] += 2.0 * (weight * scores[j][i] + 2 * apart * weight) / 2
+        xs.append(xs[k] + 0.02 * drift + math.sqrt(0.04) * z[k])
+        scores.append(np.stack([batch_score(xs[-1][i], np.floor(u[k, i] * N).astype(int)) for i in range(CHAINS)]))
+    np.testing.assert_allclose(library.host(trace.draws), xs[1:], rtol=1e-8)
+
+
+def test_underdamped_langevin_takes_batches():
+    trace = sample(target(), Minibatch(UnderdampedLangevin(0.05), 4), START, 50, seed=1, progress=False)
+    assert np.all(np.isfinite(trace.draws))
+    assert trace.tally.evaluations["score"] == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Minibatch(ULA(0.1), 0), HyperparameterError, "size must be a positive integer; got 0"),
+        (lambda: Minibatch(MALA(0.1), 3), CapabilityError, "MALA accepts by the log density"),
+        (lambda: Minibatch(SRLD(MALA(0.1), 1.0, Rolling(2)), 3), CapabilityError, "accepts by the log density"),
+        (
+            lambda: sample(gaussian(np.eye(3)), Minibatch(ULA(0.1), 2), START, 1, seed=1),
+            CapabilityError,
+            "the target has no rows",
+        ),
+        (
+            lambda: posterior(log_prior, log_likelihood, {"a": np.zeros((3, 2)), "b": np.zeros(4)}),
+            HyperparameterError,
+            "every leaf of rows",
+        ),
+        (lambda: posterior(log_prior, log_likelihood, np.asarray(1.0)), HyperparameterError, "every leaf of rows"),
+        (
+            lambda: posterior(log_prior, log_likelihood, ROWS, prior_score=lambda x: -x),
+            CapabilityError,
+            "pass both prior_score and likelihood_score",
+        ),
+    ],
+)
+def test_bad_input_says_what_would_do(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_a_target_keeps_no_trace_of_batches():
+    """The bound target is shared between runs: a run on batches leaves it as it was."""
+    shared = target()
+    before = sample(shared, ULA(0.05), START, STEPS, seed=1, progress=False).draws
+    sample(shared, Minibatch(ULA(0.05), 2), START, STEPS, seed=1, progress=False)
+    np.testing.assert_array_equal(sample(shared, ULA(0.05), START, STEPS, seed=1, progress=False).draws, before)
+    assert isinstance(shared, Target)

@@ -1,0 +1,85 @@
+"""Stochastic gradients: an unadjusted kernel that sees random rows of the data in every step (Welling & Teh 2011)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from xpsample import tree
+from xpsample.backend import Array
+from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.kernels.kernel import Kernel
+from xpsample.noise import Specs, Uniform
+from xpsample.targets.posterior import Rows
+from xpsample.targets.target import BoundTarget, Capability
+
+
+@dataclass(frozen=True, eq=False)
+class Minibatch(Kernel):
+    """A kernel on unbiased estimates of a posterior's score: ``Minibatch(ULA(eta), n)`` is SGLD.
+
+    Every step draws `size` of the N rows of a `posterior`, uniformly and with replacement, and weights their log
+    likelihood by N / size. The batch of a step gives the score at its new position, so each is used once, by a position
+    that does not depend on it; the start position's score is that of all rows.
+
+    Parameters
+    ----------
+    base : Kernel
+        One without an accept step; `SRLD` over one counts.
+    size : int
+        n, rows per batch.
+    common : bool
+        Whether all chains see the same batch, instead of each its own.
+
+    Raises
+    ------
+    CapabilityError
+        If the base needs a log density: accepting by a random one would be wrong.
+    """
+
+    base: Kernel
+    size: int
+    common: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
+            raise HyperparameterError(f"size must be a positive integer; got {self.size!r}")
+        if Capability.LOG_DENSITY in self.base.requires:
+            raise CapabilityError(
+                f"{type(self.base).__name__} accepts by the log density, which a batch of rows does not give: take a "
+                "kernel without an accept step (ULA, UnderdampedLangevin)"
+            )
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.base.requires
+
+    def init(self, target: BoundTarget, x: Array) -> Any:
+        if not isinstance(target.data, Rows):
+            raise CapabilityError("the target has no rows to draw from: make it by posterior(...)")
+        rows, most = _count(target.data), 1 / float(target.xp.finfo(x.dtype).eps)
+        if rows > most:
+            raise HyperparameterError(f"uniforms of {x.dtype} cannot tell {rows} rows apart, only {most:.0f}")
+        return self.base.init(target, x)
+
+    def noise(self, x: Array) -> Specs:
+        shape = (self.size,) if self.common else (*x.shape[:-1], self.size)
+        return {"rows": Uniform(shape), **self.base.noise(x)}
+
+    def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+        return self.base.step(target.with_data(draw_rows(target.xp, target.data, noise["rows"])), state, noise)
+
+
+def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
+    """The rows that uniforms (..., n) choose, (..., n, ...), weighted by N / n."""
+    count, (*batch, n) = _count(data), uniforms.shape
+    at = xp.astype(xp.floor(uniforms * count), xp.int32)
+    at = xp.reshape(xp.where(at < count, at, count - 1), (math.prod(batch) * n,))  # u N may round up to N
+
+    def take(leaf: Array) -> Array:
+        return xp.reshape(xp.take(leaf, at, axis=0), (*batch, n, *leaf.shape[1:]))
+
+    return Rows(tree.map(take, data.rows), data.weight * (count / n))
+
+
+def _count(data: Rows) -> int:
+    return tree.leaves(data.rows)[0].shape[0]

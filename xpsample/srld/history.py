@@ -1,0 +1,154 @@
+"""What self-repulsive dynamics remembers: the last positions with their scores, and which of them repel."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
+from xpsample.targets.target import Point
+
+
+class Past(NamedTuple):
+    """Positions and the scores evaluated there, each (*chains, positions, dim), the newest first."""
+
+    x: Array
+    score: Array
+
+
+class History(ABC):
+    """Which M past positions repel. Final subclasses are frozen dataclasses.
+
+    Attributes
+    ----------
+    size : int
+        M.
+    every : int
+        c, the steps between two of them.
+    padded : bool
+        Whether the chain is repelled from the first stored position on, instead of after M c steps.
+    """
+
+    size: int
+    every: int
+    padded: bool
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Positions kept."""
+
+    @abstractmethod
+    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
+        """The memory after the step that began at theta_n, `point`; n is a 0-d integer."""
+
+    @abstractmethod
+    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
+        """The M positions that repel theta_n, newest first, and how many are stored (0-d; M or more is all)."""
+
+
+@dataclass(frozen=True)
+class Rolling(History):
+    """Exactly Eq. 3: theta_{k - jc}, j = 1..M. Keeps M c positions and as many scores per chain.
+
+    Parameters
+    ----------
+    size : int
+        M, at least 1 (2 for a median bandwidth).
+    every : int
+        c, the thinning factor c_eta of the paper, in steps.
+    padded : bool
+        False: no repulsion during the first M c steps. True: from the first stored position on, each repeated until
+        there are M, as in the authors' code.
+    """
+
+    size: int
+    every: int = 1
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def length(self) -> int:
+        return self.size * self.every
+
+    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
+        return _rolled(xp, past, point)
+
+    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
+        first = self.every - 1  # row i holds theta_{n - 1 - i}
+        return Past(past.x[..., first :: self.every, :], past.score[..., first :: self.every, :]), n // self.every
+
+
+@dataclass(frozen=True)
+class Thinned(History):
+    """Every c steps the newest position enters a buffer of M: theta_{ic} with ic < k. Keeps M positions and scores.
+
+    At the steps k = c, 2 c, ... it is `Rolling` exactly; in between the newest is nearer than c steps.
+
+    Parameters
+    ----------
+    size, every, padded
+        As for `Rolling`.
+    """
+
+    size: int
+    every: int = 1
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def length(self) -> int:
+        return self.size
+
+    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
+        enters = n % self.every == 0
+        new = _rolled(xp, past, point)
+        return Past(xp.where(enters, new.x, past.x), xp.where(enters, new.score, past.score))
+
+    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
+        return past, (n + (self.every - 1)) // self.every
+
+
+def empty(xp: Any, x: Array, positions: int) -> Past:
+    """A memory of zeros for chains at x, (*chains, dim)."""
+    shape = (*x.shape[:-1], positions, x.shape[-1])
+    zeros = xp.broadcast_to(xp.zeros_like(x)[..., None, :], shape)
+    return Past(zeros + 0.0, zeros + 0.0)
+
+
+def repeated(xp: Any, past: Past, count: Array) -> Past:
+    """The `count` stored of M positions repeated until there are M: each M // count + 1 times, the oldest first."""
+    m = past.x.shape[-2]
+    age = xp.arange(m, dtype=count.dtype, device=device_of(past.x))
+    some = xp.where(count > 0, count, 1)
+    spread = (some - 1) - age // (m // some + 1)
+    at = xp.where(count < m, spread, age)
+    return Past(xp.take(past.x, at, axis=-2), xp.take(past.score, at, axis=-2))
+
+
+def pooled(xp: Any, past: Past) -> Past:
+    """One past for all chains: (1, ..., 1, chains * M, dim)."""
+    dim = past.x.shape[-1]
+    shape = (*(1,) * (past.x.ndim - 2), -1, dim)
+    return Past(xp.reshape(past.x, shape), xp.reshape(past.score, shape))
+
+
+def _rolled(xp: Any, past: Past, point: Point) -> Past:
+    # On NumPy, torch and JAX this copy is cheaper than a masked write into a ring, and reading it is a slice.
+    return Past(
+        xp.concat([point.x[..., None, :], past.x[..., :-1, :]], axis=-2),
+        xp.concat([point.score[..., None, :], past.score[..., :-1, :]], axis=-2),
+    )
+
+
+def _check(history: History) -> None:
+    for name in ("size", "every"):
+        value = getattr(history, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise HyperparameterError(f"{name} must be a positive integer; got {value!r}")

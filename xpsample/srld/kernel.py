@@ -1,0 +1,164 @@
+"""Stein self-repulsive dynamics: a Langevin-type kernel repelled by its own past.
+
+Source: Ye, Ren & Liu, "Stein Self-Repulsive Dynamics: Benefits from Past Samples" (2020), Eqs. 3 and 6.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xpsample.backend import Array
+from xpsample.gradients.choices import FiniteDifference
+from xpsample.hyperparameters import PER_CHAIN, per_coordinate
+from xpsample.kernels.kernel import Kernel
+from xpsample.noise import Specs
+from xpsample.srld.history import History, Past, empty, pooled, repeated
+from xpsample.srld.strength import Fixed, Strength
+from xpsample.stein import RBF, PairKernel, common_bandwidth, stein_force
+from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point, counter
+
+
+class SRLDState(NamedTuple):
+    """The base kernel's state, the memory of the past, and the number of steps made (0-d).
+
+    ``alpha`` (*chains) is the strength of the last step's repulsion, once there is a past; ``strength`` is what a
+    `Strength` carries, or None.
+    """
+
+    base: Any
+    past: Past
+    n: Array
+    alpha: Array
+    strength: Any
+
+    @property
+    def point(self) -> Point:
+        """The current point under the target that SRLD was given, without the repulsion."""
+        return self.base.point.aux
+
+
+@dataclass(frozen=True, eq=False)
+class Repelled(DerivedTarget):
+    """A bound target whose score is s(x) + alpha g(x; past); its density is the target's own.
+
+    Points carry the plain point in `aux`; scores of the past are stored, so nothing beyond the target's own evaluations
+    is spent.
+
+    Parameters
+    ----------
+    target : BoundTarget
+        Must require a score.
+    past : Past
+        What repels, (*chains, M, dim); chain axes broadcast.
+    alpha : array, shape (*chains)
+        Where it is 0 the score is the target's bit for bit.
+    kernel : PairKernel
+    sigma : float, array or None
+        The kernel's bandwidth where it does not depend on the point.
+    requires : Capability
+        What the kernel on top requires.
+    """
+
+    target: BoundTarget
+    past: Past
+    alpha: Array
+    kernel: PairKernel
+    sigma: Any
+    requires: Capability
+
+    @property
+    def costs(self) -> Costs:  # type: ignore[override]
+        costs = self.target.costs
+        return costs._replace(hvp=costs.score.times(2))
+
+    def at(self, x: Array) -> Point:
+        return self._repel(self.target.at(x))
+
+    def refresh(self, point: Point) -> Point:
+        return self._repel(self.target.refresh(point.aux))
+
+    def _repel(self, base: Point) -> Point:
+        return Point(base.x, base.log_density, self._repelled(base.x, base.score), base)
+
+    def _repelled(self, x: Array, score: Array) -> Array:
+        alpha = per_coordinate(self.alpha)
+        force = stein_force(self.xp, self.kernel, x, *self.past, self.sigma)
+        # Chosen, not multiplied by 0: before there is a past the force may be anything.
+        return self.xp.where(alpha > 0, score + alpha * force, score)
+
+    def score(self, x: Array) -> Array:
+        return self._repelled(x, self.target.score(x))
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return FiniteDifference().along(self.score, x, v)
+
+
+@dataclass(frozen=True, eq=False)
+class SRLD(Kernel):
+    """A Langevin-type kernel whose score is s(x) + alpha g(x; past), g Stein's force from its past positions (Eq. 3).
+
+    ``SRLD(ULA(eta), alpha, Rolling(M, c))`` is the paper's. During the first M c steps it is the base kernel.
+
+    Parameters
+    ----------
+    base : Kernel
+        A kernel that moves along the score: ULA, UnderdampedLangevin, either of them on minibatches. MALA and HMC
+        accept or reject by the target's own density, so that the past changes their proposals only.
+    alpha : float, array or Strength
+        Repulsion strength, without unit, at least 0; 0 gives the base kernel bit for bit. An array broadcasts against
+        the chain axes; `Balanced` measures it.
+    history : History
+        Which past positions repel: `Rolling(M, c)` or `Thinned(M, c)`.
+    kernel : PairKernel
+        K and its bandwidth.
+    shared : bool
+        Whether every chain is repelled by the past of all chains (``M * chains`` positions) instead of its own.
+    """
+
+    base: Kernel
+    alpha: Any = field(metadata=PER_CHAIN)
+    history: History
+    kernel: PairKernel = RBF()
+    shared: bool = False
+    _strength: Strength = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        strength = self.alpha if isinstance(self.alpha, Strength) else Fixed(self.alpha)
+        object.__setattr__(self, "_strength", strength)
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.base.requires | Capability.SCORE
+
+    def init(self, target: BoundTarget, x: Array) -> SRLDState:
+        xp = target.xp
+        zeros = xp.zeros_like(x[..., 0])
+        alpha, strength = self._strength.init(xp, zeros)
+        memory, n = empty(xp, x, self.history.length), counter(target, x)
+        past, _ = self._past(xp, memory, n)
+        sigma = common_bandwidth(xp, self.kernel, past.x)
+        base = self.base.init(Repelled(target, past, zeros, self.kernel, sigma, self.base.requires), x)
+        return SRLDState(base, memory, n, alpha, strength)
+
+    def noise(self, x: Array) -> Specs:
+        return self.base.noise(x)
+
+    def step(self, target: BoundTarget, state: SRLDState, noise: dict[str, Array]) -> tuple[SRLDState, Any]:
+        xp, point = target.xp, state.point
+        past, ready = self._past(xp, state.past, state.n)
+        sigma = common_bandwidth(xp, self.kernel, past.x)
+        force = stein_force(xp, self.kernel, point.x, *past, sigma) if self._strength.measures else None
+        alpha, strength = self._strength.update(xp, ready, state.alpha, point.score, force, state.strength)
+        alpha_now = xp.where(ready, alpha, 0.0)
+        repelled = Repelled(target, past, alpha_now, self.kernel, sigma, self.base.requires)
+        base, info = self.base.step(repelled, state.base, noise)
+        memory = self.history.push(xp, state.past, state.n, point)
+        return SRLDState(base, memory, state.n + 1, alpha, strength), info
+
+    def _past(self, xp: Any, memory: Past, n: Array) -> tuple[Past, Array]:
+        """The positions that repel at step n, and whether there are enough."""
+        history = self.history
+        past, count = history.stored(xp, memory, n)
+        ready = n >= history.size * history.every
+        if history.padded:
+            past, ready = repeated(xp, past, count), count >= 1
+        return (pooled(xp, past) if self.shared else past), ready
