@@ -24,6 +24,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.breast_cancer",
         "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
     ),
+    "hiss-bernoulli": Experiment(
+        "xpsample.experiments.hiss_bernoulli",
+        "HiSS paper, Section 6.1: three isolated modes among 16 states, for eleven samplers and independent draws",
+    ),
+    "hiss-ising": Experiment(
+        "xpsample.experiments.hiss_ising",
+        "HiSS paper, Section 6.2: nine spins in 32 prominent states, sweeps against refinements, a critical lattice",
+    ),
     "srmc-ebm": Experiment(
         "xpsample.experiments.srmc_ebm",
         "SRMC paper, App. D.2.2-3: digits that an energy model's sampler visits, with and without repellence",
