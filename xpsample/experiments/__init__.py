@@ -24,13 +24,25 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.breast_cancer",
         "Bayesian logistic regression on real data: MALA, SR-MALA, HMC and SR-HMC on every installed backend",
     ),
+    "hiss-bernoulli": Experiment(
+        "xpsample.experiments.hiss_bernoulli",
+        "HiSS paper, Section 6.1: three isolated modes among 16 states, for eleven samplers and independent draws",
+    ),
     "hiss-bnn": Experiment(
         "xpsample.experiments.hiss_bnn",
         "HiSS paper, Table 2: binary neural networks on up to four data sets, all networks in one batched run",
     ),
+    "hiss-ising": Experiment(
+        "xpsample.experiments.hiss_ising",
+        "HiSS paper, Section 6.2: nine spins in 32 prominent states, sweeps against refinements, a critical lattice",
+    ),
     "hiss-tsp": Experiment(
         "xpsample.experiments.hiss_tsp",
         "HiSS paper, Table 1: tours of 14 cities by discrete samplers of one-hot matrices, and by 2-opt",
+    ),
+    "srld-banana": Experiment(
+        "xpsample.experiments.srld_banana",
+        "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
     ),
     "srmc-digits": Experiment(
         "xpsample.experiments.srmc_digits",
@@ -43,10 +55,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "srmc-modes": Experiment(
         "xpsample.experiments.srmc_modes",
         "SRMC paper, App. D.2.1: a mixture on 1,000 images, what its modes are, and how many ULA and SR-ULA visit",
-    ),
-    "srld-banana": Experiment(
-        "xpsample.experiments.srld_banana",
-        "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
     ),
     "srmc-mse": Experiment(
         "xpsample.experiments.srmc_mse",
