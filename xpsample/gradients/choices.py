@@ -206,8 +206,8 @@ class FiniteDifference(GradientChoice):
     Parameters
     ----------
     eps : float
-        The displacement, in the units of x for a score and of v for an hvp. On nonlinear targets an hvp of a tilt
-        does best with an eps that is not tiny (SRMC, Section 4.1).
+        The displacement, in the units of x for a score and of v for an hvp. Small values served best in a tilt, in
+        float32 too (docs/experiments/srmc-sweeps.md), against the advice of Section 4.1 of the SRMC paper.
     scheme : {"central", "forward"}
         Which difference quotient.
     """
