@@ -15,6 +15,6 @@ def plot(path: Path, curves: dict[str, np.ndarray], inner: int) -> None:
         axes.plot(steps, np.mean(lengths, axis=1), label=name, color=colour, lw=1.4)
         axes.fill_between(steps, lengths.min(axis=1), lengths.max(axis=1), color=colour, alpha=0.1, lw=0)
     axes.set(xscale="log", xlabel="inner steps", ylabel="length of the tour")
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(path, dpi=130)
     plt.close(figure)
