@@ -261,3 +261,18 @@ def test_progress_does_not_change_the_chain(library, capsys):
     pytest.importorskip("tqdm")
     np.testing.assert_array_equal(draws(library, WALK, progress=True), draws(library, WALK))
     assert "30/30" in capsys.readouterr().err
+
+
+def test_large_batches_are_as_right_as_small_ones(library32):
+    rng = np.random.default_rng(0)
+    x, slope, scale = rng.normal(size=(2, 20_000, 3)), rng.normal(size=(20_000, 3)), rng.normal(size=20_000)
+
+    def log_density(x, data):
+        xp = library32.xp
+        return -xp.sum(x * x, axis=-1) - data["scale"] * xp.sum(data["slope"] * x, axis=-1)
+
+    target = Target(log_density, data={"slope": slope, "scale": scale})
+    trace = xps.sample(target, RWM(0.5), library32.array(x), 1, seed=SEED, progress=False)
+    final = library32.host(trace.draws)[-1].astype(np.float64)
+    wanted = -np.sum(final**2, axis=-1) - scale * np.sum(slope * final, axis=-1)
+    np.testing.assert_allclose(library32.host(trace.state.point.log_density), wanted, rtol=1e-4, atol=1e-4)

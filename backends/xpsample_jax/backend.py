@@ -1,6 +1,7 @@
 """JAX: one compiled loop per block, whose trip count is an argument, so that no block length compiles anew."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -23,6 +24,37 @@ KEPT = 16
 """Compiled programs kept for one target; the oldest goes first."""
 
 
+@cache
+def _options() -> dict[str, str]:
+    """What every program is compiled with: without the YNNPACK fusions of XLA's CPU compiler, where it has them.
+
+    jaxlib 0.10.2 gets a reduction wrong whose result broadcasts against a further axis, from 16,385 chains on in
+    float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Versions without the option are left alone.
+    """
+    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
+    try:
+        jax.jit(lambda: jnp.int32(0), compiler_options=options)()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return options
+
+
+def _jit(f: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
+    """``jax.jit`` with `_options`, which JAX takes at the outermost level only; inside a trace, ``jax.jit`` alone."""
+    inner = jax.jit(f, **settings)
+    outer = None
+
+    def call(*args: Any) -> Any:
+        nonlocal outer
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args)):
+            return inner(*args)
+        if outer is None:
+            outer = jax.jit(f, compiler_options=_options(), **settings)
+        return outer(*args)
+
+    return call
+
+
 class JaxAutodiff(Autodiff):
     """Reverse mode for gradients, forward over it for hvps. Compiled, so eager calls are fast and traces shared."""
 
@@ -35,10 +67,10 @@ class JaxAutodiff(Autodiff):
             (_, value), gradient = jax.value_and_grad(total, has_aux=True)(x, *args)
             return value, gradient
 
-        return jax.jit(both)
+        return _jit(both)
 
     def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
-        return jax.jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
+        return _jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
 
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: jax.vmap(lambda one: f(one, *args))(x)
@@ -87,7 +119,7 @@ class Runner:
             zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_sums, info))
             return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
 
-        self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3))
+        self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3), compiler_options=_options())
 
     def allocate(self, draws: int, data: Any, carry: Any) -> Any:
         """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
