@@ -11,7 +11,7 @@ from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels.compose import nested, unnested
-from xpsample.kernels.discrete import choose, space_of, with_stay
+from xpsample.kernels.discrete import choose_or_stay, space_of
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, relocate
 from xpsample.noise import Specs, Uniform
 from xpsample.targets.smoothed import Conditional, Logistic, Smoothing
@@ -146,8 +146,8 @@ class HiSS(Kernel):
     def _denoise(self, joint: Conditional, current: Point, uniform: Array, accept: Array) -> tuple[Point, Info]:
         """A denoising proposal from a point of the target, accepted or not."""
         xp, target = joint.xp, joint.target
-        logits = with_stay(xp, joint.moves(current.x))
-        choice = choose(xp, logits, uniform[..., : logits.shape[-2]])
+        moves = joint.moves(current.x)
+        choice = choose_or_stay(xp, moves, uniform[..., : moves.shape[-2]])
         proposal = target.at(space_of(target).move(xp, current.x, choice))
         log_ratio = self._log_ratio(joint, proposal, current)
         return metropolis(xp, log_ratio, accept, proposal, current, target.costs.refresh.plus(target.costs.at))

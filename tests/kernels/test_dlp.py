@@ -28,8 +28,8 @@ from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import DMALA, DULA, sample
 from xpsample.errors import HyperparameterError
 from xpsample.kernels import ChainState, Kernel, metropolis
-from xpsample.kernels.discrete import choose, log_probability, space_of
-from xpsample.kernels.dlp import langevin_logits, langevin_noise
+from xpsample.kernels.discrete import choose_or_stay, log_probability_or_stay, space_of
+from xpsample.kernels.dlp import langevin_moves, langevin_noise
 from xpsample.targets import Binary, Spins, Target
 
 STEP = 0.8
@@ -135,16 +135,17 @@ class Broken(Kernel):
 
     def step(self, target, state, noise):
         xp, current = target.xp, state.point
-        logits = self.logits(target, current)
-        choice = choose(xp, logits, noise["proposal"][..., : logits.shape[-2]])
+        moves = self.moves(target, current)
+        choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
         y = target.at(space_of(target).move(xp, current.x, choice))
-        back = log_probability(xp, self.logits(target, self.seen_from(y, current)), space_of(target).back(xp, choice))
-        ratio = self.ratio(y, current, xp.sum(back - log_probability(xp, logits, choice), axis=-1))
+        moves_back = self.moves(target, self.seen_from(y, current))
+        back = log_probability_or_stay(xp, moves_back, space_of(target).back(xp, choice))
+        ratio = self.ratio(y, current, xp.sum(back - log_probability_or_stay(xp, moves, choice), axis=-1))
         point, info = metropolis(xp, ratio, noise["accept"], y, current, target.costs.at)
         return ChainState(point), info
 
-    def logits(self, target, point):
-        return langevin_logits(target, point, BROKEN_STEP, 0.5)
+    def moves(self, target, point):
+        return langevin_moves(target, point, BROKEN_STEP, 0.5)
 
     def seen_from(self, proposal, current):
         return proposal

@@ -54,9 +54,45 @@ def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
     return pick(xp, logits, choice) - total
 
 
-def with_stay(xp: Any, logits: Array) -> Array:
-    """Logits of the alternatives ``(..., choices - 1)``, led by those of staying, which are 0: ``(..., choices)``."""
-    return xp.concat([xp.zeros_like(logits[..., :1]), logits], axis=-1)
+def choose_or_stay(xp: Any, moves: Array, uniform: Array) -> Array:
+    """As `choose`, among staying, whose log weight is 0, and the moves.
+
+    Parameters
+    ----------
+    moves : array, shape (..., choices - 1)
+        Log weights; -inf is never chosen.
+    uniform : array, shape (...)
+
+    Returns
+    -------
+    array of int32, shape (...)
+        0 to stay, j for move j, counted from 1.
+    """
+    top = _clipped_top(xp, moves)
+    stay, weights = xp.exp(-top), xp.exp(moves - top[..., None])
+    if moves.shape[-1] == 1:  # the usual space of two values: no sum over an axis of length 1
+        return xp.astype(stay < uniform * (stay + weights[..., 0]), xp.int32)
+    cdf = stay[..., None] + xp.cumulative_sum(weights, axis=-1)
+    level = uniform * cdf[..., -1]
+    beyond = xp.astype(cdf[..., :-1] < level[..., None], xp.int32)
+    return xp.astype(stay < level, xp.int32) + xp.sum(beyond, axis=-1, dtype=xp.int32)
+
+
+def log_probability_or_stay(xp: Any, moves: Array, choice: Array) -> Array:
+    """Log probability, ``(...)``, of a `choice` (...) of `choose_or_stay` among `moves` (..., choices - 1)."""
+    top = _clipped_top(xp, moves)
+    weights = xp.exp(moves - top[..., None])
+    single = moves.shape[-1] == 1
+    total = xp.exp(-top) + (weights[..., 0] if single else xp.sum(weights, axis=-1))
+    moved = choice > 0
+    chosen = moves[..., 0] if single else pick(xp, moves, xp.where(moved, choice - 1, 0))
+    return xp.where(moved, chosen, 0.0) - (xp.log(total) + top)
+
+
+def _clipped_top(xp: Any, moves: Array) -> Array:
+    """The largest log weight of the moves and of staying, 0."""
+    top = moves[..., 0] if moves.shape[-1] == 1 else xp.max(moves, axis=-1)
+    return xp.where(top > 0.0, top, 0.0)
 
 
 def one_move(target: BoundTarget, x: Array, chosen: Array) -> tuple[Array, Array]:

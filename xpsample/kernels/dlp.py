@@ -5,7 +5,12 @@ from typing import Any
 
 from xpsample.backend import Array
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
-from xpsample.kernels.discrete import choose, log_probability, space_of, uniform_per_variable, with_stay
+from xpsample.kernels.discrete import (
+    choose_or_stay,
+    log_probability_or_stay,
+    space_of,
+    uniform_per_variable,
+)
 from xpsample.kernels.kernel import (
     ChainState,
     Info,
@@ -20,8 +25,8 @@ from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability, Point
 
 
-def langevin_logits(target: BoundTarget, point: Point, step_size: Any, balance: Any) -> Array:
-    """Logits of every value of every variable, ``(*chains, variables, choices)``; the first is to stay.
+def langevin_moves(target: BoundTarget, point: Point, step_size: Any, balance: Any) -> Array:
+    """Log weights of every other value of every variable, ``(*chains, variables, choices - 1)``; that of staying is 0.
 
     For a value v of variable i, ``balance * s_i (v - x_i) - (v - x_i)^2 / (2 step_size)``; summed over the coordinates
     of a block on a one-hot space.
@@ -34,8 +39,7 @@ def langevin_logits(target: BoundTarget, point: Point, step_size: Any, balance: 
     x = target.real(point.x)[..., None]
     drift = per_coordinate(per_coordinate(balance)) * point.score[..., None]
     curvature = 0.5 / per_coordinate(per_coordinate(step_size))
-    moves = space_of(target).changes(target.xp, x[..., 0], lambda v: (v - x) * (drift - curvature * (v - x)))
-    return with_stay(target.xp, moves)
+    return space_of(target).changes(target.xp, x[..., 0], lambda v: (v - x) * (drift - curvature * (v - x)))
 
 
 def langevin_step(
@@ -44,11 +48,12 @@ def langevin_step(
     """One Metropolis-adjusted discrete Langevin step, for `langevin_noise`."""
     xp, space = target.xp, space_of(target)
     current = target.refresh(point)
-    logits = langevin_logits(target, current, step_size, balance)
-    choice = choose(xp, logits, noise["proposal"][..., : logits.shape[-2]])
+    moves = langevin_moves(target, current, step_size, balance)
+    choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
     proposal = target.at(space.move(xp, current.x, choice))
-    back = log_probability(xp, langevin_logits(target, proposal, step_size, balance), space.back(xp, choice))
-    there = log_probability(xp, logits, choice)
+    moves_back = langevin_moves(target, proposal, step_size, balance)
+    back = log_probability_or_stay(xp, moves_back, space.back(xp, choice))
+    there = log_probability_or_stay(xp, moves, choice)
     log_ratio = proposal.log_density - current.log_density + xp.sum(back - there, axis=-1)
     spent = target.costs.refresh.plus(target.costs.at)
     kept, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
@@ -125,8 +130,8 @@ class DULA(Kernel):
     def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
         xp = target.xp
         current = target.refresh(state.point)
-        logits = langevin_logits(target, current, self.step_size, 0.5)
-        choice = choose(xp, logits, noise["proposal"][..., : logits.shape[-2]])
+        moves = langevin_moves(target, current, self.step_size, 0.5)
+        choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
         new = target.at(space_of(target).move(xp, current.x, choice))
         spent = target.costs.refresh.plus(target.costs.at)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)

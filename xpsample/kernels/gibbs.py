@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xpsample import tree
 from xpsample.backend import Array
-from xpsample.kernels.discrete import choose, informed_step, space_of, with_stay
+from xpsample.kernels.discrete import choose, choose_or_stay, informed_step, space_of
 from xpsample.kernels.kernel import ChainState, Info, Kernel, select, uniform_per_chain
 from xpsample.noise import Specs
 from xpsample.targets.target import BoundTarget, Capability, Point
@@ -67,7 +67,7 @@ class Gibbs(Kernel):
         logits = xp.permute_dims(around.log_density - current.log_density, (*range(1, current.x.ndim), 0))
         there = xp.any(chosen[..., None] & xp.isfinite(space.valid(xp, alike)), axis=-2)
         broken = ~(logits < math.inf)  # nan, too; -inf is a value of no probability
-        value = choose(xp, with_stay(xp, xp.where(there & ~broken, logits, -math.inf)), noise["value"])
+        value = choose_or_stay(xp, xp.where(there & ~broken, logits, -math.inf), noise["value"])
         new = current
         for j in range(others):
             new = select(xp, value == j + 1, tree.map(lambda a, j=j: a[j, ...], around), new)
