@@ -12,7 +12,7 @@ from tests.kernels.support import COVARIANCE, noise_of, walk
 from xpsample import Portable, sample
 from xpsample.ais import AIS, AISState, log_normalizer
 from xpsample.errors import HyperparameterError, TraceError
-from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Gibbs
+from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Gibbs, ParallelTempering
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
 from xpsample.targets.bridge import AnnealedTarget, Bridge
@@ -180,3 +180,8 @@ def test_weights_that_say_nothing_are_refused(weights):
 def test_a_bad_ladder_is_refused(betas):
     with pytest.raises(HyperparameterError, match="betas must go from 0 to 1 and never decrease"):
         AIS(GWG(), betas)
+
+
+def test_tempering_inside_is_refused():
+    with pytest.raises(HyperparameterError, match=r"AIS changes the target .* ParallelTempering needs one"):
+        AIS(ParallelTempering(GWG(), (1.0, 0.4)), (0.0, 1.0))

@@ -185,9 +185,9 @@ def test_far_noise_overflows_nothing(library32):
         HiSS(GWG(), 1.0, 3, 2),
         HiSS(SRMC(GWG(), 0.4, tilt=Untilted()), 1.0, 2, 2),
         SRMC(HiSS(GWG(), 1.0, 2, 1), 0.4, tilt=Untilted()),
-        HiSS(ParallelTempering(GWG(), (1.0, 0.4)), 1.0, 2, 2),
+        ParallelTempering(HiSS(GWG(), 1.0, 2, 2), (1.0, 0.4)),
     ],
-    ids=["GWG", "HiSS-SR", "SR-HiSS", "HiSS-PT"],
+    ids=["GWG", "HiSS-SR", "SR-HiSS", "PT-HiSS"],
 )
 def test_the_same_chain_on_every_library(library, kernel):
     target, dim = quadratic("mixed")
@@ -274,3 +274,10 @@ def test_integer_positions():
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(HyperparameterError, match=message):
         HiSS(GWG(), **{"scale": 1.0, "sweeps": 1, "refinements": 1} | settings)
+
+
+@pytest.mark.parametrize("wrap", [lambda kernel: kernel, lambda kernel: SRMC(kernel, 0.4, tilt=Untilted())])
+def test_tempering_goes_around_and_not_inside(wrap):
+    tempered = wrap(ParallelTempering(GWG(), (1.0, 0.4)))
+    with pytest.raises(HyperparameterError, match=r"biased. ParallelTempering\(HiSS\(...\), betas\) is exact"):
+        HiSS(tempered, 1.0, 2, 2)

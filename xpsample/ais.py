@@ -10,7 +10,7 @@ import numpy as np
 
 from xpsample.backend import Array, to_host
 from xpsample.errors import HyperparameterError, TraceError
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Kernel, check_moving_target
 from xpsample.noise import Specs
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.discrete import as_index
@@ -47,7 +47,8 @@ class AIS(Kernel):
     Parameters
     ----------
     base : Kernel
-        It must leave its target invariant: a repellent one, whose tilt moves, makes the weights approximate.
+        It must leave its target invariant: a repellent one, whose tilt moves, makes the weights approximate, and
+        `ParallelTempering`, whose hot rungs would lag behind, is refused.
     betas : sequence of float
         From 0 to 1, never decreasing. A value given several times gives as many steps at it.
     """
@@ -56,6 +57,7 @@ class AIS(Kernel):
     betas: Sequence[float]
 
     def __post_init__(self) -> None:
+        check_moving_target("AIS", self.base, "Give AIS the kernel that moves the rungs")
         betas = tuple(float(b) for b in self.betas)
         if len(betas) < 2 or betas[0] != 0 or betas[-1] != 1 or any(b > c for b, c in pairwise(betas)):
             raise HyperparameterError(f"betas must go from 0 to 1 and never decrease; got {betas}")

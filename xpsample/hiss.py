@@ -12,7 +12,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels.compose import nested, unnested
 from xpsample.kernels.discrete import choose_or_stay, space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, relocate
+from xpsample.kernels.kernel import ChainState, Info, Kernel, check_moving_target, metropolis, relocate
 from xpsample.noise import Specs, Uniform
 from xpsample.targets.smoothed import Conditional, Logistic, Smoothing
 from xpsample.targets.target import BoundTarget, Capability, Point
@@ -70,7 +70,7 @@ class HiSS(Kernel):
     ----------
     base : Kernel
         The inner kernel: one that leaves a target on a discrete space invariant, whatever it remembers beside its
-        position. (`ParallelTempering` remembers hot rungs, and is right around `HiSS` but biased inside.)
+        position. `ParallelTempering` remembers hot rungs: it goes around `HiSS`, and is refused inside.
     scale : float or array
         eta, in units of x; broadcasts against the chain axes.
     sweeps : int
@@ -91,6 +91,7 @@ class HiSS(Kernel):
     adjusted: bool = True
 
     def __post_init__(self) -> None:
+        check_moving_target("HiSS", self.base, "ParallelTempering(HiSS(...), betas) is exact")
         check_range("scale", self.scale, 0)
         for name, low in (("sweeps", 1), ("refinements", 0)):
             value = getattr(self, name)

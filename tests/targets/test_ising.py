@@ -12,7 +12,9 @@ from xpsample.kernels import GWG
 from xpsample.metrics import mcse_mean
 from xpsample.metrics.discrete import exact_probabilities, prominent_states
 from xpsample.sampling import sample
+from xpsample.targets import Capability
 from xpsample.targets.ising import cross_diagonal, internal_energy, ising_couplings, ising_lattice
+from xpsample.targets.potts import potts
 
 CRITICAL = math.log(1 + math.sqrt(2)) / 2
 
@@ -140,3 +142,9 @@ def test_a_run_meets_the_exact_energy():
     draws = sample(ising_lattice((8, 8), 0.35), GWG(), x0, 300, seed=3, burn_in=600, thinning=10, progress=False).draws
     energy = internal_energy(draws, (8, 8))
     assert abs(energy.mean() - kaufman_energy(8, 8, 0.35)) < 4 * mcse_mean(energy[..., None])[0]
+
+
+def test_a_coupling_that_is_a_numpy_number_keeps_float32():
+    for target, dim in ((ising_lattice((2, 3), np.float64(0.3)), 6), (potts((2, 3), 2, np.float64(0.3)), 12)):
+        x = np.tile(np.asarray([1, 0] if dim == 12 else [1, 1], dtype=np.float32), (4, dim // 2))
+        assert target.prepare(x, Capability.LOG_DENSITY).at(x).log_density.dtype == np.float32

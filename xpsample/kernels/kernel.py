@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from xpsample import tree
 from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
 from xpsample.noise import Normal, Specs, Uniform
 from xpsample.targets.target import BoundTarget, Capability, Point
@@ -37,9 +38,13 @@ class Kernel(ABC):
     ----------
     requires : Capability
         What the target must give.
+    one_target : bool
+        Whether it leaves a target invariant only while the target is the same at all steps, because its state holds
+        more positions than the one that it draws. False unless a kernel says otherwise.
     """
 
     requires: Capability
+    one_target = False
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> Any:
@@ -52,6 +57,18 @@ class Kernel(ABC):
     @abstractmethod
     def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
         """One transition: (new state, info), a deterministic function of (state, noise)."""
+
+
+def check_moving_target(owner: str, base: Kernel, instead: str) -> None:
+    """Raise HyperparameterError if a kernel that changes its target from step to step is given one for `one_target`."""
+    inner: Any = base
+    while inner is not None:
+        if inner.one_target:
+            raise HyperparameterError(
+                f"{owner} changes the target of its inner kernel from step to step; {type(inner).__name__} needs one "
+                f"that stays the same, and would be biased. {instead}"
+            )
+        inner = getattr(inner, "base", None)
 
 
 def relocate(state: Any, point: Point) -> Any:

@@ -70,6 +70,8 @@ class ParallelTempering(Kernel):
     betas: Sequence[float]
     every: int = 1
 
+    one_target = True
+
     def __post_init__(self) -> None:
         betas = tuple(float(b) for b in self.betas)
         if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):

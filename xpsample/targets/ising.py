@@ -41,7 +41,7 @@ def ising_lattice(shape: Sequence[int], coupling: float, field: Any = 0.0, perio
         If the shape is not of integers of at least 2, or the field does not fit it.
     """
     shape = check_lattice(shape)
-    sites = math.prod(shape)
+    sites, coupling = math.prod(shape), float(coupling)  # a NumPy number would turn float32 into float64
     field = np.asarray(field, dtype=np.float64)
     if field.shape not in ((), (sites,)):
         raise HyperparameterError(f"field must be a number or have shape ({sites},); got {field.shape}")

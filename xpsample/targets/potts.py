@@ -52,7 +52,7 @@ def potts(
     HyperparameterError
         If the shape, the number of states or the field does not fit.
     """
-    shape, sites = check_lattice(shape), math.prod(shape)
+    shape, sites, coupling = check_lattice(shape), math.prod(shape), float(coupling)
     if not isinstance(states, int) or states < 2:
         raise HyperparameterError(f"states must be an integer of at least 2; got {states}")
     field = np.asarray(field, dtype=np.float64)
