@@ -11,7 +11,7 @@ import pytest
 from xpsample.cli import main
 from xpsample.experiments.hiss_tsp import lengths_of, samplers
 
-NAMES = ["GWG", "DMALA", "ACS", "PT+DMALA", "HiSS", "single flip", "2-opt"]
+NAMES = ["GWG", "DMALA", "ACS", "PT+DMALA", "HiSS", "single flip", "2-opt", "independent draws", "uniform tours"]
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,7 @@ def test_table(out):
     two_opt = rows["2-opt"]
     assert two_opt["moved"] > 0.1 and two_opt["unique"] > 3
     assert 191.85 - 1e-6 < two_opt["best"] < two_opt["final"] + 1e-9
+    assert rows["independent draws"]["best"] < 191.86 and 350 < rows["uniform tours"]["cost"] < 440
     assert all(row["best"] <= row["cost"] for row in rows.values())
     with open(out / "results.csv", newline="") as file:
         assert [row["sampler"] for row in csv.DictReader(file)] == NAMES

@@ -19,8 +19,9 @@ def out(tmp_path_factory, data_folder):
 
 def test_rows(out):
     rows = json.loads((out / "results.json").read_text())
-    assert [row["alpha"] for row in rows] == [*ALPHAS, 0.0, 0.0]
-    assert rows[0]["theta"] == 0.0 and rows[-3]["theta"] > rows[-4]["theta"] > 0.0
+    assert [row["alpha"] for row in rows] == [*ALPHAS, 0.0, 0.0, 0.0, 0.0]
+    assert [row["sampler"].split()[0] for row in rows[len(ALPHAS) :]] == ["single", "PT+GWG", "model,", "model,"]
+    assert rows[0]["theta"] == 0.0 and rows[3]["theta"] > rows[2]["theta"] > 0.0
     for row in rows:
         assert 0.0 <= row["kl"] <= np.log(10) + 1e-9
         assert 1.0 - 1e-6 <= row["vendi"] <= 5.0 + 1e-6  # of 5 chains

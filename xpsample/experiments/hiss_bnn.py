@@ -121,6 +121,7 @@ test       of the networks at the end of their chains: mean over them and standa
            mean squared error, as in the paper
 moved      share of the steps that changed a weight; a step of HiSS is 50 inner steps
 changed    share of the weights that differ from the start
+random     the networks that all chains start from: independent draws from the prior; none can be had from the posterior
 constant   (a line for each data set) what predicting the training mean, or 0 throughout, or 1, gives"""
 
 
@@ -193,6 +194,8 @@ def _run_all(args: argparse.Namespace) -> int:
                 row = _run(split, kernel, steps // inner, start, place, args.seed)
                 labels = {"data": name, "backend": place.backend.name, "sampler": sampler}
                 rows.append(labels | row | {"paper": problem.paper.get(sampler, "")})
+            labels = {"data": name, "backend": place.backend.name, "sampler": "random networks"}
+            rows.append(labels | _row(split, place.array(start), start, place) | {"paper": ""})
     report.say("\n" + table(rows, COLUMNS) + "\n\n" + LEGEND)
     report.rows(rows)
     report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
@@ -209,7 +212,12 @@ def _run(split: Split, kernel: Kernel, steps: int, start: np.ndarray, place: Pla
         recorders=(Record("x", lambda state: state.point.x),),
         progress=False,
     )
-    last = trace.recorded["x"][-1, ...]
+    row = _row(split, trace.recorded["x"][-1, ...], start, place)
+    return row | {"moved": float(np.mean(trace.tally.moved)), "seconds": trace.metadata["seconds"]}
+
+
+def _row(split: Split, last: Any, start: np.ndarray, place: Place) -> dict[str, Any]:
+    """The measures of networks (network, dim)."""
     tested = fit(predict(last, place.array(split.test_x), HIDDEN), place.array(split.test_y))
     trained = fit(predict(last, place.array(split.train_x), HIDDEN), place.array(split.train_y))
     log_likelihood, rmse, train_rmse = (
@@ -221,7 +229,7 @@ def _run(split: Split, kernel: Kernel, steps: int, start: np.ndarray, place: Pla
         "rmse": float(np.mean(rmse)),
         "rmse_sd": float(np.std(rmse, ddof=1)),
         "train_rmse": float(np.mean(train_rmse)),
-        "moved": float(np.mean(trace.tally.moved)),
+        "moved": 0.0,
         "changed": float(np.mean(to_host(last) != start)),
-        "seconds": trace.metadata["seconds"],
+        "seconds": 0.0,
     }

@@ -49,6 +49,9 @@ def start(size: Size, seed: int) -> np.ndarray:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of this experiment."""
     add_common_arguments(parser, "hiss-ising", backends="numpy")
+    parser.add_argument(
+        "--critical-draws", type=int, help=f"draws on the critical lattice (default: {FULL.critical_draws})"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_all(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
+    size = size._replace(critical_draws=args.critical_draws or size.critical_draws)
     target, results = model(), []
     exact = exact_probabilities(target, SITES)
     among = prominent_states(exact)

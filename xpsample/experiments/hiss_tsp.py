@@ -2,7 +2,8 @@
 
 A state of the one-hot samplers is an n x n matrix with one city for each place of the tour; a proposal that misses a
 city has density 0. The paper's temperature is 1, in the unit of the map. Beside its samplers stand a parallel tempering
-that is one, a uniform Metropolis, and what the problem asks for: Metropolis on permutations that reverses segments.
+that is one, a uniform Metropolis, what the problem asks for, Metropolis on permutations that reverses segments, and
+independent draws, from the target by dynamic programming and of tours of any length.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from xpsample.places import Place, missing, places, widest
 from xpsample.recorders import Record
 from xpsample.sampling import sample
 from xpsample.targets import Target
-from xpsample.targets.tsp import tsp, tsp_one_hot
+from xpsample.targets.tsp import LARGEST_DRAWN, draw_tours, tsp, tsp_one_hot
 
 ALPHA, ETA, SWEEPS, REFINEMENTS = 0.02, 2.0, 10, 4
 INNER = SWEEPS * REFINEMENTS
@@ -141,6 +142,7 @@ def _run_all(args: argparse.Namespace) -> int:
             rows.append(row | {"paper": PAPER.get(name, "") if args.cities == "eil14" else ""})
             if rows[-1]["backend"] == rows[0]["backend"]:
                 curves[name] = lengths
+    rows += _controls(cities, size, args.seed)
     report.say("\n" + table(rows, COLUMNS) + "\n\n" + LEGEND + "\n")
     _tell_references(report, cities, data, args.cities, args.seed)
     report.rows([{k: None if v != v else v for k, v in row.items()} for row in rows])  # JSON knows no nan
@@ -172,12 +174,31 @@ def _run(
         )
     x = to_host(trace.recorded["x"])
     tours = x.astype(np.int64) if sampler.permutations else np.argmax(x.reshape(*x.shape[:-1], n, n), axis=-1)
-    tours = np.concatenate([start[None], tours])
+    row, lengths = _measure(np.concatenate([start[None], tours]), cities)
+    row |= {"backend": place.backend.name, "sampler": name, "seconds": trace.metadata["seconds"]}
+    return row, lengths[1:]
+
+
+def _controls(cities: np.ndarray, size: Size, seed: int) -> list[dict[str, Any]]:
+    """Rows of as many independent draws: from the target, where there are not too many cities, and of any tours."""
+    shape, sets = (size.samples, size.chains, len(cities)), {}
+    if len(cities) <= LARGEST_DRAWN:
+        begun = time.perf_counter()
+        tours, _ = draw_tours(cities, size.samples * size.chains, seed=seed + 2)
+        sets["independent draws"] = tours.reshape(shape), time.perf_counter() - begun
+    sets["uniform tours"] = np.argsort(np.random.default_rng(seed + 3).random(shape), axis=-1), 0.0
+    labels = {"backend": "", "paper": ""}
+    return [
+        _measure(tours, cities)[0] | {"sampler": name, "seconds": seconds} | labels
+        for name, (tours, seconds) in sets.items()
+    ]
+
+
+def _measure(tours: np.ndarray, cities: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+    """The measures of tours (sample, chain, n), and their lengths (sample, chain)."""
     diverse, cycles = tour_diversity(tours), tour_diversity(tours, up_to_symmetry=True)
     costs, lengths = lengths_of(diverse.tours, cities), lengths_of(tours, cities)
     return {
-        "backend": place.backend.name,
-        "sampler": name,
         "cost": float(np.mean(costs)),
         "cost_sd": float(np.std(costs)),
         "best": float(np.min(costs)),
@@ -187,8 +208,7 @@ def _run(
         "unique_cycles": len(cycles.tours),
         "mismatch": diverse.mismatch,
         "jaccard": diverse.jaccard,
-        "seconds": trace.metadata["seconds"],
-    }, lengths[1:]
+    }, lengths
 
 
 def lengths_of(tours: np.ndarray, cities: np.ndarray) -> np.ndarray:

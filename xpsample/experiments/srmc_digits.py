@@ -15,7 +15,7 @@ from xpsample.ais import AIS, log_normalizer
 from xpsample.backend import to_host
 from xpsample.experiments.digits import CLASSES, Digits, classify, load_digits
 from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
-from xpsample.kernels import GWG, Kernel
+from xpsample.kernels import GWG, Kernel, ParallelTempering, SingleFlip, geometric_ladder
 from xpsample.metrics import (
     class_shares,
     classes_covered,
@@ -39,6 +39,7 @@ ALPHAS = (0.0, 1e-4, 1e-2, 1.0)
 """1e-4 is the paper's; 0 is GWG."""
 AIS_ALPHA = 5e-4
 SCHEDULE = PowerLaw(rho=0.6, scale=0.1)
+CONTROLS = {"single flip": SingleFlip(), "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1))}
 ROWS = 50
 """Equally spaced steps at which the images are classified."""
 DIGIT = 7
@@ -73,6 +74,7 @@ classes    of the chains' last images: how many are met; KL(p || uniform) of the
 cumulative KL  of the classes of all images so far (Eq. 92)
 Vendi      of the last images, by the cosine of their class shares; 10 at most
 alpha |theta|  how far the tilt displaces, mean over the chains at the end; moved: share of the steps accepted
+PT+GWG     six rungs from 1 to beta = 0.1, a swap attempted after every step; each step moves all of them
 model      the machine by its own block Gibbs sampler, a tenth as many sweeps as the others make flips: from the 7, and
            from training images"""
 
@@ -117,7 +119,7 @@ def _run_all(args: argparse.Namespace) -> int:
     curves: dict[str, np.ndarray] = {}
     for place in where:
         found, shown, images = _escape(machine, seven, known, place, size, args.seed)
-        rows += found
+        rows += found + _controls(machine, seven, known, place, size, args.seed)
         annealed += _anneal(machine, known, place, size, args.seed)
         if place is where[0]:
             curves = shown
@@ -196,6 +198,25 @@ def _escape(
         shares = cumulative_class_shares(labels[:, k], CLASSES, np.zeros(()))
         curves[f"{name}, alpha = {value:g}" if value else name] = np.asarray(kl_to_uniform(shares))
     return rows, curves, x[:, :, :8]
+
+
+def _controls(
+    machine: RBM, seven: np.ndarray, known: Digits, place: Place, size: Size, seed: int
+) -> list[dict[str, Any]]:
+    """Rows of uniform Metropolis and of a tempered ladder, from the 7, with as many steps."""
+    rows = []
+    for name, kernel in CONTROLS.items():
+        trace = sample(
+            *(rbm(machine), kernel, place.array(np.tile(seven, (size.chains, 1))), ROWS),
+            thinning=size.steps // ROWS,
+            seed=seed,
+            recorders=(Record("x", lambda state: state.point.x),),
+            progress=False,
+        )
+        x = to_host(trace.recorded["x"])
+        row = _row(f"{name} {place.backend.name}", 0.0, classify(2 * x - 1, known).labels, x[-1], known)
+        rows.append(row | {"moved": float(np.mean(trace.tally.moved)), "seconds": trace.metadata["seconds"]})
+    return rows
 
 
 def _model(machine: RBM, seven: np.ndarray, known: Digits, size: Size, seed: int) -> list[dict[str, Any]]:

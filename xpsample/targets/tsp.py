@@ -13,6 +13,8 @@ from xpsample.targets.permutations import Permutations
 from xpsample.targets.target import Target
 
 RELAXATIONS = ("lengths", "coordinates")
+LARGEST_DRAWN = 18
+"""Cities of which `draw_tours` makes exact draws."""
 
 
 def tsp(cities: np.ndarray, temperature: float = 1.0) -> Target:
@@ -116,6 +118,63 @@ def tsp_one_hot(
     plain = relaxation == "lengths" and not standardised
     hvp = (lambda x, v, data: by_lengths(v, data)) if plain else None
     return Target(log_density, score=score, hvp=hvp, data=data, space=OneHot(n))
+
+
+def draw_tours(cities: np.ndarray, draws: int, temperature: float = 1.0, seed: int = 0) -> tuple[np.ndarray, float]:
+    """Independent draws from the density of `tsp`, by dynamic programming over sets of cities (Held & Karp 1962).
+
+    Takes time and memory in proportion to 2^n: for `LARGEST_DRAWN` cities at most. A yardstick for samplers.
+
+    Parameters
+    ----------
+    cities, temperature
+        As in `tsp`.
+    draws : int
+    seed : int
+
+    Returns
+    -------
+    tours : numpy.ndarray of int64, shape (draws, n)
+    log_normalizer : float
+        Log of the sum of ``exp(-length / temperature)`` over all n! orders.
+
+    Raises
+    ------
+    HyperparameterError
+        As `tsp`, or if there are more than `LARGEST_DRAWN` cities.
+    """
+    cities = _check(cities, temperature)
+    n, others = len(cities), len(cities) - 1
+    if n > LARGEST_DRAWN:
+        raise HyperparameterError(f"exact draws take 2^n numbers, {LARGEST_DRAWN} cities at most; got {n}")
+    legs = -_distances(cities) / temperature
+    # paths[set, k]: log sum over the orders of a set of the cities 1 .. n - 1, from city 0 to city k + 1 in the set.
+    paths = np.full((2**others, others), -np.inf)
+    members = (np.arange(2**others)[:, None] >> np.arange(others)) & 1 == 1
+    for k in range(others):
+        paths[1 << k, k] = legs[0, k + 1]
+    for whole in range(1, 2**others):
+        ends = np.flatnonzero(members[whole])
+        if len(ends) > 1:
+            before = paths[whole ^ (1 << ends)]  # row j: the orders without ends[j]
+            paths[whole, ends] = _log_sum(before + legs[ends + 1, 1:])
+    rng, rows = np.random.default_rng(seed), np.arange(draws)
+    tours, left, last = np.zeros((draws, n), dtype=np.int64), np.full(draws, 2**others - 1), np.zeros(draws, dtype=int)
+    for place in range(n - 1, 0, -1):
+        weights = paths[left] + legs[last, 1:]
+        cdf = np.cumsum(np.exp(weights - np.max(weights, axis=1, keepdims=True)), axis=1)
+        chosen = np.sum(cdf < rng.random((draws, 1)) * cdf[:, -1:], axis=1)
+        left, last = left ^ (1 << chosen), chosen + 1
+        tours[:, place] = last
+    turned = (np.arange(n) + rng.integers(n, size=(draws, 1))) % n  # all n rotations of a tour are as likely
+    log_normalizer = float(_log_sum(paths[-1:] + legs[:1, 1:])[0]) + math.log(n)
+    return tours[rows[:, None], turned], log_normalizer
+
+
+def _log_sum(logs: np.ndarray) -> np.ndarray:
+    """Over the last axis, (..., n) to (...); one of them is finite."""
+    top = np.max(logs, axis=-1)
+    return top + np.log(np.sum(np.exp(logs - top[..., None]), axis=-1))
 
 
 def tour_length(order: Array, distances: Array) -> Array:
