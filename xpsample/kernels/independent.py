@@ -26,7 +26,7 @@ class IndependentMH(Kernel):
     covariance: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
-    requires = Capability.LOG_DENSITY
+    requires = Capability.DENSITY_RATIO
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_map", factor("covariance", self.covariance))
@@ -45,7 +45,7 @@ class IndependentMH(Kernel):
         y = self._map.apply(v)
         proposal = target.at(y if self.mean is None else self.mean + y)
         log_proposal_ratio = 0.5 * xp.sum(v * v - u * u, axis=-1)  # log q(x) - log q(y)
-        log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
+        log_ratio = target.log_ratio(proposal, current) + log_proposal_ratio
         spent = target.costs.refresh.plus(target.costs.at)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -43,7 +43,7 @@ class Minibatch(Kernel):
     def __post_init__(self) -> None:
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
             raise HyperparameterError(f"size must be a positive integer; got {self.size!r}")
-        if Capability.LOG_DENSITY in self.base.requires:
+        if self.base.requires & (Capability.LOG_DENSITY | Capability.DENSITY_RATIO):
             raise CapabilityError(
                 f"{type(self.base).__name__} accepts by the log density, which a batch of rows does not give: take a "
                 "kernel without an accept step (ULA, UnderdampedLangevin)"

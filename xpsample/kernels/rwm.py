@@ -27,7 +27,7 @@ class RWM(Kernel):
     covariance: Array | None = field(default=None, metadata=MATRIX)
     _map: LinearMap = field(init=False, repr=False)
 
-    requires = Capability.LOG_DENSITY
+    requires = Capability.DENSITY_RATIO
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
@@ -42,7 +42,7 @@ class RWM(Kernel):
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         current = target.refresh(state.point)
         proposal = target.at(current.x + per_coordinate(self.step_size) * self._map.apply(noise["proposal"]))
-        log_ratio = proposal.log_density - current.log_density
+        log_ratio = target.log_ratio(proposal, current)
         spent = target.costs.refresh.plus(target.costs.at)
         point, info = metropolis(target.xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -76,6 +76,9 @@ class Repelled(DerivedTarget):
     def refresh(self, point: Point) -> Point:
         return self._repel(self.target.refresh(point.aux))
 
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        return self.target.estimate(proposal.aux, current.aux)
+
     def _repel(self, base: Point) -> Point:
         return Point(base.x, base.log_density, self._repelled(base.x, base.score), base)
 

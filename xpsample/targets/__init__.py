@@ -1,5 +1,6 @@
 """Targets: what is sampled, and the targets made from targets."""
 
+from xpsample.targets.acceptance import Acceptance, LineIntegral, Taylor
 from xpsample.targets.discrete import Binary, Categorical, Discrete, OneHot, Spins
 from xpsample.targets.parametric import Parametric
 from xpsample.targets.permutations import Permutations
@@ -11,6 +12,7 @@ from xpsample.targets.tilted import Exact, Ratio, Shift, Tilt, Tilted, Untilted
 
 __all__ = [
     "AbstractTarget",
+    "Acceptance",
     "Binary",
     "BoundTarget",
     "Capability",
@@ -18,6 +20,7 @@ __all__ = [
     "Costs",
     "Discrete",
     "Exact",
+    "LineIntegral",
     "OneHot",
     "Parametric",
     "Permutations",
@@ -29,6 +32,7 @@ __all__ = [
     "Space",
     "Spins",
     "Target",
+    "Taylor",
     "Tempered",
     "Tilt",
     "Tilted",

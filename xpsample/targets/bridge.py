@@ -90,6 +90,9 @@ class BridgedTarget(BoundTarget):
     def _join(self, ends: Ends) -> Point:
         return ends.target._replace(aux=ends)
 
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        return None  # a bridge requires log densities of both ends
+
     def score(self, x: Array) -> Array:
         return self.target.score(x)
 
@@ -132,6 +135,9 @@ class AnnealedTarget(DerivedTarget):
             ends = (self.xp.where(impossible, 0.0, d) for d in (first.differences, last.differences))
             differences = self.xp.where(impossible, -math.inf, self._between(*ends))
         return Point(point.x, density, score, point, differences)
+
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        return None  # a bridge requires log densities of both ends
 
     def score(self, x: Array) -> Array:
         return self._between(self.target.initial.score(x), self.target.target.score(x))

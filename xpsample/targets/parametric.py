@@ -73,6 +73,9 @@ class ParametricTarget(DerivedTarget):
     def refresh(self, point: Point) -> Point:
         return self.target.at(point.x)
 
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        return self.target.estimate(proposal, current)
+
     def score(self, x: Array) -> Array:
         return self.target.score(x)
 

@@ -138,6 +138,9 @@ class Conditional(DerivedTarget):
 
         return self.space.changes(self.xp, self.real(x), log_density)
 
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        return self.target.estimate(proposal.aux, current.aux)
+
     def score(self, x: Array) -> Array:
         return self.target.score(x) - self.smoothing.score(self.xp, self._standard(x)) / per_coordinate(self.scale)
 

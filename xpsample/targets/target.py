@@ -18,6 +18,7 @@ from xpsample import tree
 from xpsample.backend import Array, Backend, backend_of, check_same_home, to_host
 from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
+from xpsample.targets.acceptance import Acceptance, Exact
 from xpsample.targets.discrete import Discrete
 from xpsample.targets.space import Real, Space, as_floating
 from xpsample.tree import dtype_name
@@ -32,13 +33,16 @@ class Capability(enum.Flag):
     HVP = enum.auto()
     DISCRETE = enum.auto()
     DIFFERENCES = enum.auto()
+    DENSITY_RATIO = enum.auto()
+    """`BoundTarget.log_ratio`: less than a log density, since an `Acceptance` makes it from a score, too."""
 
 
 class Point(NamedTuple):
     """A position with what was evaluated there.
 
     ``x`` has shape ``(*chains, dim)``, ``log_density`` ``(*chains)``, ``score`` that of x; what the kernel did not ask
-    for is None. ``aux`` is the underlying target's Point where the target is made from another one. ``differences``
+    for is None. Where an `Acceptance` other than `Exact` stands for the density, ``log_density`` is only what a wrapper
+    adds to it. ``aux`` is the underlying target's Point where the target is made from another one. ``differences``
     ``(*chains, variables, choices - 1)`` are, on a discrete space, the log density at each position that differs in one
     variable, minus that at x (see `Discrete`).
     """
@@ -108,8 +112,17 @@ class BoundTarget(ABC):
         """Hessian of the log density times v, shape ``(*chains, dim)``."""
 
     @abstractmethod
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        """What the points' log densities leave out of `log_ratio`, ``(*chains)``; None for nothing."""
+
+    @abstractmethod
     def with_data(self, data: tree.Tree) -> "BoundTarget":
         """The same target with other data of the same structure."""
+
+    def log_ratio(self, proposal: Point, current: Point) -> Array:
+        """``log pi(x') - log pi(x)``, ``(*chains)``, of two of this target's points, by its `Acceptance`."""
+        known, estimated = proposal.log_density - current.log_density, self.estimate(proposal, current)
+        return known if estimated is None else known + estimated
 
 
 class DerivedTarget(BoundTarget):
@@ -178,6 +191,9 @@ class Target(AbstractTarget):
         (floating ones) into their dtype; arrays of another library or device are refused.
     space : Space
         Where the positions live.
+    acceptance : Acceptance
+        How kernels that accept or reject get the ratio of densities. With `LineIntegral` or `Taylor` a score is enough
+        for them (`RWM`, `MALA`, `HMC`, ...), and the log density is not used.
 
     Notes
     -----
@@ -194,6 +210,7 @@ class Target(AbstractTarget):
     gradient: GradientChoice = Auto()
     data: tree.Tree = None
     space: Space = Real()
+    acceptance: Acceptance = Exact()
     _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -224,10 +241,12 @@ class Target(AbstractTarget):
         return replace(self, score=None, hvp=None, log_density_and_score=None, gradient=gradient, _bound={})
 
     def _bind(self, backend: Backend, x: Array, requires: Capability) -> "FixedTarget":
+        requires = self._with_acceptance(requires)
         if Capability.LOG_DENSITY in requires and self.log_density is None:
             raise CapabilityError(
-                "the kernel needs a log density and the target has only a score: pass Target(log_density, ...), or use "
-                "an unadjusted kernel (ULA, UnderdampedLangevin)"
+                "the kernel needs a log density and the target has only a score: pass Target(log_density, ...), let "
+                "kernels that accept or reject do with the score, Target(None, score=..., acceptance=LineIntegral()), "
+                "or use an unadjusted kernel (ULA, UnderdampedLangevin)"
             )
         if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not isinstance(self.space, Discrete):
             raise CapabilityError(
@@ -240,7 +259,7 @@ class Target(AbstractTarget):
         space = self.space.bind(backend, integers)
         functions = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score)
         both = score = Derivative(None, Evaluations(score=1))
-        if requires & (Capability.SCORE | Capability.HVP):
+        if requires & (Capability.SCORE | Capability.HVP) or not self.acceptance.exact:
             both = self._both(backend, functions, x)
             score = Derivative(self.score or _second(both.call), both.cost)
         hvp = Derivative(None, Evaluations(hvp=1))
@@ -253,6 +272,8 @@ class Target(AbstractTarget):
         at = both.cost if Capability.SCORE in requires else Evaluations()
         if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
             at = at.plus(Evaluations(log_density=1))
+        if Capability.DENSITY_RATIO in requires:
+            at = at.plus(self.acceptance.cost(score.cost, hvp.cost))
         if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
             moves = space.variables(x.shape[-1]) * (space.choices - 1)
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
@@ -264,9 +285,24 @@ class Target(AbstractTarget):
             functions=Functions(self.log_density, score.call, hvp.call, both.call),
             space=space,
             differences=self.differences,
+            acceptance=self.acceptance,
             dtype=None if x is integers else x.dtype,
             data=self._place_data(backend, x),
         )
+
+    def _with_acceptance(self, requires: Capability) -> Capability:
+        """`requires` with what the ratio of densities is made from."""
+        if Capability.DENSITY_RATIO not in requires:
+            return requires
+        if self.acceptance.exact:
+            return requires | Capability.LOG_DENSITY
+        name = type(self.acceptance).__name__
+        if Capability.LOG_DENSITY in requires:
+            raise CapabilityError(f"the kernel needs log densities, and {name} gives their ratios only: take Exact()")
+        if not isinstance(self.space, Real):
+            raise CapabilityError(f"{name} moves along segments of real numbers; the space is {self.space!r}")
+        more = Capability.SCORE if self.acceptance.needs_score else Capability.NONE
+        return requires | more | (Capability.HVP if self.acceptance.needs_hvp else Capability.NONE)
 
     def _both(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         """Log density and score at once."""
@@ -304,6 +340,7 @@ class FixedTarget(BoundTarget):
     functions: Functions
     space: Space
     differences: Callable[..., Array] | None = None
+    acceptance: Acceptance = Exact()
     dtype: Any = None  # the functions', where the positions are integers
     data: tree.Tree = None
     compiled: dict = field(default_factory=dict, repr=False)
@@ -321,6 +358,8 @@ class FixedTarget(BoundTarget):
             point = Point(x, None, self.functions.score(real, *args))
         else:
             point = Point(x, *self.functions.log_density_and_score(real, *args))
+        if Capability.DENSITY_RATIO in self.requires and point.log_density is None:
+            point = point._replace(log_density=self.xp.zeros_like(real[..., 0]))
         if Capability.DIFFERENCES in self.requires:
             if self.differences is None:
                 differences = self._around(real, point.log_density, args)
@@ -345,6 +384,9 @@ class FixedTarget(BoundTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         x = self.real(x)
         return self.functions.hvp(x, v) if self.data is None else self.functions.hvp(x, v, self.data)
+
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        return self.acceptance.estimate(self, proposal, current)
 
     def with_data(self, data: tree.Tree) -> "FixedTarget":
         return replace(self, data=data)

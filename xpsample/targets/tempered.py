@@ -69,6 +69,10 @@ class TemperedTarget(DerivedTarget):
             differences = self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, base.differences))
         return Point(base.x, density, score, base, differences)
 
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        base = self.target.estimate(proposal.aux, current.aux)
+        return None if base is None else self.beta * base
+
     def score(self, x: Array) -> Array:
         return per_coordinate(self.beta) * self.target.score(x)
 

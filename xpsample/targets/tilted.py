@@ -206,7 +206,7 @@ class Tilted(DerivedTarget):
 
     def _tilt(self, base: Point) -> Point:
         density = score = differences = None
-        if Capability.LOG_DENSITY in self.requires:
+        if self.requires & (Capability.LOG_DENSITY | Capability.DENSITY_RATIO):
             feature = self.tilt.feature(self.target, base)
             density = base.log_density - self.alpha * self.xp.sum(self.theta * feature, axis=-1)
         if Capability.SCORE in self.requires:
@@ -222,6 +222,9 @@ class Tilted(DerivedTarget):
         change = self.target.score(space.neighbours(xp, base.x)) - base.score
         tilts = self.alpha * xp.sum(self.theta * change, axis=-1)
         return xp.permute_dims(tilts, (*range(2, tilts.ndim), 0, 1))
+
+    def estimate(self, proposal: Point, current: Point) -> Array | None:
+        return self.target.estimate(proposal.aux, current.aux)
 
     def score(self, x: Array) -> Array:
         own = self.target.score(x) if self.tilt.needs_score else None
