@@ -297,7 +297,8 @@ def _tune(split: Split, place: Place, method: Method, seed: int) -> tuple[float,
     trace = _draws(target, place, method.kernel(eta), x0, short, steps, seed)
     draws = to_host(trace.draws).astype(np.float64)
     scores = np.stack([_predict(split, _as_draws(draws[:, :, i], method)).log_likelihood for i in range(len(grid))])
-    found = np.where(np.isfinite(scores), scores, -np.inf).mean(axis=1)
+    frozen = trace.tally.diverged.reshape(splits, len(grid), -1).any(axis=-1).T
+    found = np.where(np.isfinite(scores) & ~frozen, scores, -np.inf).mean(axis=1)
     return method.grid[int(np.argmax(found))], dict(zip(method.grid, found.tolist(), strict=True))
 
 
@@ -308,10 +309,11 @@ def _as_draws(draws: np.ndarray, method: Method) -> np.ndarray:
 
 def _predict(split: Split, draws: np.ndarray) -> Predictive:
     """Of draws (draw, splits, dim), each (splits,); one split after the other, for the memory."""
-    each = [
-        predictive(draws[:, s], split.test_inputs[s], split.test_outputs[s], *_units(split, s), HIDDEN)
-        for s in range(draws.shape[1])
-    ]
+    with np.errstate(over="ignore", invalid="ignore"):  # of chains that left the finite numbers
+        each = [
+            predictive(draws[:, s], split.test_inputs[s], split.test_outputs[s], *_units(split, s), HIDDEN)
+            for s in range(draws.shape[1])
+        ]
     return Predictive(*(np.asarray(values) for values in zip(*each, strict=True)))
 
 
