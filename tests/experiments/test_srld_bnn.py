@@ -38,6 +38,15 @@ def test_report(out):
     assert "yacht: 277 + 31 rows, 402 coordinates" in text and "one by one" in text and "0.578, -0.458" in text
 
 
+def test_a_step_size_that_is_given_is_taken(tmp_path, data_folder):
+    options = ["--step", "0.03", "--alpha", "2", "--scaled", "--data", "boston"]
+    assert main(["run", "srld-bnn", "--quick", *options, "--out", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert [(row["sampler"], row["step"]) for row in rows[:2]] == [("LD", 0.03), ("SRLD 2", 0.03)]
+    text = (tmp_path / "report.txt").read_text()
+    assert "LD: validation" not in text and "SVGD: validation" in text and "outputs standardised" in text
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_rows(name, data_folder):
     arrays = srld_bnn.load(PROBLEMS[name].file)

@@ -172,6 +172,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full", action="store_true", help=f"the paper's {FULL.steps} steps, instead of {SHORT.steps}")
     parser.add_argument(
+        "--step",
+        type=float,
+        metavar="S",
+        help="eta N of LD and SRLD, instead of one chosen for each on validation rows",
+    )
+    parser.add_argument(
         "--scaled",
         action="store_true",
         help="standardise the outputs, too, by mean and standard deviation of the training rows (default: the "
@@ -220,8 +226,10 @@ def _run_all(args: argparse.Namespace) -> int:
             report.say("  " + _timing(final, place, size, args.seed))
             measured = {}
             for sampler, method in methods(size, args.alpha or [10.0, 1.0]).items():
-                step, scores = _tune(tuning, place, method, args.seed)
-                report.say(f"  {sampler}: validation " + ", ".join(f"{s:g}: {v:.3f}" for s, v in scores.items()))
+                step = args.step
+                if step is None or sampler == "SVGD":
+                    step, scores = _tune(tuning, place, method, args.seed)
+                    report.say(f"  {sampler}: validation " + ", ".join(f"{s:g}: {v:.3f}" for s, v in scores.items()))
                 measured[sampler], about = _measure(final, place, method, step, args.seed)
                 labels = {"data": name, "backend": place.backend.name, "sampler": sampler, "step": step}
                 rows.append(labels | _summary(measured[sampler]) | about | _printed(name, sampler))
