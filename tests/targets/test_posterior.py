@@ -131,6 +131,24 @@ def test_rows_of_several_leaves_and_dtypes(library):
     assert np.all(np.isfinite(library.host(trace.draws)))
 
 
+@pytest.mark.parametrize("common", [False, True])
+def test_batches_come_from_the_chains_own_set(common, library):
+    """Rows carry the number of their set and their own: a batch has those of its chain's set that the uniforms name."""
+    sets, n = (2, 1), 3
+    rows = {"set": np.broadcast_to([[[0.0]], [[1.0]]], (2, 1, N)), "row": np.broadcast_to(np.arange(N), (2, 1, N))}
+    own = posterior(log_prior, lambda x, rows: 0.0 * x[..., 0], {k: v.copy() for k, v in rows.items()}, sets=len(sets))
+    x = library.array(np.zeros((2, CHAINS, DIM)))
+    data = own.prepare(x, MALA(0.1).requires).data
+    u = np.random.default_rng(1).random((n,) if common else (2, CHAINS, n))
+    drawn = draw_rows(library.xp, data, library.array(u))
+    wide = (2, 1, n) if common else (2, CHAINS, n)
+    expected = np.broadcast_to(np.arange(2)[:, None, None], wide)
+    np.testing.assert_array_equal(library.host(drawn.rows["set"]), expected)
+    np.testing.assert_array_equal(library.host(drawn.rows["row"]), np.broadcast_to(np.floor(u * N), wide))
+    assert drawn.weight.shape == (1, 1)
+    np.testing.assert_allclose(library.host(drawn.weight), N / n)
+
+
 @pytest.mark.parametrize("outside", [False, True])
 def test_self_repulsion_on_batches(outside, library):
     """The stored scores are those of the batches; repulsion and batches commute."""
@@ -179,6 +197,16 @@ def test_underdamped_langevin_takes_batches():
             "every leaf of rows",
         ),
         (lambda: posterior(log_prior, log_likelihood, np.asarray(1.0)), HyperparameterError, "every leaf of rows"),
+        (
+            lambda: posterior(log_prior, log_likelihood, {"a": np.zeros((2, 3, 2)), "b": np.zeros((3, 3))}, sets=1),
+            HyperparameterError,
+            r"the same 1 axes of sets, then the rows; got the shapes .*\(3, 3\)",
+        ),
+        (
+            lambda: posterior(log_prior, log_likelihood, np.zeros(3), sets=1),
+            HyperparameterError,
+            "the same 1 axes of sets",
+        ),
         (
             lambda: posterior(log_prior, log_likelihood, ROWS, prior_score=lambda x: -x),
             CapabilityError,

@@ -44,6 +44,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.srld_banana",
         "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
     ),
+    "srld-bnn": Experiment(
+        "xpsample.experiments.srld_bnn",
+        "SRLD paper, Table 1: Bayesian neural networks on UCI sets by LD, SRLD and SVGD, all splits in one batched run",
+    ),
     "srmc-digits": Experiment(
         "xpsample.experiments.srmc_digits",
         "SRMC paper, Appendix D.3: GWG and SR-GWG on a machine of binarised digits, from one image and annealed",

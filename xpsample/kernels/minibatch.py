@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from array_api_compat import device as device_of
+
 from xpsample import tree
 from xpsample.backend import Array
 from xpsample.errors import CapabilityError, HyperparameterError
@@ -28,7 +30,8 @@ class Minibatch(Kernel):
     size : int
         n, rows per batch.
     common : bool
-        Whether all chains see the same batch, instead of each its own.
+        Whether all chains see the same batch (the same row numbers, where they have rows of their own), instead of
+        each its own.
 
     Raises
     ------
@@ -70,16 +73,22 @@ class Minibatch(Kernel):
 
 
 def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
-    """The rows that uniforms (..., n) choose, (..., n, ...), weighted by N / n."""
-    count, (*batch, n) = _count(data), uniforms.shape
+    """The rows that uniforms (..., n) choose, (..., n, ...), each chain's of its own set, weighted by N / n."""
+    count, n = _count(data), uniforms.shape[-1]
     at = xp.astype(xp.floor(uniforms * count), xp.int32)
-    at = xp.reshape(xp.where(at < count, at, count - 1), (math.prod(batch) * n,))  # u N may round up to N
+    at = xp.where(at < count, at, count - 1)  # u N may round up to N
+    sets = tree.leaves(data.rows)[0].shape[: data.weight.ndim]
+    first = count * xp.arange(math.prod(sets), dtype=xp.int32, device=device_of(uniforms))
+    at = xp.reshape(first, (*sets, 1)) + at
+    flat = xp.reshape(at, (-1,))
 
     def take(leaf: Array) -> Array:
-        return xp.reshape(xp.take(leaf, at, axis=0), (*batch, n, *leaf.shape[1:]))
+        own = leaf.shape[len(sets) + 1 :]
+        return xp.reshape(xp.take(xp.reshape(leaf, (-1, *own)), flat, axis=0), (*at.shape, *own))
 
     return Rows(tree.map(take, data.rows), data.weight * (count / n))
 
 
 def _count(data: Rows) -> int:
-    return tree.leaves(data.rows)[0].shape[0]
+    """N, the rows of a set."""
+    return tree.leaves(data.rows)[0].shape[data.weight.ndim]

@@ -7,6 +7,7 @@ from array_api_compat import array_namespace
 
 from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
+from xpsample.targets import two_layer
 from xpsample.targets.discrete import Spins
 from xpsample.targets.rbm import sigmoid
 from xpsample.targets.target import Target
@@ -14,7 +15,7 @@ from xpsample.targets.target import Target
 
 def dimension(inputs: int, hidden: int = 100) -> int:
     """Number of weights and biases, ``(inputs + 2) * hidden + 1``."""
-    return (inputs + 2) * hidden + 1
+    return two_layer.dimension(inputs, hidden)
 
 
 def binary_network(
@@ -69,16 +70,7 @@ def binary_network(
         # Backwards, from the output's sum (*chains, rows) to the hidden units' (*chains, rows, hidden).
         pull = (-2.0 * scale / rows.shape[0]) * error
         pull = pull * output * (1.0 - output) if squashed else pull
-        second = _split(x, rows.shape[1], hidden)[2]
-        inner = pull[..., None] * second[..., None, :] * (1.0 - activity * activity)
-        first = xp.matmul(rows.T, inner)
-        parts = (
-            xp.reshape(first, (*x.shape[:-1], -1)),
-            xp.sum(inner, axis=-2),
-            xp.sum(pull[..., None] * activity, axis=-2),
-            xp.sum(pull, axis=-1, keepdims=True),
-        )
-        return value, xp.concat(parts, axis=-1)
+        return value, two_layer.backward(x, rows, hidden, activity, pull)
 
     return Target(
         log_density,
@@ -111,21 +103,7 @@ def fit(predictions: Array, outputs: Array) -> Fit:
     return Fit(-squared, xp.sqrt(squared))
 
 
-def _split(x: Array, features: int, hidden: int) -> tuple[Array, Array, Array, Array]:
-    """Weights (*chains, features, hidden) and biases (*chains, hidden), then (*chains, hidden) and (*chains, 1)."""
-    a, b, c = features * hidden, (features + 1) * hidden, (features + 2) * hidden
-    if x.shape[-1] != c + 1:
-        raise HyperparameterError(
-            f"a network of {features} inputs and {hidden} hidden units has {c + 1} weights; got positions {x.shape}"
-        )
-    first = array_namespace(x).reshape(x[..., :a], (*x.shape[:-1], features, hidden))
-    return first, x[..., a:b], x[..., b:c], x[..., c:]
-
-
 def _forward(x: Array, rows: Array, hidden: int, squashed: bool) -> tuple[Array, Array]:
     """Hidden activities (*chains, rows, hidden) and outputs (*chains, rows)."""
-    xp = array_namespace(x)
-    first, first_bias, second, second_bias = _split(x, rows.shape[1], hidden)
-    activity = xp.tanh(xp.matmul(rows, first) + first_bias[..., None, :])
-    output = xp.matmul(activity, second[..., None])[..., 0] + second_bias
+    activity, output = two_layer.forward(x, rows, hidden)
     return activity, (sigmoid(output) if squashed else output)

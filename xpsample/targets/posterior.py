@@ -15,7 +15,10 @@ AUTO = Auto()
 
 
 class Rows(NamedTuple):
-    """Data rows, a tree of arrays with the rows on the first axis, and the weight (0-d) of their log likelihood."""
+    """Data rows, a tree of arrays (*sets, rows, ...), and the weight of their log likelihood.
+
+    The weight has as many axes, each of length 1, as there are axes of sets.
+    """
 
     rows: tree.Tree
     weight: Any
@@ -28,6 +31,7 @@ def posterior(
     prior_score: Callable[[Array], Array] | None = None,
     likelihood_score: Callable[[Array, tree.Tree], Array] | None = None,
     gradient: GradientChoice = AUTO,
+    sets: int = 0,
 ) -> Target:
     """log prior(x) + the sum over rows of log likelihood(x; row): an ordinary target, and one for `Minibatch`.
 
@@ -39,11 +43,15 @@ def posterior(
         ``(x, rows) -> (*chains)``, the sum over the rows that it is given. For minibatches its rows may be any number,
         the leaves of shape ``(rows, ...)`` or, with a batch of its own for each chain, ``(*chains, rows, ...)``.
     rows : tree of numpy.ndarray
-        The data; every leaf has the rows on its first axis.
+        The data; every leaf has the rows on its first axis, after those of `sets`.
     prior_score, likelihood_score : callable, optional
         Their gradients in x, ``(*chains, dim)``; both or none.
     gradient : GradientChoice
         How the score is obtained when it was not given.
+    sets : int
+        Leading axes of every leaf that give chains rows of their own: leaves ``(*sets, rows, ...)`` whose set axes
+        broadcast against the chain axes, as a hyper-parameter's do. 0: all chains have the same rows. `log_likelihood`
+        gets whole data as leaves ``(*sets, rows, ...)``.
 
     Returns
     -------
@@ -53,14 +61,15 @@ def posterior(
     Raises
     ------
     HyperparameterError
-        If the leaves have different numbers of rows, or none.
+        If the leaves have different sets or numbers of rows, or none.
     CapabilityError
         If one of the two scores is missing.
     """
     shapes = {path: np.shape(leaf) for path, leaf in tree.items(rows)}
-    counts = {shape[0] if shape else 0 for shape in shapes.values()}
-    if len(counts) != 1 or 0 in counts:
-        raise HyperparameterError(f"every leaf of rows has the rows on its first axis; got the shapes {shapes}")
+    fronts = {shape[: sets + 1] for shape in shapes.values()}
+    if len(fronts) != 1 or any(len(front) <= sets or 0 in front for front in fronts):
+        where = "the rows on its first axis" if sets == 0 else f"the same {sets} axes of sets, then the rows"
+        raise HyperparameterError(f"every leaf of rows has {where}; got the shapes {shapes}")
     if (prior_score is None) != (likelihood_score is None):
         raise CapabilityError("pass both prior_score and likelihood_score, or neither")
 
@@ -70,7 +79,7 @@ def posterior(
     def score(x: Array, data: Rows) -> Array:
         assert prior_score is not None
         assert likelihood_score is not None
-        return prior_score(x) + data.weight * likelihood_score(x, data.rows)
+        return prior_score(x) + data.weight[..., None] * likelihood_score(x, data.rows)
 
     given = None if prior_score is None else score
-    return Target(log_density, score=given, gradient=gradient, data=Rows(rows, np.asarray(1.0)))
+    return Target(log_density, score=given, gradient=gradient, data=Rows(rows, np.ones((1,) * sets)))

@@ -1,0 +1,94 @@
+"""The srld-bnn experiment in its quick size, through the command line, its rows and its choice of step sizes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from xpsample.cli import main
+from xpsample.experiments import srld_bnn
+from xpsample.experiments.srld_bnn import ADAGRAD_STEPS, PROBLEMS, QUICK, STEPS, methods, split_rows
+from xpsample.places import places
+
+NUMPY = next(place for place in places(["numpy"]) if place.dtype == "float32")
+SHAPES = {"boston": 13, "yacht": 6, "energy": 8, "concrete": 8, "naval": 16, "wine-red": 11, "wine-white": 11}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, data_folder):
+    folder = tmp_path_factory.mktemp("run")
+    assert main(["run", "srld-bnn", "--quick", "--data", "yacht", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table(out):
+    rows = {row["sampler"]: row for row in json.loads((out / "results.json").read_text())}
+    assert list(rows) == ["LD", "SRLD 10", "SRLD 1", "SVGD", "SRLD 10 - LD", "SRLD 1 - LD"]
+    for name in ("LD", "SRLD 10", "SRLD 1", "SVGD"):
+        assert rows[name]["step"] in (ADAGRAD_STEPS if name == "SVGD" else STEPS)
+        assert rows[name]["frozen"] == 0 and rows[name]["spread"] > 0
+        assert 0.5 < rows[name]["rmse"] < 30 and 0 <= rows[name]["coverage"] <= 1
+    for name in ("SRLD 10", "SRLD 1"):
+        for key in ("rmse", "log_likelihood", "spread"):
+            assert rows[f"{name} - LD"][key] == pytest.approx(rows[name][key] - rows["LD"][key], abs=1e-9)
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "yacht: 277 + 31 rows, 402 coordinates" in text and "one by one" in text and "0.578, -0.458" in text
+
+
+def test_a_step_size_that_is_given_is_taken(tmp_path, data_folder):
+    options = ["--step", "0.03", "--alpha", "2", "--scaled", "--data", "boston"]
+    assert main(["run", "srld-bnn", "--quick", *options, "--out", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert [(row["sampler"], row["step"]) for row in rows[:2]] == [("LD", 0.03), ("SRLD 2", 0.03)]
+    text = (tmp_path / "report.txt").read_text()
+    assert "LD: validation" not in text and "SVGD: validation" in text and "outputs standardised" in text
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_rows(name, data_folder):
+    arrays = srld_bnn.load(PROBLEMS[name].file)
+    train, test = (arrays[key][:2].astype(int) for key in ("train_index", "test_index"))
+    assert all(not set(a) & set(b) for a, b in zip(train, test, strict=True))
+    plain, scaled = (split_rows(arrays["X"], arrays["y"], train, test, which) for which in (False, True))
+    assert plain.inputs.shape == (*train.shape, SHAPES[name])
+    np.testing.assert_allclose(plain.inputs.mean(axis=1), 0, atol=1e-9)
+    sd = plain.inputs.std(axis=1)
+    assert np.all((np.abs(sd - 1) < 1e-9) | (sd == 0))
+    np.testing.assert_array_equal(plain.outputs, arrays["y"][train])
+    np.testing.assert_allclose(scaled.location + scaled.scale * scaled.outputs, plain.outputs, rtol=1e-12)
+    np.testing.assert_allclose(scaled.outputs.std(axis=1), 1, rtol=1e-9)
+    # Test rows by the constants of the training rows, which theirs are not.
+    x, rows = arrays["X"], train[1]
+    varies = x[rows].std(axis=0) > 1e-9 * np.abs(x[rows].mean(axis=0))
+    expected = (x[test[1]] - x[rows].mean(axis=0))[:, varies] / x[rows].std(axis=0)[varies]
+    np.testing.assert_allclose(plain.test_inputs[1][:, varies], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_step_sizes_are_chosen_on_training_rows():
+    train = np.stack([np.random.default_rng(s).permutation(50)[:40] for s in range(3)])
+    kept, held = srld_bnn._held_out(train, seed=1)
+    assert kept.shape == (3, 36) and held.shape == (3, 4)
+    for rows, one, other in zip(train, kept, held, strict=True):
+        assert sorted([*one, *other]) == sorted(rows)
+
+
+def test_the_best_step_size_is_chosen_and_a_chain_that_leaves_the_numbers_never():
+    """Of three: one that hardly moves, one that is fit, one that blows up."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = 3 * x[:, 0] + 0.1 * rng.normal(size=60)
+    rows = np.stack([rng.permutation(60) for _ in range(2)])
+    split = split_rows(x, y, rows[:, :50], rows[:, 50:])
+    method = methods(QUICK._replace(steps=4000), [10.0])["LD"]._replace(grid=(1e-7, 0.03, 1e6))
+    step, scores = srld_bnn._tune(split, NUMPY, method, seed=0)
+    assert step == 0.03 and scores[1e6] == -np.inf
+    assert scores[0.03] > scores[1e-7] + 0.5
+
+
+def test_the_kernels_are_the_papers():
+    found = {name: repr(method.kernel(0.01)) for name, method in methods(QUICK, [10.0, 1.0]).items()}
+    assert "SRLD" not in found["LD"] and "alpha=10.0" in found["SRLD 10"] and "alpha=1.0" in found["SRLD 1"]
+    assert "Thinned(size=10" in found["SRLD 10"] and "size=100" in found["LD"]
