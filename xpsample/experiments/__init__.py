@@ -44,6 +44,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.srld_banana",
         "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
     ),
+    "srld-mixtures": Experiment(
+        "xpsample.experiments.srld_mixtures",
+        "SRLD paper, Appendix B: two mixtures and a Gaussian in 100 dimensions, against the repulsion strength",
+    ),
     "srmc-digits": Experiment(
         "xpsample.experiments.srmc_digits",
         "SRMC paper, Appendix D.3: GWG and SR-GWG on a machine of binarised digits, from one image and annealed",
