@@ -1,6 +1,7 @@
 """The srld-mixtures experiment in its quick size, through the command line, its targets, and its common noise."""
 
 import importlib.util
+import itertools
 import json
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 from xpsample import ULA, sample
 from xpsample.cli import main
+from xpsample.experiments.srld_banana import SETTINGS
 from xpsample.experiments.srld_mixtures import PROBLEMS, CommonNoise, Shown
 from xpsample.noise import Normal
 
@@ -29,8 +31,8 @@ def test_table(out):
     rows = json.loads((out / "results.json").read_text())
     by = {(row["problem"], row["setting"], row["sampler"], row["alpha"]): row for row in rows}
     assert len(by) == len(rows)
-    for name, problem in PROBLEMS.items():
-        setting = "authors' code"
+    for name, setting in itertools.product(PROBLEMS, SETTINGS):
+        problem = PROBLEMS[name]
         ld, exact = by[name, setting, "LD", 0.0], by[name, setting, "exact", None]
         assert ld["eta"] == problem.eta and exact["eta"] is None
         # Six standard errors and the scatter of the 200 draws that they are compared with.
@@ -48,7 +50,8 @@ def test_table(out):
 def test_repulsion_grows_with_alpha(out):
     """In 100 dimensions the drift that it adds is far above the noise of three repeats."""
     rows = json.loads((out / "results.json").read_text())
-    etas = {row["alpha"]: row["eta"] for row in rows if row["sampler"] == "LD scaled" and "100" in row["problem"]}
+    rows = [row for row in rows if row["sampler"] == "LD scaled" and row["problem"] == "Gaussian, d = 100"]
+    etas = {row["alpha"]: row["eta"] for row in rows if row["setting"] == "authors' code"}
     assert [etas[alpha] for alpha in (10.0, 20.0, 50.0, 100.0)] == sorted(etas.values())
 
 

@@ -44,6 +44,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.srld_banana",
         "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
     ),
+    "srld-bandits": Experiment(
+        "xpsample.experiments.srld_bandits",
+        "SRLD paper, Section 6.3: two contextual bandits, by networks that LD, SRLD and SVGD sample, and controls",
+    ),
     "srld-mixtures": Experiment(
         "xpsample.experiments.srld_mixtures",
         "SRLD paper, Appendix B: two mixtures and a Gaussian in 100 dimensions, against the repulsion strength",

@@ -36,6 +36,9 @@ from xpsample.targets.gaussian import gaussian
 from xpsample.targets.mixture import gaussian_mixture
 
 LAGS = 100
+CODE = "authors' code"
+"""Of `SETTINGS`, the one that is run by default: the other's bandwidth sorts all pairs of the past in every step."""
+
 W1_EVERY, W1_EXACT = 2, 500
 """Every which draw the exact distance takes, and how many draws of the target: its cost is cubic."""
 
@@ -49,6 +52,7 @@ class Problem(NamedTuple):
     eta: float
     every: int
     draws: int
+    repeats: int
     alphas: tuple[float, ...]
 
     def target(self) -> Target:
@@ -70,25 +74,26 @@ class Problem(NamedTuple):
 
 
 PROBLEMS = {
-    "mixture, d = 2": Problem(2, (1.0, -1.0), 1.0, 1e-3, 100, 1000, (10.0, 0.0)),
-    "Gaussian, d = 100": Problem(100, (0.0,), 0.5, 1e-2, 10, 2000, (100.0, 50.0, 20.0, 10.0, 0.0)),
-    "mixture, d = 20": Problem(20, (0.1**0.5, -(0.1**0.5)), 1.0, 1e-3, 100, 1000, (20.0, 10.0, 5.0, 0.0)),
+    "mixture, d = 2": Problem(2, (1.0, -1.0), 1.0, 1e-3, 100, 1000, 20, (10.0, 0.0)),
+    "Gaussian, d = 100": Problem(100, (0.0,), 0.5, 1e-2, 10, 1000, 10, (100.0, 50.0, 20.0, 10.0, 0.0)),
+    "mixture, d = 20": Problem(20, (0.1**0.5, -(0.1**0.5)), 1.0, 1e-3, 100, 1000, 10, (20.0, 10.0, 5.0, 0.0)),
 }
 """The paper gives dimensions, means, strengths and thinning; step sizes and draws are those of the authors' toy code,
-the Gaussian's those of its other unimodal target."""
+the Gaussian's step size that of its other unimodal target. The paper has 20 repeats throughout."""
 
 
 class Size(NamedTuple):
-    """Repeats, the share of the draws that is made, M, draws dropped, draws of the target to compare with."""
+    """Repeats (None: the problem's), the share of its draws that is made, M, draws dropped, draws to compare with."""
 
-    repeats: int
+    repeats: int | None
     share: float
     past: int
     dropped: int
     exact: int
 
 
-FULL = Size(repeats=20, share=1.0, past=100, dropped=100, exact=2000)
+PAPERS = Size(repeats=20, share=1.0, past=100, dropped=100, exact=2000)
+FULL = PAPERS._replace(repeats=None)
 QUICK = Size(repeats=3, share=0.06, past=10, dropped=10, exact=200)
 
 METRICS = {
@@ -137,6 +142,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of this experiment."""
     add_common_arguments(parser, "srld-mixtures", backends="numpy")
     parser.add_argument(
+        "--paper", action="store_true", help="20 repeats of every problem, and also the bandwidth of App. A; hours"
+    )
+    parser.add_argument(
         "--problem",
         action="append",
         choices=tuple(name.replace(", d = ", "-") for name in PROBLEMS),
@@ -152,11 +160,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_all(args: argparse.Namespace) -> int:
     began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
+    size = QUICK if args.quick else PAPERS if args.paper else FULL
+    report, names = Report(args.out), args.backend or ["numpy"]
     report.say("Mixtures and a Gaussian, against alpha; SRLD paper, Appendix B")
     for line in missing(names):
         report.say(line)
-    report.say(f"{size.repeats} repeats, the first {size.dropped} draws dropped; M = {size.past}, seed {args.seed}")
+    report.say(f"The first {size.dropped} draws dropped; M = {size.past}, seed {args.seed}")
     results: list[dict[str, Any]] = []
     shown: dict[str, Shown] = {}
     where = widest(places(names))
@@ -164,15 +173,17 @@ def _run_all(args: argparse.Namespace) -> int:
         for number, (name, problem) in enumerate(PROBLEMS.items()):
             if args.problem and name.replace(", d = ", "-") not in args.problem:
                 continue
-            # Both settings where a run is cheap: the bandwidth of App. A sorts all pairs of the past at every step.
-            settings = dict(SETTINGS) if problem.dim == 2 else {"authors' code": SETTINGS["authors' code"]}
-            for setting_name, setting in settings.items():
+            problem = problem._replace(repeats=size.repeats or problem.repeats)
+            for setting_name, setting in SETTINGS.items():
+                if setting_name != CODE and not (args.paper or args.quick):
+                    continue
                 rows, curves = _problem(name, problem, setting, place, size, args.seed + 1000 * number)
                 labels = {"backend": place.backend.name, "problem": name, "setting": setting_name}
                 results += [labels | row for row in rows]
                 if place is where[0]:
                     shown[f"{name}\n{setting_name}"] = curves
-                report.say(f"\n{place}: {name}, {setting_name}\n" + _table(rows))
+                kept = f"{problem.repeats} repeats of {rows[0]['draws']} draws, one in {problem.every} steps"
+                report.say(f"\n{place}: {name}, {setting_name}, {kept}\n" + _table(rows))
     report.say("\n" + LEGEND)
     if "w1" not in results[0]:
         report.say('no W1: it needs POT, pip install "xpsample[metrics]"')
@@ -197,11 +208,11 @@ def _problem(
     name: str, problem: Problem, setting: Setting, place: Place, size: Size, seed: int
 ) -> tuple[list[dict[str, Any]], Shown]:
     rng = np.random.default_rng(seed)
-    x0, truth = starts(size.repeats, rng, problem.dim), problem.exact(size.exact, rng)
+    x0, truth = starts(problem.repeats, rng, problem.dim), problem.exact(size.exact, rng)
     kept = round(problem.draws * size.share) - size.dropped
     plain, ratios = _run(problem, place, x0, size, kept, seed, setting, None)
     scaled, _ = _run(problem, place, x0, size, kept, seed, setting, problem.eta * ratios)
-    independent = np.stack([problem.exact(kept, rng) for _ in range(size.repeats)], axis=1)
+    independent = np.stack([problem.exact(kept, rng) for _ in range(problem.repeats)], axis=1)
 
     def measure(draws: np.ndarray) -> dict[str, np.ndarray]:
         return _measure(draws, truth, problem.square)
@@ -219,7 +230,7 @@ def _problem(
         shown[f"SRLD, alpha = {alpha:g}"] = plain[:, i]
     if len(problem.alphas) == 2:
         shown["LD scaled"] = scaled[:, 0]
-    return rows, Shown(shown, truth)
+    return [{"draws": kept} | row for row in rows], Shown(shown, truth)
 
 
 def _run(
