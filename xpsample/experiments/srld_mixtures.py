@@ -75,8 +75,8 @@ class Problem(NamedTuple):
 
 PROBLEMS = {
     "mixture, d = 2": Problem(2, (1.0, -1.0), 1.0, 1e-3, 100, 1000, 20, (10.0, 0.0)),
-    "Gaussian, d = 100": Problem(100, (0.0,), 0.5, 1e-2, 10, 1000, 10, (100.0, 50.0, 20.0, 10.0, 0.0)),
-    "mixture, d = 20": Problem(20, (0.1**0.5, -(0.1**0.5)), 1.0, 1e-3, 100, 1000, 10, (20.0, 10.0, 5.0, 0.0)),
+    "Gaussian, d = 100": Problem(100, (0.0,), 0.5, 1e-2, 10, 1000, 5, (100.0, 50.0, 20.0, 10.0, 0.0)),
+    "mixture, d = 20": Problem(20, (0.1**0.5, -(0.1**0.5)), 1.0, 1e-3, 100, 1000, 5, (20.0, 10.0, 5.0, 0.0)),
 }
 """The paper gives dimensions, means, strengths and thinning; step sizes and draws are those of the authors' toy code,
 the Gaussian's step size that of its other unimodal target. The paper has 20 repeats throughout."""

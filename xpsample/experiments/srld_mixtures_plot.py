@@ -74,4 +74,5 @@ def _band(axes: Axes, x: np.ndarray, values: np.ndarray, sampler: str, colour: s
 def _trajectory(axes: Axes, sampler: str, x: np.ndarray, truth: np.ndarray) -> None:
     axes.plot(truth[:, 0], truth[:, 1], ".", color="#bcd3ea", ms=2)
     axes.plot(x[:, 0], x[:, 1], "o-", color="#B3440A" if "SRLD" in sampler else "#202020", ms=2, lw=0.5)
-    axes.set(title=f"{sampler}, first {len(x)} kept", xlim=(-4.5, 4.5), ylim=(-4.5, 4.5))
+    axes.set_title(f"{sampler}: first {len(x)}", fontsize=10)
+    axes.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5))
