@@ -8,11 +8,12 @@ import argparse
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.backend import Array, installed_backends
+from xpsample.backend import Array
 from xpsample.experiments.bandit_networks import NetworkPolicy, Played
 from xpsample.experiments.bandits import (
     Bandit,
@@ -25,10 +26,11 @@ from xpsample.experiments.bandits import (
     uniform_regret,
 )
 from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.hyperparameters import PER_CHAIN
 from xpsample.kernels import ULA
 from xpsample.noise import Portable
 from xpsample.places import Place, missing, places
-from xpsample.srld import RBF, SRLD, Thinned
+from xpsample.srld import SRLD, Median, PairKernel, Thinned
 from xpsample.svgd import SVGD, AdaGrad
 from xpsample.targets.reward_network import RewardNetwork
 
@@ -90,7 +92,7 @@ SRLD - LD   (a line for each bandit) paired over trials, with a 95 % interval"""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of this experiment."""
-    add_common_arguments(parser, "srld-bandits", backends="jax if it is installed, else numpy")
+    add_common_arguments(parser, "srld-bandits", backends="numpy")
     parser.add_argument("--paper", action="store_true", help="the paper's size: 50,000 contexts; hours on a CPU")
     parser.add_argument("--bandit", action="append", choices=tuple(PAPER), help="may be repeated (default: both)")
     parser.add_argument(
@@ -109,7 +111,7 @@ def _run_all(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     size = QUICK if args.quick else PAPERS if args.paper else FULL
     size = size._replace(contexts=args.contexts or size.contexts)
-    report, names = Report(args.out), args.backend or ["jax" if "jax" in installed_backends() else "numpy"]
+    report, names = Report(args.out), args.backend or ["numpy"]
     report.say("Contextual bandits; SRLD paper, Section 6.3 and Appendix D")
     for line in missing(names):
         report.say(line)
@@ -169,12 +171,21 @@ def play_ahead(bandit: Bandit, trials: int, rounds: int, seed: int) -> Game:
     return bandit.play(Portable(seed).block(place.backend, bandit.noise(trials), 0, rounds, like))
 
 
-class Attracting(RBF):
-    """The gradient of K with the wrong sign."""
+@dataclass(frozen=True, eq=False)
+class Attracting(PairKernel):
+    """`RBF` with the gradient of K of the wrong sign.
+
+    Parameters
+    ----------
+    bandwidth : float, array or Bandwidth
+        sigma, positive, in units of x squared; an array broadcasts against the chain axes.
+    """
+
+    bandwidth: Any = field(default=Median(), metadata=PER_CHAIN)
 
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
-        f, slope, curvature = super().profile(xp, u)
-        return f, -slope, curvature
+        f = xp.exp(-u)
+        return f, f, f
 
 
 def _play(policy: str, bandit: Bandit, game: Game, size: Size, place: Place, seed: int) -> Played:
