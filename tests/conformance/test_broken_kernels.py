@@ -11,6 +11,7 @@ from xpsample.conformance import Place, invariance, reference, run_check, scenar
 from xpsample.kernels import ChainState, Info, Kernel, metropolis
 from xpsample.kernels.kernel import normal_like, uniform_per_chain
 from xpsample.noise import Normal
+from xpsample.srld import RBF, Rolling
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability
 
@@ -219,3 +220,48 @@ def test_a_kernel_that_raises_has_failed():
     outcome = run_check("same chain", scenario, reference())
     assert outcome.passed is False
     assert "step_size" in outcome.detail
+
+
+# ---- self-repulsion --------------------------------------------------------------------------------------------------
+
+
+class Attracting(RBF):
+    """The gradient of K of the wrong sign, as in the authors' code of the bandits."""
+
+    def profile(self, xp, u):
+        f, slope, curvature = super().profile(xp, u)
+        return f, -slope, curvature
+
+
+class Late(Rolling):
+    """theta_{k - jc + 1} instead of theta_{k - jc}."""
+
+    def stored(self, xp, past, n):
+        _, ready = super().stored(xp, past, n)
+        return type(past)(past.x[..., :: self.every, :], past.score[..., :: self.every, :]), ready
+
+
+class OtherScores(Rolling):
+    """Stores the score with the wrong sign."""
+
+    def push(self, xp, past, n, point):
+        return super().push(xp, past, n, point._replace(score=-point.score))
+
+
+@pytest.mark.parametrize(
+    "spoil", [{"kernel": Attracting(1.5)}, {"history": Late(2, 2)}, {"history": OtherScores(2, 2)}], ids=str
+)
+def test_a_wrong_self_repulsion_is_caught(spoil):
+    scenario = SCENARIOS["srld"]
+    kernel = replace(scenario.kernel(reference().array), **spoil)
+    outcome = run_check("tilted step", replace(scenario, kernel=lambda asarray: kernel), reference())
+    assert outcome.passed is False
+    assert float(outcome.detail) > 1e-2
+
+
+def test_a_held_past_shapes_the_law_of_an_unadjusted_kernel():
+    """What MALA passes is no empty test: the same repulsion without an accept step is seen."""
+    scenario = SCENARIOS["srld-mala"]
+    spoilt = with_frozen(scenario, lambda kernel: replace(kernel, base=ULA(0.4)))
+    result = invariance(spoilt, reference())
+    assert not result.passed and result.z > 2 * result.limit

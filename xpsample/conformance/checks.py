@@ -16,10 +16,12 @@ from xpsample.backend import Array, backend_of, to_host
 from xpsample.conformance.invariance import invariance
 from xpsample.conformance.repellence import repellence
 from xpsample.conformance.scenario import Scenario
+from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.kernels import Kernel
 from xpsample.noise import Portable, Replay
 from xpsample.places import Place, places
 from xpsample.sampling import Carry, Program, sample
+from xpsample.srld import SRLD
 from xpsample.targets import AbstractTarget, BoundTarget
 from xpsample.targets.space import as_floating
 from xpsample.trace import Trace
@@ -222,6 +224,8 @@ def resume_exact(scenario: Scenario, place: Place, quick: bool) -> Outcome:
 
 def leaves_invariant(scenario: Scenario, place: Place, quick: bool) -> Outcome:
     """Exact draws stay exact draws (see `invariance`)."""
+    if scenario.biased:
+        return Outcome(None, scenario.biased)
     result = invariance(scenario, place, chains=20_000 if quick else 100_000)
     return Outcome(result.passed, f"z {result.z:.1f}")
 
@@ -238,10 +242,11 @@ def alpha_zero(scenario: Scenario, place: Place, quick: bool) -> Outcome:
 
 
 def tilted_step(scenario: Scenario, place: Place, quick: bool) -> Outcome:
-    """A repellent kernel's step is its base's on the tilted target, and the history follows (see `repellence`)."""
+    """A repellent kernel's step is its base's on the tilted target (see `repellence` and `self_repulsion`)."""
     if scenario.base is None:
         return Outcome(None, "no base kernel")
-    deviation = repellence(scenario, place, _start(scenario, place))
+    again = self_repulsion if isinstance(scenario.kernel(place.array), SRLD) else repellence
+    deviation = again(scenario, place, _start(scenario, place))
     return Outcome(deviation <= TILTED_STEP[place.dtype], f"{deviation:.1e}")
 
 

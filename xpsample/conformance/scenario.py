@@ -42,6 +42,9 @@ class Scenario:
         What a wrapper's steps are compared with; `Exact` for those that approximate it.
     dress : callable, optional
         ``dress(state, normals, asarray)``: puts exact draws into the parts of a state beside the positions.
+    biased : str
+        Why the kernel leaves no known law invariant, where it does not: that check is then skipped, and `law` only
+        gives start positions.
     """
 
     name: str
@@ -52,3 +55,4 @@ class Scenario:
     frozen: Callable[[AsArray, np.random.Generator, int], tuple[Kernel, Law]] | None = None
     tilt: Tilt = Exact()
     dress: Callable[[Any, np.ndarray, AsArray], Any] = field(default=_as_it_is)
+    biased: str = ""

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from xpsample.backend import to_host
+from xpsample.backend import Array, to_host
 from xpsample.conformance.discrete import discrete_scenarios
 from xpsample.conformance.laws import Image, Law, Shifted, gaussian_law
 from xpsample.conformance.scenario import AsArray, Scenario
@@ -24,8 +24,10 @@ from xpsample.kernels import (
     UnderdampedLangevin,
     relocate,
 )
+from xpsample.srld import RBF, SRLD, History, Past, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, Leapfrog, PowerLaw, Schedule, Stable, autocorrelation
-from xpsample.targets import Shift, Tempered
+from xpsample.svgd import SVGD, StochasticSVGD
+from xpsample.targets import Point, Shift, Tempered
 from xpsample.targets.banana import banana, bend, unbend
 from xpsample.targets.gaussian import gaussian
 
@@ -69,8 +71,8 @@ def _on_hot_rung(beta: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
 
 
 def scenarios() -> list[Scenario]:
-    """Every kernel of the library, plain and score-repellent."""
-    return _continuous() + discrete_scenarios()
+    """Every kernel of the library, plain and repellent."""
+    return _continuous() + _repelled_by_positions() + discrete_scenarios()
 
 
 def _continuous() -> list[Scenario]:
@@ -153,3 +155,65 @@ def _repellent(
         frozen=frozen,
         **extra,
     )
+
+
+@dataclass(frozen=True)
+class _Held(History):
+    """M positions that stay what they are."""
+
+    size: int
+    every: int = 1
+    padded: bool = False
+
+    @property
+    def length(self) -> int:
+        return self.size
+
+    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
+        return past
+
+    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
+        return past, n
+
+
+def _with_past(size: int) -> Callable[[Any, np.ndarray, AsArray], Any]:
+    """A held past that has begun: M positions, the same for all chains, and their scores."""
+    positions = np.random.default_rng(5).standard_normal((size, 3))
+    scores = -positions @ np.linalg.inv(COVARIANCE)
+
+    def dress(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+        chains = normals.shape[0]
+        held = (asarray(np.broadcast_to(a, (chains, *a.shape)).copy()) for a in (positions, scores))
+        return state._replace(past=Past(*held), n=state.n + size)
+
+    return dress
+
+
+def _repelled_by_positions() -> list[Scenario]:
+    """SRLD over several bases, and sets of particles."""
+    normal, law, near = (lambda asarray: gaussian(COVARIANCE)), gaussian_law(COVARIANCE), RBF(1.5)
+    moves = "the past is not independent of the chain, so that no law known in closed form is left invariant"
+    rests = "a set of particles comes to rest, where its law is not the target's"
+    steps = "a step of finite size leaves the product of the targets invariant in its limit only"
+
+    def repelled(name: str, base: Callable[[AsArray], Kernel], history: History, shared: bool = False) -> Scenario:
+        def kernel(asarray: AsArray, alpha: float = 2.0) -> Kernel:
+            return SRLD(base(asarray), alpha, history, near, shared)
+
+        return Scenario(name, normal, kernel, law, base=base, biased=moves)
+
+    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Law]:
+        # A past that does not move only shapes the proposals, of which MALA is exact whatever they are.
+        return SRLD(MALA(0.4), 4.0, _Held(5), near), law
+
+    return [
+        repelled("srld", lambda a: ULA(0.2), Rolling(2, 2)),
+        repelled("srld-thinned", lambda a: ULA(0.2), Thinned(2, 2)),
+        repelled("srld-shared", lambda a: ULA(0.2), Thinned(2, 2), shared=True),
+        repelled("srld-underdamped", lambda a: UnderdampedLangevin(0.3), Rolling(2, 2)),
+        replace(
+            repelled("srld-mala", lambda a: MALA(0.4), Rolling(2, 2)), biased="", frozen=frozen, dress=_with_past(5)
+        ),
+        Scenario("svgd", normal, lambda a: SVGD(0.2), law, biased=rests),
+        Scenario("svgd-stochastic", normal, lambda a: StochasticSVGD(0.1, RBF(0.5)), law, biased=steps),
+    ]

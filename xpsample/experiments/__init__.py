@@ -44,9 +44,17 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.srld_banana",
         "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
     ),
+    "srld-bandits": Experiment(
+        "xpsample.experiments.srld_bandits",
+        "SRLD paper, Section 6.3: two contextual bandits, by networks that LD, SRLD and SVGD sample, and controls",
+    ),
     "srld-bnn": Experiment(
         "xpsample.experiments.srld_bnn",
         "SRLD paper, Table 1: Bayesian neural networks on UCI sets by LD, SRLD and SVGD, all splits in one batched run",
+    ),
+    "srld-mixtures": Experiment(
+        "xpsample.experiments.srld_mixtures",
+        "SRLD paper, Appendix B: two mixtures and a Gaussian in 100 dimensions, against the repulsion strength",
     ),
     "srmc-digits": Experiment(
         "xpsample.experiments.srmc_digits",

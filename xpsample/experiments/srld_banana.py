@@ -83,9 +83,9 @@ def exact_draws(count: int, rng: np.random.Generator) -> np.ndarray:
     return np.stack([x1, (x1**2 + rng.standard_normal(count)) / 4 - 1.2], axis=-1)
 
 
-def starts(repeats: int, rng: np.random.Generator) -> np.ndarray:
-    """N(2, 1) cut off two standard deviations from its mean, (repeats, 2)."""
-    z = rng.standard_normal((1000, repeats, 2))
+def starts(repeats: int, rng: np.random.Generator, dim: int = 2) -> np.ndarray:
+    """N(2, 1) cut off two standard deviations from its mean, in every coordinate, (repeats, dim)."""
+    z = rng.standard_normal((1000, repeats, dim))
     first = np.argmax(np.abs(z) < 2, axis=0)
     return 2 + np.take_along_axis(z, first[None], axis=0)[0]
 

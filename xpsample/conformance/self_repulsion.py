@@ -1,0 +1,82 @@
+"""Does a self-repulsive kernel make the steps that it should? Each is made again from Eq. 3, from a list of the past.
+
+A step must be the base kernel's on the score s(x) + alpha mean_j [K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x)], where the
+a_j are looked up in the list of all positions so far. A force of the wrong sign, a past that is off by a step, one that
+begins too early or scores of other positions move another way.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from xpsample.backend import Array, to_host
+from xpsample.conformance.scenario import Scenario
+from xpsample.kernels import relocate
+from xpsample.noise import Portable
+from xpsample.places import Place
+from xpsample.srld import SRLD, Thinned
+from xpsample.targets import BoundTarget, Capability, Target
+
+
+def self_repulsion(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> float:
+    """The largest deviation of the positions of `SRLD` with an `RBF` from steps made by the equations.
+
+    The bandwidth must be a number and the history unpadded.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        With a base kernel.
+    place : Place
+    x0 : array, shape (chains, dim)
+        Start positions.
+    steps : int
+        Steps made; each starts where the kernel is, so deviations do not add up.
+    """
+    assert scenario.base is not None
+    kernel, base = scenario.kernel(place.array), scenario.base(place.array)
+    assert isinstance(kernel, SRLD)
+    target = scenario.target(place.array)
+    bound = target.prepare(x0, kernel.requires)
+    plain = target.prepare(x0, Capability.LOG_DENSITY | Capability.SCORE)
+    state = kernel.init(bound, x0)
+    noise = Portable(4).block(place.backend, kernel.noise(x0), 0, steps, x0)
+    visited: list[Array] = []
+    largest = 0.0
+    for i in range(steps):
+        past = _repelling(kernel, visited)
+
+        def score(x: Array, past: list[Array] = past) -> Array:
+            return plain.score(x) + _alpha_force(plain, kernel, x, past)
+
+        repelled = Target(lambda x: plain.at(x).log_density, score=score).prepare(state.point.x, base.requires)
+        z = {name: rows[i, ...] for name, rows in noise.items()}
+        expected, _ = base.step(repelled, relocate(state.base, repelled.at(state.point.x)), z)
+        visited.append(state.point.x)
+        state, _ = kernel.step(bound, state, z)
+        deviation = np.abs(to_host(expected.point.x) - to_host(state.point.x)).max()
+        largest = max(largest, float(deviation)) if np.isfinite(deviation) else np.inf
+    return largest
+
+
+def _repelling(kernel: SRLD, visited: list[Array]) -> list[Array]:
+    """The past of theta_k, with `visited` = theta_0, ..., theta_{k-1}; empty before k = M c."""
+    size, every, k = kernel.history.size, kernel.history.every, len(visited)
+    if k < size * every:
+        return []
+    if isinstance(kernel.history, Thinned):
+        return visited[::every][-size:]
+    return [visited[k - j * every] for j in range(1, size + 1)]
+
+
+def _alpha_force(plain: BoundTarget, kernel: SRLD, x: Array, past: list[Array]) -> Any:
+    """alpha g(x), where every chain has its own past or, if `shared`, that of all."""
+    xp, sigma, total = plain.xp, kernel.kernel.bandwidth, plain.xp.zeros_like(x)
+    turns = range(x.shape[0]) if kernel.shared else range(1)
+    for a in past:
+        s = plain.score(a)
+        for turn in turns:
+            other, at = xp.roll(a, turn, axis=0), xp.roll(s, turn, axis=0)
+            near = xp.exp(-xp.sum((other - x) ** 2, axis=-1, keepdims=True) / sigma)
+            total = total + near * at - (2.0 / sigma) * (other - x) * near
+    return kernel.alpha * total / max(1, len(past) * len(turns))
