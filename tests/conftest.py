@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xpsample import data
 from xpsample.backend import Backend, backend_named
+from xpsample.errors import DataError
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
 """What a test runs on; those that are not here are skipped by name."""
@@ -104,6 +106,20 @@ def differentiating(request: pytest.FixtureRequest) -> Iterator[Library]:
 def borrowing(request: pytest.FixtureRequest) -> tuple[Library, Callable[[str], AbstractContextManager]]:
     """Every library without automatic differentiation, in float64, and the switch that its lender needs for that."""
     return open_library(request.param, "float64"), lambda lender: x64(lender, "float64")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_downloads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Data sets are not fetched, and none is found in the user's cache: a test that wants either brings it."""
+
+    def refused(url: str) -> bytes:
+        raise DataError(f"{url} cannot be fetched: tests do without the network")
+
+    folder = tmp_path_factory.mktemp("no_downloads")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data, "_fetch", refused)
+        patch.setattr(data, "_cache_folder", lambda: folder)
+        yield
 
 
 @pytest.fixture(scope="session")

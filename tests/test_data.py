@@ -26,7 +26,7 @@ def test_the_images_are_what_the_experiments_take(data_folder):
     np.testing.assert_array_equal(np.bincount(mnist["test_labels"]), 200)
 
 
-def test_without_the_variable_the_error_says_what_to_set_and_where_the_data_come_from(monkeypatch):
+def test_without_the_variable_or_a_network_the_error_says_what_to_set_and_where_the_data_come_from(monkeypatch):
     monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
     with pytest.raises(DataError, match=r"set XPSAMPLE_DATA to a folder that holds tsp_eil\.npz.*jam7/tsp@4be9d3f"):
         load("tsp_eil")
