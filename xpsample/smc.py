@@ -95,7 +95,7 @@ class TemperedSMC(Kernel):
         if x.ndim < 2:
             raise HyperparameterError(f"TemperedSMC moves particles, (*runs, particles, dim); got {tuple(x.shape)}")
         xp = target.xp
-        beta = xp.zeros_like(target.real(x)[..., :1, 0])
+        beta = xp.zeros_like(xp.sum(target.real(x)[..., 0], axis=-1, keepdims=True))
         base = self.base.init(annealed(target, beta), x)
         weights = Weights.equal(xp, xp.zeros_like(target.real(x)[..., 0]))
         betas = None if self.betas is None else place_ladder(target, self.betas, x)

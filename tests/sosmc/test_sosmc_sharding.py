@@ -12,14 +12,14 @@ pytest.importorskip("jax")
 SCRIPT = """
     import numpy as np
     import jax, jax.numpy as jnp
-    from jax.sharding import NamedSharding, PartitionSpec as P
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
     from xpsample import MALA, SOSMC, Bridge, Portable, TemperedSMC, sample
     from xpsample.sosmc import Adam, History, Langevin, RewardForwardKL
     from xpsample.targets import Parametric
     from xpsample.targets.gaussian import gaussian
 
     assert len(jax.devices()) == 4
-    mesh = jax.make_mesh((4,), ("particles",))
+    mesh = jax.make_mesh((4,), ("particles",), axis_types=(AxisType.Auto,))
     sharding = NamedSharding(mesh, P(None, "particles"))
     x0 = jnp.asarray(np.random.default_rng(0).standard_normal((2, 64, 3)))
     family = Parametric(lambda x, t: -0.5 * jnp.sum((x - t) ** 2, axis=-1), np.zeros((2, 1, 3)))

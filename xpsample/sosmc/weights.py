@@ -41,7 +41,8 @@ class Weights(NamedTuple):
     def equal(cls, xp: Any, like: Array) -> "Weights":
         """Equal weights, for particles of which `like` is a floating array (*runs, particles)."""
         logs = xp.full_like(like, -math.log(like.shape[-1]))
-        return cls(logs, effective_sample_size(xp, logs), xp.zeros_like(logs[..., 0]))
+        ess = effective_sample_size(xp, logs)
+        return cls(logs, ess, xp.zeros_like(ess))
 
     def times(self, xp: Any, log_increments: Array) -> "Weights":
         """Multiplied by incremental weights (Eq. 10); one that is not a number counts as 0, and a 0 stays one."""
