@@ -13,6 +13,8 @@ from xpsample import Portable, sample
 from xpsample.ais import AIS, AISState, log_normalizer
 from xpsample.errors import HyperparameterError, TraceError
 from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Gibbs, ParallelTempering
+from xpsample.smc import TemperedSMC
+from xpsample.sosmc.moves import Reversible
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
 from xpsample.targets.bridge import AnnealedTarget, Bridge
@@ -182,6 +184,14 @@ def test_a_bad_ladder_is_refused(betas):
         AIS(GWG(), betas)
 
 
-def test_tempering_inside_is_refused():
-    with pytest.raises(HyperparameterError, match=r"AIS changes the target .* ParallelTempering needs one"):
-        AIS(ParallelTempering(GWG(), (1.0, 0.4)), (0.0, 1.0))
+@pytest.mark.parametrize(
+    ("owner", "make"),
+    [
+        ("AIS", lambda kernel: AIS(kernel, (0.0, 1.0))),
+        ("TemperedSMC", lambda kernel: TemperedSMC(kernel, (0.0, 1.0))),
+        ("SOSMC", Reversible),
+    ],
+)
+def test_tempering_inside_is_refused(owner, make):
+    with pytest.raises(HyperparameterError, match=rf"{owner} changes the target .* ParallelTempering needs one"):
+        make(ParallelTempering(GWG(), (1.0, 0.4)))

@@ -31,6 +31,8 @@ from xpsample.kernels.minibatch import Minibatch
 from xpsample.noise import Portable, Replay
 from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
+from xpsample.smc import TemperedSMC, particle_log_normalizer
+from xpsample.sosmc import SOSMC
 from xpsample.srld import RBF, SRLD, InverseMultiquadric, Rolling, Thinned
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.svgd import SVGD, AdaGrad, StochasticSVGD
@@ -65,6 +67,7 @@ __all__ = [
     "PCN",
     "RBF",
     "RWM",
+    "SOSMC",
     "SRLD",
     "SRMC",
     "SVGD",
@@ -106,6 +109,7 @@ __all__ = [
     "StochasticSVGD",
     "Target",
     "Tempered",
+    "TemperedSMC",
     "Thinned",
     "Trace",
     "TwoOpt",
@@ -118,6 +122,7 @@ __all__ = [
     "installed_backends",
     "load",
     "log_normalizer",
+    "particle_log_normalizer",
     "posterior",
     "sample",
     "steps",

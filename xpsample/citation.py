@@ -15,6 +15,7 @@ ALIASES = {
     "srhmc": "srmc",
     "wdbc": "breastcancer",
     "minibatch": "sgld",
+    "temperedsmc": "smc",
 }
 """Other spellings, class names among them, of the keys of `REFERENCES`."""
 
@@ -89,6 +90,28 @@ REFERENCES: dict[str, tuple[str, ...]] = {
   year   = {2026},
   eprint = {2601.22003},
   archivePrefix = {arXiv},
+}""",
+    ),
+    "smc": (
+        """\
+@article{delmoral2006smc,
+  title   = {Sequential {Monte} {Carlo} Samplers},
+  author  = {Del Moral, Pierre and Doucet, Arnaud and Jasra, Ajay},
+  journal = {Journal of the Royal Statistical Society: Series B},
+  volume  = {68},
+  number  = {3},
+  pages   = {411--436},
+  year    = {2006},
+}""",
+        """\
+@article{leewhiteley2018,
+  title   = {Variance Estimation in the Particle Filter},
+  author  = {Lee, Anthony and Whiteley, Nick},
+  journal = {Biometrika},
+  volume  = {105},
+  number  = {3},
+  pages   = {609--625},
+  year    = {2018},
 }""",
     ),
     "score-mh": (
