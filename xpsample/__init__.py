@@ -14,6 +14,7 @@ from xpsample.kernels import (
     GWG,
     HMC,
     MALA,
+    MYULA,
     PCN,
     RWM,
     ULA,
@@ -29,6 +30,7 @@ from xpsample.kernels import (
 )
 from xpsample.kernels.minibatch import Minibatch
 from xpsample.noise import Portable, Replay
+from xpsample.prox import L1, AnisotropicTV, IsotropicTV
 from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
 from xpsample.srld import RBF, SRLD, InverseMultiquadric, Rolling, Thinned
@@ -61,7 +63,9 @@ __all__ = [
     "DULA",
     "GWG",
     "HMC",
+    "L1",
     "MALA",
+    "MYULA",
     "PCN",
     "RBF",
     "RWM",
@@ -71,6 +75,7 @@ __all__ = [
     "ULA",
     "AdaGrad",
     "Analytic",
+    "AnisotropicTV",
     "Auto",
     "BatchMeans",
     "Binary",
@@ -85,6 +90,7 @@ __all__ = [
     "Histogram",
     "IndependentMH",
     "InverseMultiquadric",
+    "IsotropicTV",
     "LocallyBalanced",
     "Minibatch",
     "Moments",

@@ -33,6 +33,7 @@ OPTIONAL = {
     "matplotlib",
     "ot",
     "pooch",
+    "skimage",
     "sklearn",
 }
 
