@@ -50,13 +50,14 @@ def test_myula_by_hand(library):
     assert infos[0].evaluations.score == 1 and infos[0].evaluations.log_density == 0
 
 
-def test_the_mean_of_the_move_is_that_of_the_steps():
+def test_the_drift_is_that_of_the_steps():
     x, kernel = start(7), MYULA(0.1, L1(), 0.3)
     bound = GAUSSIAN.prepare(x, kernel.requires)
     state = kernel.init(bound, x)
     noise = noise_of(kernel, x, 1)["proposal"][0]
     after, _ = kernel.step(bound, state, {"proposal": noise})
-    np.testing.assert_allclose(after.point.x - kernel.mean(bound, state.point), math.sqrt(0.2) * noise, rtol=1e-12)
+    moved = after.point.x - x - 0.1 * kernel.drift(bound, state.point)
+    np.testing.assert_allclose(moved, math.sqrt(0.2) * noise, rtol=1e-12)
 
 
 def test_stationary_law_with_a_laplace_factor():
@@ -114,9 +115,9 @@ def test_the_strength_may_come_from_the_parameters(library):
     bound = target.prepare(library.array(x), kernel.requires)
     for log_strength in (0.3, -0.7):
         moved = bound.with_data({"log_strength": library.array(np.asarray(log_strength))})
-        mean = library.host(kernel.mean(moved, moved.at(library.array(x))))
-        want = x - 0.1 * x - 0.2 * (x - soft(x, 0.5 * math.exp(log_strength)))
-        np.testing.assert_allclose(mean, want, rtol=1e-11, atol=1e-14)
+        drift = library.host(kernel.drift(moved, moved.at(library.array(x))))
+        want = -x - 2.0 * (x - soft(x, 0.5 * math.exp(log_strength)))
+        np.testing.assert_allclose(drift, want, rtol=1e-11, atol=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -54,17 +54,18 @@ class MYULA(Kernel):
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
 
-    def mean(self, target: BoundTarget, point: Point) -> Array:
-        """Mean of the Gaussian move from a point, (*chains, dim); its variance is 2 eta in every coordinate."""
+    def drift(self, target: BoundTarget, point: Point) -> Array:
+        """s(x) - (x - prox(x)) / lambda, (*chains, dim): the move's mean is x + eta drift, its variance 2 eta."""
         strength = self.strength(target.data) if callable(self.strength) else self.strength
         prox = self.regularizer.prox(target.backend, point.x, self.smoothing * strength)
-        pull = (prox - point.x) / per_coordinate(self.smoothing)
-        return point.x + per_coordinate(self.step_size) * (point.score + pull)
+        return point.score + (prox - point.x) / per_coordinate(self.smoothing)
 
     def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
         xp = target.xp
         current = target.refresh(state.point)
-        new = target.at(self.mean(target, current) + sqrt(xp, 2 * per_coordinate(self.step_size)) * noise["proposal"])
+        eta = per_coordinate(self.step_size)
+        mean = current.x + eta * self.drift(target, current)
+        new = target.at(mean + sqrt(xp, 2 * eta) * noise["proposal"])
         spent = target.costs.refresh.plus(target.costs.at)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info
