@@ -56,18 +56,14 @@ class AIS(Kernel):
     betas: Sequence[float]
 
     def __post_init__(self) -> None:
-        betas = tuple(float(b) for b in self.betas)
-        if len(betas) < 2 or betas[0] != 0 or betas[-1] != 1 or any(b > c for b, c in pairwise(betas)):
-            raise HyperparameterError(f"betas must go from 0 to 1 and never decrease; got {betas}")
-        object.__setattr__(self, "betas", betas)
+        object.__setattr__(self, "betas", check_ladder(self.betas))
 
     @property
     def requires(self) -> Capability:  # type: ignore[override]
         return self.base.requires | Capability.LOG_DENSITY
 
     def init(self, target: BoundTarget, x: Array) -> AISState:
-        ladder = np.asarray(self.betas, dtype=dtype_name(target.real(x)))
-        betas = target.backend.from_host(ladder, x)
+        betas = place_ladder(target, self.betas, x)
         base = self.base.init(annealed(target, betas[0]), x)
         return AISState(base, betas, target.xp.zeros_like(base.point.aux.log_density), counter(target, x))
 
@@ -75,24 +71,37 @@ class AIS(Kernel):
         return self.base.noise(x)
 
     def step(self, target: BoundTarget, state: AISState, noise: dict[str, Array]) -> tuple[AISState, Any]:
-        now, later = self._beta(target.xp, state, 0), self._beta(target.xp, state, 1)
+        now, later = (rung(target.xp, state.betas, state.n + ahead) for ahead in (0, 1))
         log_weight = state.log_weight + (later - now) * log_density_ratio(target, state.point)
         base, info = self.base.step(annealed(target, later), state.base, noise)
         return AISState(base, state.betas, log_weight, state.n + 1), info
 
-    def _beta(self, xp: Any, state: AISState, ahead: int) -> Array:
-        """The inverse temperature some steps ahead, 0-d; the last one after the end."""
-        last = len(self.betas) - 1
-        at = state.n + ahead
-        return xp.take(state.betas, as_index(xp, xp.where(at < last, at, last))[None])[0]
+
+def check_ladder(betas: Sequence[float]) -> tuple[float, ...]:
+    """Inverse temperatures as numbers; raises HyperparameterError unless they go from 0 to 1 and never decrease."""
+    ladder = tuple(float(b) for b in betas)
+    if len(ladder) < 2 or ladder[0] != 0 or ladder[-1] != 1 or any(b > c for b, c in pairwise(ladder)):
+        raise HyperparameterError(f"betas must go from 0 to 1 and never decrease; got {ladder}")
+    return ladder
+
+
+def place_ladder(target: BoundTarget, betas: Sequence[float], x: Array) -> Array:
+    """Inverse temperatures as an array beside the positions, in their floating dtype."""
+    return target.backend.from_host(np.asarray(betas, dtype=dtype_name(target.real(x))), x)
+
+
+def rung(xp: Any, betas: Array, n: Array) -> Array:
+    """The inverse temperature of step n, 0-d; the last one after the end."""
+    last = betas.shape[0] - 1
+    return xp.take(betas, as_index(xp, xp.where(n < last, n, last))[None])[0]
 
 
 class LogNormalizer(NamedTuple):
-    """log Z, its standard error, and the effective sample size of the weights."""
+    """log Z, its standard error, and the effective sample size of the weights: numbers, or arrays (*runs)."""
 
-    value: float
-    standard_error: float
-    weight_ess: float
+    value: Any
+    standard_error: Any
+    weight_ess: Any
 
 
 def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> LogNormalizer:

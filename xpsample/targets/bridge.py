@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from xpsample import tree
 from xpsample.backend import Array, Backend
+from xpsample.hyperparameters import per_coordinate
 from xpsample.targets.space import Space
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point
 from xpsample.targets.tempered import TemperedTarget
@@ -124,27 +125,36 @@ class AnnealedTarget(DerivedTarget):
 
     def _mix(self, point: Point) -> Point:
         first, last = point.aux
-        density = self._between(first.log_density, last.log_density)
-        score = None if last.score is None else self._between(first.score, last.score)
+        density = _between(self.beta, first.log_density, last.log_density)
+        score = None if last.score is None else self._along(first.score, last.score)
         differences = None
         if last.differences is not None:
             impossible = (first.differences == -math.inf) | (last.differences == -math.inf)  # also where beta is 0 or 1
             ends = (self.xp.where(impossible, 0.0, d) for d in (first.differences, last.differences))
-            differences = self.xp.where(impossible, -math.inf, self._between(*ends))
+            differences = self.xp.where(
+                impossible, -math.inf, _between(per_coordinate(per_coordinate(self.beta)), *ends)
+            )
         return Point(point.x, density, score, point, differences)
 
     def score(self, x: Array) -> Array:
-        return self._between(self.target.initial.score(x), self.target.target.score(x))
+        return self._along(self.target.initial.score(x), self.target.target.score(x))
 
     def hvp(self, x: Array, v: Array) -> Array:
-        return self._between(self.target.initial.hvp(x, v), self.target.target.hvp(x, v))
+        return self._along(self.target.initial.hvp(x, v), self.target.target.hvp(x, v))
 
-    def _between(self, first: Array, last: Array) -> Array:
-        return (1.0 - self.beta) * first + self.beta * last
+    def _along(self, first: Array, last: Array) -> Array:
+        return _between(per_coordinate(self.beta), first, last)
+
+
+def _between(beta: Any, first: Array, last: Array) -> Array:
+    return (1.0 - beta) * first + beta * last
 
 
 def annealed(target: BoundTarget, beta: Any) -> DerivedTarget:
-    """The member of a bridge at a 0-d beta; of any other target its power, the bridge from the constant density 1."""
+    """The member of a bridge at beta, which broadcasts against the chain axes.
+
+    Of any other target its power, the bridge from the constant density 1.
+    """
     return AnnealedTarget(target, beta) if isinstance(target, BridgedTarget) else TemperedTarget(target, beta)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from array_api_compat import array_namespace
+
 from xpsample.backend import Array
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.targets.space import Real, Space
@@ -47,7 +49,7 @@ class Parametric(AbstractTarget):
 
     def prepare(self, x: Array, requires: Capability) -> "ParametricTarget":
         bound = self._target.prepare(x, requires)
-        return self._bound.setdefault(bound, ParametricTarget(bound, self.gradient))
+        return self._bound.setdefault(bound, ParametricTarget(bound, self.gradient, self.log_density))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,9 @@ class ParametricTarget(DerivedTarget):
 
     target: BoundTarget
     gradient: GradientChoice
+    log_density: Callable[..., Array]
     compiled: dict = field(default_factory=dict, repr=False)
+    _derivatives: dict = field(default_factory=dict, repr=False)
 
     @property
     def requires(self) -> Capability:  # type: ignore[override]
@@ -79,6 +83,37 @@ class ParametricTarget(DerivedTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         return self.target.hvp(x, v)
 
+    def member(self, parameters: Tree) -> BoundTarget:
+        """The member of the family at parameters, as a target that does not move: its `refresh` costs nothing."""
+        return self.target.with_data(parameters)
+
     def parameter_gradient(self, loss: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
-        """``(parameters, *args) -> (loss, gradient)`` of a scalar loss of the parameters, by the target's choice."""
-        return self.gradient.value_and_gradient(self.backend, loss)
+        """``(parameters, *args) -> (loss, gradient)`` of a scalar loss of the parameters, by the target's choice.
+
+        The derivative of a loss is made once and kept as long as the target: pass the same function at every step.
+        """
+        if loss not in self._derivatives:
+            self._derivatives[loss] = self.gradient.value_and_gradient(self.backend, loss)
+        return self._derivatives[loss]
+
+    def potential_gradient(self, parameters: Tree, x: Array, coefficients: Array) -> Tree:
+        """Gradient in the parameters of the sum over chains of ``coefficients * U(x)``, U = -log density.
+
+        Parameters
+        ----------
+        parameters : tree of arrays
+        x : array, shape (*chains, dim)
+        coefficients : array, shape (*chains)
+            Constants.
+        """
+        return self.parameter_gradient(_WeightedPotential(self.log_density))(parameters, x, coefficients)[1]
+
+
+@dataclass(frozen=True)
+class _WeightedPotential:
+    """A loss that equals another one of the same family."""
+
+    log_density: Callable[..., Array]
+
+    def __call__(self, parameters: Tree, x: Array, coefficients: Array) -> Array:
+        return -array_namespace(x).sum(coefficients * self.log_density(x, parameters))

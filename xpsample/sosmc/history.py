@@ -1,0 +1,59 @@
+"""The course of an optimisation: parameters, weights and means under them, row by row."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpsample.backend import Array
+from xpsample.recorders import Recorder
+from xpsample.targets.target import BoundTarget
+from xpsample.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class History(Recorder):
+    """At every kept iteration of SOSMC, a dict of arrays (draw, *runs):
+
+    ``weight_ess``; ``resampled``; ``log_normalizer``, the estimate of log Z_theta - log Z_theta_0; ``potential``, the
+    mean of U_theta under the weights, where densities are evaluated; ``step_size`` and ``rate`` where they are adapted;
+    and the mean of each function under its own name. ``parameters`` is a tree of arrays (draw, ...).
+
+    Parameters
+    ----------
+    means : mapping of str to callable
+        ``f(x)``, from particles (*runs, particles, dim) to (*runs, particles): a reward, say.
+    parameters : bool
+        Whether to keep the parameters.
+    """
+
+    means: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
+    parameters: bool = True
+    name: str = "history"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        xp, point = target.xp, state.point
+        weights = xp.exp(state.weights.logs)
+
+        def mean(values: Array) -> Array:
+            return xp.sum(xp.where(weights > 0.0, weights * values, 0.0), axis=-1)
+
+        row: dict[str, Any] = {
+            "weight_ess": state.weights.ess,
+            "resampled": state.resampled,
+            "log_normalizer": state.weights.log_normalizer,
+        }
+        if point.log_density is not None:
+            row["potential"] = -mean(point.log_density)
+        if state.step_size is not None:
+            row["step_size"] = state.step_size[..., 0]
+        if state.rate is not None:
+            row["rate"] = state.rate
+        if self.parameters:
+            row["parameters"] = state.parameters
+        return None, row | {name: mean(f(point.x)) for name, f in self.means.items()}
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows

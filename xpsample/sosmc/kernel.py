@@ -1,0 +1,205 @@
+"""Stochastic optimisation via sequential Monte Carlo: one outer iteration as one pure step.
+
+Source: Cuin, Carbone, Tang & Akyildiz, "Efficient stochastic optimisation via sequential Monte Carlo" (2026),
+Algorithm 1, App. A and Remark 4.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xpsample import tree
+from xpsample.backend import Array
+from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.hyperparameters import check_range
+from xpsample.kernels.kernel import Info, Kernel
+from xpsample.noise import Specs
+from xpsample.sosmc.losses import Expectation, Loss
+from xpsample.sosmc.moves import Move, Reversible
+from xpsample.sosmc.optimizers import Optimizer
+from xpsample.sosmc.resampling import Multinomial, Resampling, choose
+from xpsample.sosmc.single_chain import SingleChain
+from xpsample.sosmc.weights import Weights
+from xpsample.targets.parametric import ParametricTarget
+from xpsample.targets.target import BoundTarget, Capability, Point
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """A step size that follows the effective sample size (Remark 4).
+
+    It is divided by `factor` after an iteration whose ESS is below ``threshold * particles``, and multiplied by it
+    otherwise.
+
+    Parameters
+    ----------
+    threshold : float
+        In [0, 1].
+    factor : float
+        Above 1.
+    least, most : float
+        Bounds, in units of the step size.
+    """
+
+    threshold: float = 0.95
+    factor: float = 1.01
+    least: float = 0.0
+    most: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_range("threshold", self.threshold, 0, 1, closed=True)
+        check_range("factor", self.factor, 1)
+        check_range("least", self.least, 0, closed=True)
+        check_range("most", self.most, self.least)
+
+    def update(self, xp: Any, value: Array, ess: Array, particles: int) -> Array:
+        """The next value, from arrays that broadcast against each other."""
+        value = xp.where(ess < self.threshold * particles, value / self.factor, value * self.factor)
+        value = xp.where(value < self.least, self.least, value)
+        return xp.where(value > self.most, self.most, value)
+
+
+class SOSMCState(NamedTuple):
+    """Weighted particles of pi_theta at the current parameters theta, and what the next iteration needs.
+
+    ``base`` is the move's state, whose point is under ``parameters``; ``optimizer`` is the optimiser's state;
+    ``weights`` (`Weights`) are the particles'; ``resampled`` (*runs) tells whether the last iteration resampled.
+    ``step_size`` (*runs, 1) is the move's and ``rate`` (*runs) the factor of the optimiser's updates where they are
+    adapted, else None.
+    """
+
+    base: Any
+    parameters: tree.Tree
+    optimizer: tree.Tree
+    weights: Weights
+    resampled: Array
+    step_size: Any = None
+    rate: Any = None
+
+    @property
+    def point(self) -> Point:
+        """The particles, (*runs, particles, dim)."""
+        return self.base.point
+
+
+@dataclass(frozen=True, eq=False)
+class SOSMC(Kernel):
+    """Minimises a loss whose gradient is an expectation over pi_theta, with weighted particles that follow theta.
+
+    One iteration: the gradient from the weighted particles, a step of the optimiser, resampling of the particles where
+    the effective sample size of their weights is at most ``threshold`` times their number, a move, and incremental
+    weights. This is Algorithm 1 begun at its line 13; between iterations the particles are weighted for the parameters
+    of the state. With a `Reversible` move the particles are weighed, resampled and then moved.
+
+    The target is a `Parametric`, and the positions are (*runs, particles, dim). Leading axes are independent runs; the
+    parameters of a batch of runs have leaves (*runs, 1, ...), which broadcast against the particles.
+
+    Parameters
+    ----------
+    loss : Loss or callable
+        What is minimised; a function ``h(x, parameters)`` stands for `Expectation`.
+    move : Move or Kernel
+        How particles follow. A kernel stands for `Reversible`.
+    optimizer : Optimizer
+        `SGD`, `Adam`, `Clipped`, or anything with ``init`` and ``update`` that takes the library's arrays, such as an
+        optax optimiser for JAX's.
+    threshold : float
+        tau, in [0, 1]; 0 never resamples, 1 always does.
+    resampling : Resampling
+    adapt_move : Adaptation, optional
+        Of the move's step size.
+    adapt_optimizer : Adaptation, optional
+        Of a factor of the optimiser's updates, 1 at the start.
+    """
+
+    loss: Any
+    move: Any
+    optimizer: Any
+    threshold: float = 0.5
+    resampling: Resampling = Multinomial()
+    adapt_move: Adaptation | None = None
+    adapt_optimizer: Adaptation | None = None
+
+    def __post_init__(self) -> None:
+        check_range("threshold", self.threshold, 0, 1, closed=True)
+        if not isinstance(self.loss, Loss):
+            if not isinstance(self.loss, Callable):  # type: ignore[arg-type]
+                raise HyperparameterError(f"the loss is a Loss or a function h(x, parameters); got {self.loss!r}")
+            object.__setattr__(self, "loss", Expectation(self.loss))
+        if isinstance(self.move, Kernel):
+            object.__setattr__(self, "move", Reversible(self.move))
+        if not isinstance(self.move, Move):
+            raise HyperparameterError(f"the move is a Move or a Kernel; got {self.move!r}")
+        if isinstance(self.move, SingleChain) and self.threshold:
+            raise HyperparameterError("the time average of SingleChain is not resampled: take threshold=0")
+        if self.adapt_move is not None and self.move.step_size is None:
+            raise HyperparameterError(f"adapt_move needs a step_size, which {self.move} has not")
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.move.requires | self.loss.requires
+
+    def init(self, target: BoundTarget, x: Array) -> SOSMCState:
+        if not isinstance(target, ParametricTarget):
+            raise CapabilityError("SOSMC moves the parameters of its target: pass Parametric(log_density, parameters)")
+        xp, parameters = target.xp, tree.map(lambda leaf: 1 * leaf, target.data)
+        _check_shapes(x, parameters)
+        base = self.move.init(target.member(parameters), x)
+        weights = Weights.equal(xp, xp.zeros_like(target.real(x)[..., 0]))
+        zero = xp.zeros_like(weights.ess)
+        step_size = None if self.adapt_move is None else zero[..., None] + self.move.step_size
+        rate = None if self.adapt_optimizer is None else xp.ones_like(zero)
+        return SOSMCState(base, parameters, self.optimizer.init(parameters), weights, zero > 0, step_size, rate)
+
+    def noise(self, x: Array) -> Specs:
+        own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}
+        return {**own, **self.loss.noise(x), **self.move.noise(x)}
+
+    def step(self, target: BoundTarget, state: SOSMCState, noise: dict[str, Array]) -> tuple[SOSMCState, Info]:
+        assert isinstance(target, ParametricTarget)
+        xp, weights = target.xp, state.weights
+        move = self.move if state.step_size is None else self.move.with_step_size(state.step_size)
+        particles = weights.logs.shape[-1]
+
+        gradient = self.loss.gradient(target, state.parameters, state.point, xp.exp(weights.logs), noise)
+        updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.parameters)
+        parameters = tree.map(lambda a, b: a + _scaled(b, state.rate), state.parameters, updates)
+        before, after = target.member(state.parameters), target.member(parameters)
+
+        base, increments = move.weigh(after, state.base)
+        if increments is not None:
+            weights = weights.times(xp, increments)
+        resampled = state.resampled
+        if self.threshold:
+            resampled = weights.ess <= self.threshold * particles
+            index = self.resampling.ancestors(xp, xp.exp(weights.logs), noise["resample"])
+            base, weights = choose(xp, resampled, index, base), weights.reset(xp, resampled)
+        base, increments, info = move.step(before, after, base, noise)
+        if increments is not None:
+            weights = weights.times(xp, increments)
+
+        step_size, rate = state.step_size, state.rate
+        if self.adapt_move is not None:
+            step_size = self.adapt_move.update(xp, step_size, weights.ess[..., None], particles)
+        if self.adapt_optimizer is not None:
+            rate = self.adapt_optimizer.update(xp, rate, weights.ess, particles)
+        return SOSMCState(base, parameters, optimizer, weights, resampled, step_size, rate), info
+
+
+def _scaled(update: Array, rate: Any) -> Array:
+    return update if rate is None else rate[(..., *(None,) * (update.ndim - rate.ndim))] * update
+
+
+def _check_shapes(x: Array, parameters: tree.Tree) -> None:
+    if x.ndim < 2:
+        raise HyperparameterError(f"SOSMC moves particles, (*runs, particles, dim); got {tuple(x.shape)}")
+    runs = tuple(x.shape[:-2])
+    for path, leaf in tree.items(parameters):
+        if runs and tuple(leaf.shape[: len(runs) + 1]) != (*runs, 1):
+            raise HyperparameterError(
+                f"particles {tuple(x.shape)} are {runs} runs, whose parameters have leaves {(*runs, 1)} + their own "
+                f"shape; {path or 'the parameter'} has {tuple(leaf.shape)}"
+            )
+
+
+__all__ = ["SOSMC", "Adaptation", "Optimizer", "SOSMCState"]

@@ -1,0 +1,82 @@
+"""The move of SOUL: one chain run for many steps at every theta, whose later positions count equally.
+
+Source: De Bortoli, Durmus, Pereyra & Fernandez Vidal, "Efficient stochastic optimisation by unadjusted Langevin Monte
+Carlo" (2021); the SOSMC paper, App. C and E.1.
+"""
+
+import copy
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import array_api_extra as xpx
+from array_api_compat import device as device_of
+
+from xpsample.backend import Array
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.kernels.kernel import ChainState, Info, normal_like
+from xpsample.noise import Specs
+from xpsample.sosmc.moves import Move
+from xpsample.targets.target import BoundTarget, Capability
+
+
+@dataclass(frozen=True, eq=False)
+class SingleChain(Move):
+    """ULA from the last particle, as many steps as there are particles, which become the chain's positions in order.
+
+    The first `burn_in` of them get weight 0, the others count equally. Takes ``threshold=0``: a time average is not
+    resampled.
+
+    Parameters
+    ----------
+    step_size : float or array
+        gamma, in units of x squared; broadcasts against (*runs, 1).
+    burn_in : int
+        At least 0, below the number of particles; the paper takes half of them.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+    burn_in: int = 0
+
+    requires = Capability.LOG_DENSITY | Capability.SCORE
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+        check_range("burn_in", self.burn_in, 0, closed=True)
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        check_range("burn_in", self.burn_in, 0, x.shape[-2] - 1, closed=True)
+        return ChainState(target.at(x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": normal_like(x)}
+
+    def with_step_size(self, step_size: Any) -> "SingleChain":
+        move = copy.copy(self)
+        object.__setattr__(move, "step_size", step_size)
+        return move
+
+    def weigh(self, after: BoundTarget, state: ChainState) -> tuple[ChainState, None]:
+        return state, None
+
+    def step(
+        self, before: BoundTarget, after: BoundTarget, state: ChainState, noise: dict[str, Array]
+    ) -> tuple[ChainState, Array, Info]:
+        xp, xi, x = before.xp, noise["proposal"], state.point.x
+        gamma, length = per_coordinate(self.step_size), x.shape[-2]
+        scale = sqrt(xp, 2.0 * gamma)
+
+        def one(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            path, now = carry
+            new = now + gamma * after.score(now) + scale * xi[..., i, :][..., None, :]
+            now = xp.where(xp.all(xp.isfinite(new), axis=-1, keepdims=True), new, now)
+            # The path was made in this step, so writing into it changes nothing that anyone else holds.
+            return xpx.at(path, (..., i, slice(None))).set(now[..., 0, :]), now
+
+        path, _ = before.backend.repeat(length, one, (xp.zeros_like(x), x[..., -1:, :]))
+        point = after.at(path)
+        late = xp.arange(length, device=device_of(x)) >= self.burn_in
+        increments = xp.where(late, xp.zeros_like(point.log_density), -math.inf)
+        moved = xp.all(xp.isfinite(point.x), axis=-1)
+        info = Info(xp.astype(moved, x.dtype), moved, ~moved, after.costs.score.plus(after.costs.at))
+        return ChainState(point), increments, info

@@ -1,0 +1,51 @@
+"""Weights of particles, kept as logarithms: normalised, with their effective sample size and the log normaliser."""
+
+import math
+from typing import Any, NamedTuple
+
+from xpsample.backend import Array
+
+
+def log_sum_exp(xp: Any, logs: Array) -> Array:
+    """log of the sum of exp over the last axis, kept with length 1; -inf where all are."""
+    top = xp.max(logs, axis=-1, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    return top + xp.log(xp.sum(xp.exp(logs - top), axis=-1, keepdims=True))
+
+
+def effective_sample_size(xp: Any, log_weights: Array) -> Array:
+    """``(sum w)^2 / sum w^2`` (Eq. 12 of SOSMC), (*runs), from log weights (*runs, particles); at most their number."""
+    ess = xp.exp(2.0 * log_sum_exp(xp, log_weights) - log_sum_exp(xp, 2.0 * log_weights))[..., 0]
+    most = float(log_weights.shape[-1])
+    return xp.where(ess < most, ess, xp.full_like(ess, most))  # rounding
+
+
+class Weights(NamedTuple):
+    """Log weights of particles (*runs, particles) whose exponentials sum to 1 over the last axis.
+
+    ``ess`` (*runs) is their effective sample size, ``log_normalizer`` (*runs) the log of the product of the mean
+    incremental weights so far: an estimate of log Z_now - log Z_start.
+    """
+
+    logs: Array
+    ess: Array
+    log_normalizer: Array
+
+    @classmethod
+    def equal(cls, xp: Any, like: Array) -> "Weights":
+        """Equal weights, for particles of which `like` is a floating array (*runs, particles)."""
+        logs = xp.full_like(like, -math.log(like.shape[-1]))
+        return cls(logs, effective_sample_size(xp, logs), xp.zeros_like(logs[..., 0]))
+
+    def times(self, xp: Any, log_increments: Array) -> "Weights":
+        """Multiplied by incremental weights (Eq. 10); one that is not a number counts as 0, and a 0 stays one."""
+        lost = (self.logs == -math.inf) | xp.isnan(log_increments)
+        logs = xp.where(lost, -math.inf, self.logs + xp.where(lost, 0.0, log_increments))
+        total = log_sum_exp(xp, logs)
+        logs = logs - total
+        return Weights(logs, effective_sample_size(xp, logs), self.log_normalizer + total[..., 0])
+
+    def reset(self, xp: Any, where: Array) -> "Weights":
+        """Equal weights in the runs (a mask, (*runs)) that were resampled; ``ess`` stays what they had before."""
+        equal = xp.full_like(self.logs, -math.log(self.logs.shape[-1]))
+        return self._replace(logs=xp.where(where[..., None], equal, self.logs))
