@@ -40,6 +40,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.hiss_tsp",
         "HiSS paper, Table 1: tours of 14 cities by discrete samplers of one-hot matrices, and by 2-opt",
     ),
+    "sosmc-deblur": Experiment(
+        "xpsample.experiments.sosmc_deblur",
+        "SOSMC paper, Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps",
+    ),
     "srld-banana": Experiment(
         "xpsample.experiments.srld_banana",
         "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
