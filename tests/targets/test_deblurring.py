@@ -7,6 +7,8 @@ from tests.test_prox import difference_matrix
 from xpsample.errors import HyperparameterError
 from xpsample.kernels import MYULA
 from xpsample.prox import IsotropicTV
+from xpsample.sampling import sample
+from xpsample.sosmc import SGD, SOSMC, Langevin, Unweighted
 from xpsample.targets import Capability
 from xpsample.targets.deblurring import UniformBlur, deblurring, likelihood_gradient, strength
 
@@ -88,3 +90,26 @@ def test_myula_moves_towards_the_observation(library):
 def test_bad_half_width():
     with pytest.raises(HyperparameterError, match=r"half_width must be at least 0 and below the sides \(7, 5\); got 5"):
         UniformBlur(SHAPE, 5)
+
+
+def test_weights_take_away_the_bias_of_step_and_smoothing():
+    """Two pixels, theta held: E |x2 - x1| under pi_theta by quadrature, by SOSMC-MYULA, and by MYULA alone."""
+    number, variation = 20_000, IsotropicTV((1, 2), 12)
+    target = deblurring(np.asarray([0.0, 1.0]), UniformBlur((1, 2), 0), 0.8, variation, theta=0.6)
+    x0 = 0.8 * np.random.default_rng(5).standard_normal((number, 2)) + [0.0, 1.0]
+    move = Langevin(0.3, drift=MYULA(0.3, variation, 0.6, strength).drift)
+    found = {}
+    for name, kind in (("weighted", move), ("unweighted", Unweighted(move))):
+        kernel = SOSMC(likelihood_gradient(variation), kind, SGD(1e-12), threshold=0.5 * (name == "weighted"))
+        state = sample(target, kernel, x0, 1, burn_in=39, seed=6, progress=False).state
+        found[name] = np.sum(np.exp(state.weights.logs) * np.abs(state.point.x[:, 1] - state.point.x[:, 0]))
+    assert state.parameters["theta"] == pytest.approx(0.6)
+    grid = np.linspace(-5, 6, 1101)
+    apart = np.abs(grid[None, :] - grid[:, None])
+    log_density = -0.5 * (grid[:, None] ** 2 + (grid[None, :] - 1) ** 2) / 0.8**2 - np.exp(0.6) * apart
+    density = np.exp(log_density)
+    truth = np.sum(apart * density) / np.sum(density)
+    spread = np.sqrt(np.sum((apart - truth) ** 2 * density) / np.sum(density))
+    # 6 standard errors of a tenth as many equal weights.
+    assert abs(found["weighted"] - truth) < 6 * spread / np.sqrt(number / 10)
+    assert found["unweighted"] - truth > 30 * spread / np.sqrt(number)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -9,8 +10,14 @@ from matplotlib.figure import Figure
 
 from xpsample.experiments.sosmc_deblur import Course
 
-# Okabe-Ito colours, safe for colour-blind readers.
-COLOURS = ("#6b6b6b", "#000000", "#B3440A", "#E69F00", "#00568A")
+# Okabe-Ito colours, safe for colour-blind readers; without weights broad and pale, since the others lie on top of them.
+STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "#E69F00", "lw": 5.0, "alpha": 0.45},
+    {"color": "#56B4E9", "lw": 5.0, "alpha": 0.45},
+    {"color": "#00568A", "lw": 1.2},
+    {"color": "#B3440A", "lw": 1.2},
+    {"color": "#000000", "lw": 1.2, "ls": "--"},
+)
 CURVES = {
     "theta": "theta",
     "mse": "MSE of the particles",
@@ -42,10 +49,10 @@ def plot(path: Path, shown: Mapping[str, Mapping[str, Course]]) -> None:
             axes.axis("off")
         for axes, (key, label) in zip(parts[2 * i + 1].subplots(1, len(CURVES)), CURVES.items(), strict=True):
             runs = ((name, course) for name, course in courses.items() if course.curves)
-            for colour, (name, course) in zip(COLOURS, runs, strict=True):
+            for style, (name, course) in zip(STYLES, runs, strict=True):
                 values = course.curves[key]
                 rows = np.arange(1, len(values) + 1) / len(values)
-                axes.plot(rows, values, color=colour, lw=1.2, label=name)
+                axes.plot(rows, values, label=name, **style)
             axes.set(title=label, xlabel="share of the iterations")
             if key in ("mse", "step"):
                 axes.set_yscale("log")
