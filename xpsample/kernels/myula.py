@@ -15,7 +15,7 @@ from xpsample.targets.target import BoundTarget, Capability, Point
 
 @dataclass(frozen=True, eq=False)
 class MYULA(Kernel):
-    """x' = x + eta s(x) - (eta / lambda) (x - prox(x)) + sqrt(2 eta) xi, for pi(x) propto exp(-f(x) - strength g(x)).
+    """``x' = x + eta s(x) - (eta / lambda) (x - prox(x)) + sqrt(2 eta) xi``, for exp(-f(x) - strength g(x)).
 
     s = -grad f is the target's score, *that of the smooth part alone*; prox is that of lambda strength g. This is ULA
     with the Moreau envelope in the place of strength g: biased by the step size, as ULA, and by lambda. Source:

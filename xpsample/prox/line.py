@@ -8,7 +8,7 @@ from xpsample.backend import Array, Backend
 
 
 def prox_line(backend: Backend, y: Array, scale: Any) -> Array:
-    """argmin_x scale sum_i |x_{i+1} - x_i| + |x - y|^2 / 2 along the last axis, exact but for rounding.
+    """``argmin_x scale sum_i |x_{i+1} - x_i| + |x - y|^2 / 2`` along the last axis, exact but for rounding.
 
     Going right, the derivative in x_i of the best value of all terms up to i, as far as x_{i+1} can feel it, is
     piecewise linear and clipped to +-scale; its knots are kept. All knots are looked at in every step, in place of the

@@ -21,7 +21,7 @@ class Regularizer(ABC):
 
     @abstractmethod
     def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
-        """argmin_u scale g(u) + |u - x|^2 / 2, ``(*chains, dim)``.
+        """``argmin_u scale g(u) + |u - x|^2 / 2``, ``(*chains, dim)``.
 
         Parameters
         ----------
@@ -34,9 +34,9 @@ class Regularizer(ABC):
 
 
 def envelope(g: Regularizer, backend: Backend, x: Array, smoothing: Any, strength: Any = 1.0) -> Array:
-    """The Moreau envelope of ``strength g``: min_u strength g(u) + |u - x|^2 / (2 smoothing), shape (*chains).
+    """The Moreau envelope of ``strength g``: ``min_u strength g(u) + |u - x|^2 / (2 smoothing)``, shape (*chains).
 
-    Its gradient is (x - prox(x)) / smoothing with the prox at ``smoothing * strength``, which `MYULA` follows.
+    Its gradient is ``(x - prox(x)) / smoothing`` with the prox at ``smoothing * strength``, which `MYULA` follows.
     """
     u = g.prox(backend, x, smoothing * strength)
     return strength * g.value(backend.xp, u) + backend.xp.sum((u - x) ** 2, axis=-1) / (2.0 * smoothing)
@@ -44,7 +44,7 @@ def envelope(g: Regularizer, backend: Backend, x: Array, smoothing: Any, strengt
 
 @dataclass(frozen=True, eq=False)
 class L1(Regularizer):
-    """g(x) = sum_i |x_i|; its proximal operator is soft thresholding."""
+    """``g(x) = sum_i |x_i|``; its proximal operator is soft thresholding."""
 
     def value(self, xp: Any, x: Array) -> Array:
         return xp.sum(xp.abs(x), axis=-1)

@@ -18,10 +18,10 @@ class TotalVariation(Regularizer):
     shape: tuple[int, int]
 
     def gap(self, xp: Any, x: Array, u: Array, scale: Any) -> Array:
-        """Duality gap of u as the prox of x, at least |u - prox(x)|^2 / 2; shape (*chains).
+        """Duality gap of u as the prox of x, at least ``|u - prox(x)|^2 / 2``; shape (*chains).
 
-        Equals scale g(u) - <x - u, u>, since g is homogeneous of degree one and x - u is feasible for the dual problem,
-        as that of `prox` is whatever its number of iterations.
+        Equals ``scale g(u) - <x - u, u>``, since g is homogeneous of degree one and x - u is feasible for the dual
+        problem, as that of `prox` is whatever its number of iterations.
         """
         centred = u - xp.mean(u, axis=-1, keepdims=True)  # x - u has mean zero
         return scale * self.value(xp, u) - xp.sum((x - u) * centred, axis=-1)
