@@ -74,6 +74,16 @@ SETUPS = {
 }
 
 
+METHODS: dict[str, tuple[bool, Adaptation | None]] = {
+    "MYPGD": (False, None),
+    "MYPGD, grown": (False, GROWS),
+    "SOSMC, grown": (True, GROWS),
+    "SOSMC": (True, None),
+    "SOSMC, by ESS": (True, BY_ESS),
+}
+"""Whether the particles are weighted, and how the image step changes. The paper's are the first and the third."""
+
+
 class Size(NamedTuple):
     """Iterations, and the part of the image that is used (None: all)."""
 
@@ -98,6 +108,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_arguments(parser, "sosmc-deblur", backends="numpy")
     parser.add_argument(
         "--setup", action="append", choices=list(SETUPS), help="may be given several times (default: A and C)"
+    )
+    parser.add_argument(
+        "--method", action="append", choices=list(METHODS), help="may be given several times (default: all)"
     )
     parser.add_argument(
         "--prox", choices=list(PROXES), default="isotropic", help="total variation in the prox (default: %(default)s)"
@@ -133,8 +146,8 @@ def _run_all(args: argparse.Namespace) -> int:
         rows.append(_row(name, "the observation", truth, blurred[None], np.zeros(1)))
         shown[name] = {"truth": Course(truth, {}), "observation": Course(blurred, {})}
         for place in where:
-            for method, (weighted, adapt) in METHODS.items():
-                row, course = _run(place, setup, truth, blurred, weighted, adapt, args.prox, size, args.seed)
+            for method in args.method or METHODS:
+                row, course = _run(place, setup, truth, blurred, method, args.prox, size, args.seed)
                 rows.append(row | {"setup": name, "method": f"{method} {place.backend.name}"})
                 report.say(f"  {place!s:24} {method:22} {row['seconds']:6.1f} s")
                 if place is where[0]:
@@ -149,16 +162,6 @@ def _run_all(args: argparse.Namespace) -> int:
     return 0
 
 
-METHODS: dict[str, tuple[bool, Adaptation | None]] = {
-    "MYPGD": (False, None),
-    "MYPGD, grown": (False, GROWS),
-    "SOSMC, grown": (True, GROWS),
-    "SOSMC": (True, None),
-    "SOSMC, by ESS": (True, BY_ESS),
-}
-"""Whether the particles are weighted, and how the image step changes. The paper's are the first and the third."""
-
-
 def _observe(truth: np.ndarray, setup: Setup, seed: int) -> np.ndarray:
     """The blurred and noisy image."""
     noise = setup.noise * np.random.default_rng([seed, 1]).standard_normal(truth.shape)
@@ -170,13 +173,12 @@ def _run(
     setup: Setup,
     truth: np.ndarray,
     blurred: np.ndarray,
-    weighted: bool,
-    adapt: Adaptation | None,
+    method: str,
     prox: str,
     size: Size,
     seed: int,
 ) -> tuple[dict[str, Any], Course]:
-    shape, flat = truth.shape, place.array(truth.ravel())
+    (weighted, adapt), shape, flat = METHODS[method], truth.shape, place.array(truth.ravel())
     variation = IsotropicTV(shape)  # in the density and in the gradient, whatever the prox
     in_prox: TotalVariation = PROXES[prox](shape)
     target = deblurring(

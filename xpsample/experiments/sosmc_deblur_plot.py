@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from xpsample.experiments.sosmc_deblur import Course
 
 # Okabe-Ito colours, safe for colour-blind readers; without weights broad and pale, since the others lie on top of them.
-STYLES: tuple[dict[str, Any], ...] = (
-    {"color": "#E69F00", "lw": 5.0, "alpha": 0.45},
-    {"color": "#56B4E9", "lw": 5.0, "alpha": 0.45},
-    {"color": "#00568A", "lw": 1.2},
-    {"color": "#B3440A", "lw": 1.2},
-    {"color": "#000000", "lw": 1.2, "ls": "--"},
-)
+STYLES: dict[str, dict[str, Any]] = {
+    "MYPGD": {"color": "#E69F00", "lw": 5.0, "alpha": 0.45},
+    "MYPGD, grown": {"color": "#56B4E9", "lw": 5.0, "alpha": 0.45},
+    "SOSMC, grown": {"color": "#00568A", "lw": 1.2},
+    "SOSMC": {"color": "#B3440A", "lw": 1.2},
+    "SOSMC, by ESS": {"color": "#000000", "lw": 1.2, "ls": "--"},
+}
 CURVES = {
     "theta": "theta",
     "mse": "MSE of the particles",
@@ -49,10 +49,10 @@ def plot(path: Path, shown: Mapping[str, Mapping[str, Course]]) -> None:
             axes.axis("off")
         for axes, (key, label) in zip(parts[2 * i + 1].subplots(1, len(CURVES)), CURVES.items(), strict=True):
             runs = ((name, course) for name, course in courses.items() if course.curves)
-            for style, (name, course) in zip(STYLES, runs, strict=True):
+            for name, course in runs:
                 values = course.curves[key]
                 rows = np.arange(1, len(values) + 1) / len(values)
-                axes.plot(rows, values, label=name, **style)
+                axes.plot(rows, values, label=name, **STYLES[name])
             axes.set(title=label, xlabel="share of the iterations")
             if key in ("mse", "step"):
                 axes.set_yscale("log")
