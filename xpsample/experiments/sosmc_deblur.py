@@ -149,7 +149,10 @@ def _run_all(args: argparse.Namespace) -> int:
             for method in args.method or METHODS:
                 row, course = _run(place, setup, truth, blurred, method, args.prox, size, args.seed)
                 rows.append(row | {"setup": name, "method": f"{method} {place.backend.name}"})
-                report.say(f"  {place!s:24} {method:22} {row['seconds']:6.1f} s")
+                report.say(
+                    f"  {place!s:22} {method:14} {row['seconds']:6.1f} s: theta {row['theta']:.2f}, "
+                    f"MSE {row['mse']:.1f}, SSIM {row['ssim']:.2f}"
+                )
                 if place is where[0]:
                     shown[name][method] = course
     _tell(report, rows)
