@@ -33,6 +33,8 @@ from xpsample.noise import Portable, Replay
 from xpsample.prox import L1, AnisotropicTV, IsotropicTV
 from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
+from xpsample.smc import TemperedSMC, particle_log_normalizer
+from xpsample.sosmc import SOSMC
 from xpsample.srld import RBF, SRLD, InverseMultiquadric, Rolling, Thinned
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.svgd import SVGD, AdaGrad, StochasticSVGD
@@ -69,6 +71,7 @@ __all__ = [
     "PCN",
     "RBF",
     "RWM",
+    "SOSMC",
     "SRLD",
     "SRMC",
     "SVGD",
@@ -112,6 +115,7 @@ __all__ = [
     "StochasticSVGD",
     "Target",
     "Tempered",
+    "TemperedSMC",
     "Thinned",
     "Trace",
     "TwoOpt",
@@ -124,6 +128,7 @@ __all__ = [
     "installed_backends",
     "load",
     "log_normalizer",
+    "particle_log_normalizer",
     "posterior",
     "sample",
     "steps",

@@ -161,8 +161,9 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     LogNormalizer
         Arrays (*runs). The exponential of ``value`` is unbiased for a given ladder. ``standard_error`` is the relative
         standard error of that exponential, estimated from the particles' lineages: unbiased in its square for
-        multinomial resampling, and without resampling the error of `log_normalizer`. It says nothing, and nears 1,
-        once all particles descend from one. ``log_normalizer(result.value)`` combines independent runs, with an error
+        multinomial resampling (too small with the other schemes), and without resampling the error of
+        `log_normalizer`. Frequent resampling makes it noisy, down to 0; once all particles descend from one it is 1
+        and says nothing. ``log_normalizer(result.value)`` combines independent runs, with an error
         of its own.
     """
     logs = to_host(state.weights.logs).astype(np.float64)

@@ -44,6 +44,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.sosmc_deblur",
         "SOSMC paper, Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps",
     ),
+    "sosmc-langevin": Experiment(
+        "xpsample.experiments.sosmc_langevin",
+        "SOSMC paper, Section 5.1, Tables 1 and 2: weights of mixtures tuned to rewards, six methods, ten runs at once",
+    ),
     "srld-banana": Experiment(
         "xpsample.experiments.srld_banana",
         "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",

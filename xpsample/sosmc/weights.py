@@ -8,16 +8,22 @@ from xpsample.backend import Array
 
 def log_sum_exp(xp: Any, logs: Array) -> Array:
     """log of the sum of exp over the last axis, kept with length 1; -inf where all are."""
-    top = xp.max(logs, axis=-1, keepdims=True)
-    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    return top + xp.log(xp.sum(xp.exp(logs - top), axis=-1, keepdims=True))
+    return _total_and_ess(xp, logs)[0]
 
 
 def effective_sample_size(xp: Any, log_weights: Array) -> Array:
     """``(sum w)^2 / sum w^2`` (Eq. 12 of SOSMC), (*runs), from log weights (*runs, particles); at most their number."""
-    ess = xp.exp(2.0 * log_sum_exp(xp, log_weights) - log_sum_exp(xp, 2.0 * log_weights))[..., 0]
-    most = float(log_weights.shape[-1])
-    return xp.where(ess < most, ess, xp.full_like(ess, most))  # rounding
+    return _total_and_ess(xp, log_weights)[1]
+
+
+def _total_and_ess(xp: Any, logs: Array) -> tuple[Array, Array]:
+    top = xp.max(logs, axis=-1, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    shares = xp.exp(logs - top)
+    total = xp.sum(shares, axis=-1, keepdims=True)
+    ess = total[..., 0] ** 2 / xp.sum(shares * shares, axis=-1)
+    most = float(logs.shape[-1])
+    return top + xp.log(total), xp.where(ess > most, most, ess)  # rounding
 
 
 class Weights(NamedTuple):
@@ -41,9 +47,8 @@ class Weights(NamedTuple):
         """Multiplied by incremental weights (Eq. 10); one that is not a number counts as 0, and a 0 stays one."""
         lost = (self.logs == -math.inf) | xp.isnan(log_increments)
         logs = xp.where(lost, -math.inf, self.logs + xp.where(lost, 0.0, log_increments))
-        total = log_sum_exp(xp, logs)
-        logs = logs - total
-        return Weights(logs, effective_sample_size(xp, logs), self.log_normalizer + total[..., 0])
+        total, ess = _total_and_ess(xp, logs)
+        return Weights(logs - total, ess, self.log_normalizer + total[..., 0])
 
     def reset(self, xp: Any, where: Array) -> "Weights":
         """Equal weights in the runs (a mask, (*runs)) that were resampled; ``ess`` stays what they had before."""

@@ -1,0 +1,104 @@
+"""sosmc-langevin in its quick size, and its problems against independent formulas."""
+
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from xpsample.cli import main
+from xpsample.experiments.sosmc_langevin import METHODS
+from xpsample.experiments.sosmc_problems import FLOOR, PROBLEMS, Reward, family, reference, softmax, start_positions
+from xpsample.kernels import MALA
+
+BEST = (0.6485, 0.0185, 0.0367, 0.3996)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A quick run, with no matplotlib to be had and no library named."""
+    pytest.importorskip("torch")  # lends NumPy the gradient in the parameters
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.figure", None)
+        patch.delitem(sys.modules, "xpsample.experiments.sosmc_langevin_plot", raising=False)
+        assert main(["run", "sosmc-langevin", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table(out):
+    rows = {(r["problem"], r["floor"], r["method"]): r for r in json.loads((out / "results.json").read_text())}
+    assert len(rows) == 3 * len(METHODS)
+    smooth, tight = PROBLEMS[0].name, PROBLEMS[3].name
+    for method in list(METHODS)[3:]:
+        assert rows[smooth, FLOOR, method]["mixture"] > 0.55
+        assert rows[tight, FLOOR, method]["mixture"] > 0.3
+        assert rows[tight, 0.0, method]["diverged"] == 0
+    assert rows[smooth, FLOOR, "ImpDiff"]["particles"] < rows[smooth, FLOOR, "SOSMC-ULA"]["particles"] - 0.1
+    assert rows[tight, 0.0, "SOSMC-ULA"]["diverged"] > 0.2
+    assert rows[tight, FLOOR, "SOSMC-ULA"]["ess"] < 0.5
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "Tables 1 and 2" in text and "SOUL" in text and "0.6484" in text
+    assert 'pip install "xpsample[plot]"' in text and not (out / "plot.png").exists()
+    assert len(np.load(out / "curves.npz")) == 3 * len(METHODS)
+
+
+def test_plot(tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    from xpsample.experiments.sosmc_langevin_plot import plot
+
+    rng = np.random.default_rng(0)
+    curves = {f"1 Adam {p.name} {FLOOR:g} {m}": rng.random((30, 3)) for p in PROBLEMS for m in METHODS}
+    plot(tmp_path / "plot.png", curves)
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_best_reachable_rewards():
+    found = [np.max(p.component_rewards()) for p in PROBLEMS]
+    np.testing.assert_allclose(found, BEST, atol=6e-5)
+    hard = Reward((4.0, 0.0), 2.5, False)
+    np.testing.assert_allclose(hard(np.asarray([[4.0, 0.0], [-0.1, 0.0], [0.0, 0.0]])), [0.4, 0.0, np.exp(-0.8) / 2.5])
+    smooth = Reward((4.0, 3.8), 0.7, True)
+    assert smooth(np.asarray([4.0, 3.8])) == pytest.approx(1 / (1 + np.exp(-8.0)) / 0.7)
+
+
+@pytest.mark.parametrize("floor", [0.0, FLOOR])
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.name)
+def test_the_family_is_eq_26(library, problem, floor):
+    rng = np.random.default_rng(0)
+    # Near the means and far off, where only the floor acts.
+    x = problem.means[rng.integers(len(problem.means), size=(2, 5))] + rng.normal(size=(2, 5, 2))
+    target = family(problem, floor, 2)
+    bound = target.prepare(library.array(x), MALA(0.1).requires)
+    theta = rng.normal(size=(2, 1, len(problem.means)))
+    point = bound.member(library.array(theta)).at(library.array(x))
+
+    def exact(x):
+        squared = np.sum((x[..., None, :] - problem.means) ** 2, axis=-1)
+        logs = np.log(softmax(theta)) - 0.5 * squared / problem.variance
+        return np.logaddexp(logsumexp(logs, axis=-1), np.log(floor) if floor else -np.inf)
+
+    np.testing.assert_allclose(library.host(point.log_density), exact(x), rtol=1e-9)
+    slopes = [(exact(x + h) - exact(x - h)) / 2e-6 for h in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(library.host(point.score), np.stack(slopes, axis=-1), rtol=1e-5, atol=1e-6)
+
+
+def test_draws_of_the_reference():
+    problem, n = PROBLEMS[2], 20_000
+    rng = np.random.default_rng(1)
+    batch = reference(problem, n)
+    drawn = batch.draw(np, None, {"normal": rng.normal(size=(1, n, 2)), "which": rng.random((1, n))})[0]
+    for points in (drawn, start_positions(problem, 1, n, 0)[0]):
+        nearest = np.argmin(np.sum((points[:, None] - problem.means) ** 2, axis=-1), axis=1)
+        shares = softmax(problem.start)
+        # Some draws are nearer to another mean: at most P(|z| > 2), per neighbour, of what the larger ones have.
+        leak = 2 * norm.sf(2.0) * shares.max()
+        assert np.all(np.abs(np.bincount(nearest, minlength=6) / n - shares) < leak + 5 * 0.5 / np.sqrt(n))
+        np.testing.assert_allclose(np.mean(points, axis=0), shares @ problem.means, atol=5 * 3 / np.sqrt(n))

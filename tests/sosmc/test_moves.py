@@ -1,0 +1,163 @@
+"""Moves: their incremental weights against Eq. 8 from explicit densities, one step by hand, and wrong ones."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+from scipy.stats import norm
+
+from tests.sosmc.sosmc_support import Along, noise_of, nothing, walk
+from xpsample import HMC, MALA, RWM, ULA, UnderdampedLangevin
+from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.sosmc import SOSMC, Langevin, Reversible, SingleChain, Unweighted
+from xpsample.targets import Parametric
+
+PARTICLES, DIM, VELOCITY = 30, 2, 0.3
+START = np.asarray(0.4)
+X = np.random.default_rng(0).normal(size=(PARTICLES, DIM))
+
+
+def log_density(x, theta):
+    """Neither Gaussian nor normalised."""
+    xp = array_namespace(x)
+    return -xp.sum(0.25 * x**4 - theta * xp.sin(x), axis=-1)
+
+
+def score(x, theta):
+    return -(x**3) + theta * array_namespace(x).cos(x)
+
+
+FAMILY = Parametric(log_density, START, score=score)
+
+
+def drifted(target, point):
+    """A drift that is no score of anything."""
+    xp = array_namespace(point.x)
+    return 0.5 * point.score - xp.flip(point.x, axis=-1)
+
+
+def one_step(library, move, threshold=0.0):
+    kernel = SOSMC(nothing, move, Along(VELOCITY), threshold=threshold)
+    noise = noise_of(kernel, X, 1)
+    (before, after), _ = walk(library, kernel, FAMILY, X, noise)
+    return before, after, {name: rows[0] for name, rows in noise.items()}
+
+
+@pytest.mark.parametrize(
+    ("sigma", "drift"), [(1.0, None), (0.6, None), (0.6, drifted)], ids=["langevin", "scaled", "drifted"]
+)
+def test_langevin_weights_are_the_ratio_of_eq_8(library, sigma, drift):
+    gamma, theta = 0.05, (0.4, 0.4 + VELOCITY)
+    _, after, noise = one_step(library, Langevin(gamma, sigma, drift))
+
+    def drift_at(x, t):
+        s = score(x, t)
+        return s if drift is None else 0.5 * s - x[:, ::-1]
+
+    def log_kernel(x, y, t):
+        return np.sum(norm.logpdf(y, x + gamma * drift_at(x, t), math.sqrt(2 * gamma) * sigma), axis=-1)
+
+    new = X + gamma * drift_at(X, theta[0]) + math.sqrt(2 * gamma) * sigma * noise["proposal"]
+    np.testing.assert_allclose(library.host(after.point.x), new, rtol=1e-12)
+    log_g = log_density(new, theta[1]) + log_kernel(new, X, theta[1])
+    log_g -= log_density(X, theta[0]) + log_kernel(X, new, theta[0])
+    found = library.host(after.weights.logs) + library.host(after.weights.log_normalizer)
+    np.testing.assert_allclose(found, log_g - math.log(PARTICLES), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(library.host(after.point.log_density), log_density(new, theta[1]), rtol=1e-12)
+    # The compact form of Algorithm 2, for the score as drift.
+    if drift is None:
+
+        def alpha(x, y, t):
+            gradient = -score(x, t)
+            along = np.sum((y - x) * gradient, axis=-1) / (2 * sigma**2)
+            return -log_density(x, t) + along + gamma / (4 * sigma**2) * np.sum(gradient**2, axis=-1)
+
+        np.testing.assert_allclose(log_g, alpha(X, new, theta[0]) - alpha(new, X, theta[1]), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RWM(0.4), MALA(0.1), HMC(0.2, 2)], ids=["RWM", "MALA", "HMC"])
+def test_reversible_weights_are_taken_before_the_move(library, kernel):
+    _, after, noise = one_step(library, kernel)
+    log_g = log_density(X, 0.4 + VELOCITY) - log_density(X, 0.4)
+    found = library.host(after.weights.logs) + library.host(after.weights.log_normalizer)
+    np.testing.assert_allclose(found, log_g - math.log(PARTICLES), rtol=1e-9, atol=1e-9)
+    # The move is the kernel's own on the member at the new parameter.
+    member = Parametric(log_density, np.asarray(0.4 + VELOCITY), score=score)
+    bound = member.prepare(library.array(X), kernel.requires)
+    own = {name: library.array(rows) for name, rows in noise.items()}
+    moved, info = kernel.step(bound, kernel.init(bound, library.array(X)), own)
+    np.testing.assert_allclose(library.host(after.point.x), library.host(moved.point.x), rtol=1e-12)
+    assert 0 < np.sum(library.host(info.moved)) < PARTICLES
+
+
+def test_without_weights_only_the_weights_differ(library):
+    weighted, plain = (one_step(library, m)[1] for m in (Langevin(0.05), Unweighted(Langevin(0.05))))
+    np.testing.assert_array_equal(library.host(plain.point.x), library.host(weighted.point.x))
+    assert np.ptp(library.host(plain.weights.logs)) == 0 < np.ptp(library.host(weighted.weights.logs))
+    reversible = one_step(library, Unweighted(Reversible(RWM(0.4))))[1]
+    assert np.ptp(library.host(reversible.weights.logs)) == 0
+
+
+def test_a_particle_that_leaves_the_finite_numbers_stays_with_weight_0(library):
+    x = np.concatenate([X, [[1e70, 0.0]]])
+    kernel = SOSMC(nothing, Langevin(0.05), Along(VELOCITY), threshold=0.0)
+    bound = FAMILY.prepare(library.array(x), kernel.requires)
+    noise = {name: library.array(rows[0]) for name, rows in noise_of(kernel, x, 1).items()}
+    state = kernel.init(bound, library.array(x))
+    with np.errstate(all="ignore"):
+        for _ in range(2):
+            state, info = kernel.step(bound, state, noise)
+    weights = np.exp(library.host(state.weights.logs))
+    assert weights[-1] == 0 and np.all(weights[:-1] > 0) and np.sum(weights) == pytest.approx(1.0)
+    assert library.host(state.point.x)[-1, 0] == 1e70
+    np.testing.assert_array_equal(library.host(info.diverged), np.arange(len(x)) == PARTICLES)
+
+
+def test_soul_is_one_chain_whose_later_part_counts(library):
+    gamma, burn_in = 0.05, 12
+    kernel = SOSMC(nothing, SingleChain(gamma, burn_in), Along(VELOCITY), threshold=0.0)
+    noise = noise_of(kernel, X, 2)
+    (_, *states), _ = walk(library, kernel, FAMILY, X, noise)
+    x = X[-1]
+    for k, state in enumerate(states):
+        path = []
+        for xi in noise["proposal"][k]:
+            x = x + gamma * score(x, 0.4 + (k + 1) * VELOCITY) + math.sqrt(2 * gamma) * xi
+            path.append(x)
+        np.testing.assert_allclose(library.host(state.point.x), path, rtol=1e-9)
+        weights = np.exp(library.host(state.weights.logs))
+        np.testing.assert_allclose(weights, (np.arange(PARTICLES) >= burn_in) / (PARTICLES - burn_in), rtol=1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Swapped(Langevin):
+    """Forward and backward kernels of the weight swapped."""
+
+    def step(self, before, after, state, noise):
+        new, increments, info = super().step(before, after, state, noise)
+        plain = new.point.log_density - state.point.log_density
+        return new, 2 * plain - increments, info
+
+
+def test_swapped_kernels_are_caught_by_the_ratio(library):
+    _, after, _ = one_step(library, Swapped(0.05))
+    right = one_step(library, Langevin(0.05))[1]
+    gap = library.host(after.weights.logs) - library.host(right.weights.logs)
+    assert np.ptp(gap) > 0.1
+
+
+def test_moves_that_do_not_fit_are_refused():
+    for kernel in (ULA(0.1), UnderdampedLangevin(0.1)):
+        with pytest.raises(CapabilityError, match=r"leaves no member of the family invariant: use Langevin"):
+            Reversible(kernel)
+    with pytest.raises(HyperparameterError, match="step_size must be greater than 0"):
+        Langevin(0.0)
+    with pytest.raises(HyperparameterError, match="noise_scale must be greater than 0"):
+        Langevin(0.1, 0.0)
+    with pytest.raises(HyperparameterError, match="threshold=0"):
+        SOSMC(nothing, SingleChain(0.1, 3), Along(0.1), threshold=0.5)
+    bound = FAMILY.prepare(X, Langevin(0.1).requires)
+    with pytest.raises(HyperparameterError, match="burn_in must be at least 0 and at most 29"):
+        SingleChain(0.1, PARTICLES).init(bound, X)

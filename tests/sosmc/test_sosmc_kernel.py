@@ -1,0 +1,252 @@
+"""SOSMC: weighted means that are exact in expectation, the rules of its iteration, and variants that break them."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from tests.sosmc.sosmc_support import Along, noise_of, nothing, scaled, shifted, walk
+from xpsample import HMC, MALA, RWM, SRMC, Portable, sample
+from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.sosmc import (
+    SOSMC,
+    Adam,
+    Adaptation,
+    History,
+    Langevin,
+    Multinomial,
+    Residual,
+    RewardForwardKL,
+    Stratified,
+    Systematic,
+    Unweighted,
+)
+from xpsample.targets.gaussian import gaussian
+
+RUNS, PARTICLES, STEPS, VELOCITY = 400, 50, 15, 0.1
+BOUND = 5.0
+"""Standard errors over the runs that a mean may be off: error probability 6e-7 a comparison, seeds fixed."""
+
+
+def moved(move, family=shifted, threshold=0.6, resampling=Multinomial()):
+    """The state after STEPS iterations in which theta goes VELOCITY further each, of independent runs."""
+    target = family((RUNS,))
+    dim = target.parameters.shape[-1]
+    x0 = np.random.default_rng(1).normal(size=(RUNS, PARTICLES, dim))
+    kernel = SOSMC(nothing, move, Along(VELOCITY), threshold, resampling)
+    trace = sample(target, kernel, x0, STEPS, seed=2, recorders=(History(),), progress=False)
+    return trace.state, trace.recorded["history"]
+
+
+def z_scores(state, theta, exact=1.0):
+    """How far, in standard errors, the unnormalised weighted estimates are off: of Z / exact - 1 and of x - theta."""
+    z = np.exp(state.weights.log_normalizer) / exact
+    weighted = z[:, None] * np.sum(np.exp(state.weights.logs)[..., None] * (state.point.x - theta), axis=1)
+    values = np.concatenate([z[:, None] - 1.0, weighted], axis=1)
+    error = np.std(values, axis=0, ddof=1) / math.sqrt(RUNS)
+    return np.mean(values, axis=0) / np.where(error > 0, error, math.inf)
+
+
+END = STEPS * VELOCITY
+MOVES = [Langevin(0.1), Langevin(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2), SRMC(MALA(0.1), 0.0)]
+NAMES = ["langevin", "colder", "RWM", "MALA", "HMC", "SRMC"]
+
+
+@pytest.mark.parametrize("move", MOVES, ids=NAMES)
+def test_the_weighted_mean_follows_exactly_in_expectation(move):
+    state, history = moved(move)
+    assert np.max(np.abs(z_scores(state, END))) < BOUND
+    assert 0 < np.mean(history["resampled"]) < 1
+
+
+@pytest.mark.parametrize("resampling", [Multinomial(), Systematic(), Stratified(), Residual()], ids=repr)
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_whatever_the_resampling(resampling, threshold):
+    state, history = moved(Langevin(0.1), threshold=threshold, resampling=resampling)
+    assert np.max(np.abs(z_scores(state, END))) < BOUND
+    np.testing.assert_array_equal(history["resampled"], threshold == 1.0)  # 0 never resamples, 1 always does
+
+
+def test_the_unweighted_mean_lags():
+    state, _ = moved(Unweighted(Langevin(0.1)))
+    lag = VELOCITY * (1 - 0.9**STEPS) / 0.1  # lag' = (1 - gamma) lag + velocity
+    per_run = np.mean(END - state.point.x, axis=1)
+    error = np.std(per_run, axis=0, ddof=1) / math.sqrt(RUNS)
+    assert np.max(np.abs(np.mean(per_run, axis=0) - lag) / error) < BOUND
+    assert np.max(np.abs(z_scores(state, END))[1:]) > 50  # forgotten weights are caught
+
+
+@dataclass(frozen=True, eq=False)
+class Swapped(Langevin):
+    """Forward and backward kernels of the weight swapped."""
+
+    def step(self, before, after, state, noise):
+        new, increments, info = super().step(before, after, state, noise)
+        plain = new.point.log_density - state.point.log_density
+        return new, 2 * plain - increments, info
+
+
+def behind(state, theta):
+    """How far the normalised weighted means are behind theta: mean over the runs, and its standard error."""
+    gap = np.sum(np.exp(state.weights.logs)[..., None] * (theta - state.point.x), axis=1)
+    return np.mean(gap, axis=0), np.std(gap, axis=0, ddof=1) / math.sqrt(RUNS)
+
+
+def test_swapped_kernels_are_caught():
+    """Normalised means of 50 particles are biased, right ones by 0.06 here, those with swapped kernels by 0.38."""
+    mean, error = behind(moved(Langevin(0.1))[0], END)
+    assert np.all(mean + BOUND * error < 0.2)
+    mean, error = behind(moved(Swapped(0.1))[0], END)
+    assert np.all(mean - BOUND * error > 0.3)
+
+
+@pytest.mark.parametrize("move", MOVES[:4], ids=NAMES[:4])
+def test_ratios_of_normalisers(move):
+    state, _ = moved(move, scaled)
+    assert np.max(np.abs(z_scores(state, 0.0, math.exp(-0.5 * END)))) < BOUND
+
+
+def test_equal_weights_are_resampled_to_themselves():
+    x0 = np.random.default_rng(3).normal(size=(20, 2))
+    kernel = SOSMC(nothing, Langevin(0.1), Along(VELOCITY), 1.0, Systematic())
+    plain = replace(kernel, threshold=0.0)
+    ours, theirs = (sample(shifted(), k, x0, 1, seed=Portable(1), progress=False) for k in (kernel, plain))
+    assert np.all(ours.state.resampled) and not np.any(theirs.state.resampled)
+    np.testing.assert_array_equal(ours.state.point.x, theirs.state.point.x)
+    np.testing.assert_allclose(ours.state.weights.logs, theirs.state.weights.logs, rtol=1e-12)
+
+
+# ---- the iteration ---------------------------------------------------------------------------------------------------
+
+LOSS = RewardForwardKL(lambda x: -((x - 2.0) ** 2)[..., 0])
+TUNED = SOSMC(LOSS, MALA(0.2), Adam(0.1), 0.9, Systematic(), Adaptation(least=0.05, most=0.3), Adaptation(factor=1.1))
+HISTORY = History({"first": lambda x: x[..., 0]})
+
+
+def tune(library, kernel=TUNED, runs=(2,), steps=12, **options):
+    x0 = np.random.default_rng(4).normal(size=(*runs, 60, 2))
+    options = {"seed": Portable(5), "recorders": (HISTORY,), "progress": False, **options}
+    return sample(differentiable(runs), kernel, library.array(x0), steps, **options)
+
+
+def differentiable(runs):
+    """The shifted family, with the parameters' gradient by differences on libraries that have no other."""
+    from xpsample import FiniteDifference
+
+    return replace(shifted(runs), gradient=FiniteDifference(1e-4), _bound={})
+
+
+class Host:
+    """NumPy as a library of the fixtures."""
+
+    array = staticmethod(np.asarray)
+
+
+def test_the_same_optimisation_on_every_library(library):
+    theirs, ours = tune(library).recorded["history"], tune(Host).recorded["history"]
+    assert set(ours) == {
+        *("weight_ess", "resampled", "log_normalizer", "potential", "step_size", "rate", "parameters", "first")
+    }
+    assert 0 < np.sum(ours["resampled"]) < ours["resampled"].size
+    for name, expected in ours.items():
+        assert expected.shape == ((12, 2, 1, 2) if name == "parameters" else (12, 2))
+        np.testing.assert_allclose(library.host(theirs[name]), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_a_batch_of_runs_is_the_runs_by_themselves(library):
+    x0 = np.random.default_rng(4).normal(size=(2, 60, 2))
+    noise = noise_of(TUNED, x0, 12)
+    batch, _ = walk(library, TUNED, differentiable((2,)), x0, noise)
+    for run in range(2):
+        single = {name: rows[:, run] for name, rows in noise.items()}
+        alone, _ = walk(library, TUNED, differentiable(()), x0[run], single)
+        np.testing.assert_allclose(
+            library.host(batch[-1].point.x)[run], library.host(alone[-1].point.x), rtol=1e-6, atol=1e-8
+        )
+        np.testing.assert_allclose(library.host(batch[-1].rate)[run], library.host(alone[-1].rate), rtol=1e-9)
+
+
+def test_an_optimisation_goes_on_from_a_checkpoint(library, tmp_path):
+    tune(library, steps=5, checkpoint=tmp_path)
+    resumed = tune(library, steps=12, checkpoint=tmp_path)
+    whole = tune(library, steps=12)
+    for name, expected in whole.recorded["history"].items():
+        np.testing.assert_array_equal(library.host(resumed.recorded["history"][name]), library.host(expected))
+
+
+def test_both_adaptations_follow_the_ess():
+    history = tune(Host, steps=40).recorded["history"]
+    up = history["weight_ess"] >= 0.95 * 60
+    step_size, rate = (np.concatenate([[[s] * 2], history[n]]) for n, s in (("step_size", 0.2), ("rate", 1.0)))
+    np.testing.assert_allclose(
+        step_size[1:], np.clip(np.where(up, step_size[:-1] * 1.01, step_size[:-1] / 1.01), 0.05, 0.3), rtol=1e-9
+    )
+    np.testing.assert_allclose(rate[1:], np.where(up, rate[:-1] * 1.1, rate[:-1] / 1.1), rtol=1e-9)
+    assert 0 < np.mean(up) < 1
+
+
+def test_algorithm_1_by_hand():
+    """Multinomial resampling of the weighted particles before the move, and an optimiser's step in between."""
+    from xpsample.sosmc import SGD
+
+    x, gamma, rate = np.random.default_rng(6).normal(size=(40, 1)), 0.3, 0.5
+    kernel = SOSMC(lambda x, theta: x - 3.0 + 0.0 * theta, Langevin(gamma), SGD(rate), 0.9)
+    noise = noise_of(kernel, x, 6)
+    states, _ = walk(NumPy, kernel, shifted(dim=1), x, noise)
+    theta, log_w, done = 0.0, np.zeros(40), 0
+    for k in range(6):
+        w = np.exp(log_w) / np.sum(np.exp(log_w))
+        new_theta = theta - rate * np.sum(w * (x[:, 0] - 3.0))
+        if 1 / np.sum(w**2) <= 0.9 * 40:
+            x, log_w, done = (
+                x[np.searchsorted(np.cumsum(w), noise["resample"][k], side="right")],
+                np.zeros(40),
+                done + 1,
+            )
+        y = x + gamma * (theta - x) + math.sqrt(2 * gamma) * noise["proposal"][k]
+        log_w = log_w + eq8(x, y, theta, new_theta, gamma)
+        x, theta = y, new_theta
+        np.testing.assert_allclose(states[k + 1].point.x, x, rtol=1e-9)
+        np.testing.assert_allclose(states[k + 1].parameters, [theta], rtol=1e-9)
+        np.testing.assert_allclose(np.exp(states[k + 1].weights.logs), np.exp(log_w) / np.sum(np.exp(log_w)), rtol=1e-8)
+    assert 0 < done < 6
+
+
+def test_weights_that_are_not_reset_are_caught(monkeypatch):
+    monkeypatch.setattr("xpsample.sosmc.weights.Weights.reset", lambda self, xp, where: self)
+    with pytest.raises(AssertionError, match=r"Mismatched elements: 40 / 40"):
+        test_algorithm_1_by_hand()
+
+
+class NumPy(Host):
+    """The same, there and back."""
+
+    host = staticmethod(np.asarray)
+
+
+def eq8(x, y, theta, new_theta, gamma):
+    forward = -((y - x - gamma * (theta - x)) ** 2) / (4 * gamma) - 0.5 * (x - theta) ** 2
+    backward = -((x - y - gamma * (new_theta - y)) ** 2) / (4 * gamma) - 0.5 * (y - new_theta) ** 2
+    return (backward - forward)[:, 0]
+
+
+# ---- bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused():
+    x = np.zeros((5, 2))
+    with pytest.raises(CapabilityError, match="Parametric"):
+        sample(gaussian(np.eye(2)), TUNED, x, 1, seed=1)
+    with pytest.raises(HyperparameterError, match=r"particles, \(\*runs, particles, dim\)"):
+        sample(shifted(), TUNED, np.zeros(2), 1, seed=1)
+    with pytest.raises(HyperparameterError, match=r"\(3,\) runs, whose parameters have leaves \(3, 1\)"):
+        sample(shifted(), TUNED, np.zeros((3, 5, 2)), 1, seed=1)
+    with pytest.raises(HyperparameterError, match="threshold must be at least 0 and at most 1"):
+        replace(TUNED, threshold=1.5)
+    with pytest.raises(HyperparameterError, match="the move is a Move or a Kernel"):
+        replace(TUNED, move=0.1)
+    with pytest.raises(HyperparameterError, match="the loss is a Loss or a function"):
+        replace(TUNED, loss=3)
+    with pytest.raises(HyperparameterError, match="factor must be greater than 1"):
+        Adaptation(factor=1.0)
