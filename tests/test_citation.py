@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from xpsample import HMC, MALA, PCN, RWM, SRMC, ULA, IndependentMH, UnderdampedLangevin
+from xpsample import HMC, L1, MALA, MYULA, PCN, RWM, SRMC, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.citation import REFERENCES, citation, known_names
 from xpsample.errors import XpsampleError
 
@@ -36,7 +36,10 @@ def test_nested_kernels_and_expressions_give_all_their_parts_once():
 
 @pytest.mark.parametrize(
     "kernel",
-    [MALA(0.1), ULA(0.1), RWM(0.1), PCN(0.1), HMC(0.1, steps=1), IndependentMH(), UnderdampedLangevin(0.1)],
+    [
+        *(MALA(0.1), ULA(0.1), RWM(0.1), PCN(0.1), HMC(0.1, steps=1), IndependentMH(), UnderdampedLangevin(0.1)),
+        MYULA(0.1, L1(), 0.1),
+    ],
     ids=lambda k: type(k).__name__,
 )
 def test_every_base_kernel_has_a_reference(kernel):

@@ -14,6 +14,7 @@ from xpsample.kernels import (
     GWG,
     HMC,
     MALA,
+    MYULA,
     PCN,
     RWM,
     ULA,
@@ -29,6 +30,7 @@ from xpsample.kernels import (
 )
 from xpsample.kernels.minibatch import Minibatch
 from xpsample.noise import Portable, Replay
+from xpsample.prox import L1, AnisotropicTV, IsotropicTV
 from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
 from xpsample.sampling import sample, steps
 from xpsample.smc import TemperedSMC, particle_log_normalizer
@@ -63,7 +65,9 @@ __all__ = [
     "DULA",
     "GWG",
     "HMC",
+    "L1",
     "MALA",
+    "MYULA",
     "PCN",
     "RBF",
     "RWM",
@@ -74,6 +78,7 @@ __all__ = [
     "ULA",
     "AdaGrad",
     "Analytic",
+    "AnisotropicTV",
     "Auto",
     "BatchMeans",
     "Binary",
@@ -88,6 +93,7 @@ __all__ = [
     "Histogram",
     "IndependentMH",
     "InverseMultiquadric",
+    "IsotropicTV",
     "LocallyBalanced",
     "Minibatch",
     "Moments",

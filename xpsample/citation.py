@@ -149,6 +149,18 @@ REFERENCES: dict[str, tuple[str, ...]] = {
   year    = {1996},
 }""",
     ),
+    "myula": (
+        """\
+@article{durmus2018,
+  title   = {Efficient {Bayesian} Computation by Proximal {Markov} Chain {Monte Carlo}: When {Langevin} Meets {Moreau}},
+  author  = {Durmus, Alain and Moulines, {\\'E}ric and Pereyra, Marcelo},
+  journal = {SIAM Journal on Imaging Sciences},
+  volume  = {11},
+  number  = {1},
+  pages   = {473--506},
+  year    = {2018},
+}""",
+    ),
     "mala": (
         """\
 @article{robertsrosenthal1998,

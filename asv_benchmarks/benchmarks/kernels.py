@@ -8,6 +8,7 @@ STEPS = 1024
 KERNELS = {
     "rwm": xps.RWM(0.3),
     "ula": xps.ULA(0.05),
+    "myula": xps.MYULA(0.05, xps.L1(), 0.1),
     "mala": xps.MALA(0.1),
     "hmc": xps.HMC(0.2, 5),
     "pcn": xps.PCN(0.3),

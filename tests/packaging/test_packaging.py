@@ -34,6 +34,7 @@ OPTIONAL = {
     "ot",
     "pooch",
     "PIL",
+    "skimage",
     "sklearn",
 }
 

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array, to_host
+from xpsample.backend import Array, Backend, to_host
 from xpsample.conformance.discrete import discrete_scenarios
 from xpsample.conformance.laws import Image, Law, Shifted, gaussian_law
 from xpsample.conformance.scenario import AsArray, Scenario
 from xpsample.gradients import FiniteDifference
+from xpsample.hyperparameters import per_coordinate
 from xpsample.kernels import (
     HMC,
     MALA,
+    MYULA,
     PCN,
     RWM,
     ULA,
@@ -24,6 +26,7 @@ from xpsample.kernels import (
     UnderdampedLangevin,
     relocate,
 )
+from xpsample.prox import Regularizer
 from xpsample.srld import RBF, SRLD, History, Past, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, Leapfrog, PowerLaw, Schedule, Stable, autocorrelation
 from xpsample.svgd import SVGD, StochasticSVGD
@@ -36,9 +39,19 @@ SPECTRUM = np.linalg.eigvalsh(np.linalg.inv(COVARIANCE))
 BANANA = Image(2, bend, unbend)
 
 
-def _ula_law(step_size: float) -> Law:
+class HalfSquare(Regularizer):
+    """|x|^2 / 2, which needs no smoothing: under it the law of MYULA is a normal."""
+
+    def value(self, xp: Any, x: Array) -> Array:
+        return 0.5 * xp.sum(x * x, axis=-1)
+
+    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+        return x / (1.0 + per_coordinate(scale))
+
+
+def _ula_law(step_size: float, more: float = 0.0) -> Law:
     # x' = (I - eta P) x + sqrt(2 eta) xi has the stationary covariance (P (I - eta P / 2))^{-1}.
-    precision = np.linalg.inv(COVARIANCE)
+    precision = np.linalg.inv(COVARIANCE) + more * np.eye(3)
     return gaussian_law(np.linalg.inv(precision @ (np.eye(3) - 0.5 * step_size * precision)))
 
 
@@ -83,6 +96,8 @@ def _continuous() -> list[Scenario]:
         Scenario("pcn", curved, lambda a: PCN(0.7, a([0.1, -0.1]), a([1.2, 2.0])), BANANA),
         Scenario("independent", curved, lambda a: IndependentMH(a([0.0, 0.5]), a([1.5, 3.0])), BANANA),
         Scenario("ula", normal, lambda a: ULA(0.2), _ula_law(0.2)),
+        # The envelope of 3 |x|^2 / 2 with smoothing 0.4 is (3 / 2.2) |x|^2 / 2.
+        Scenario("myula", normal, lambda a: MYULA(0.2, HalfSquare(), 0.4, 3.0), _ula_law(0.2, 3.0 / 2.2)),
         Scenario("mala", curved, lambda a: MALA(0.5), BANANA),
         Scenario("mala-preconditioned", curved, lambda a: MALA(0.4, a([[1.0, 0.3], [0.3, 1.5]])), BANANA),
         Scenario("hmc", curved, lambda a: HMC(0.4, 5), BANANA),

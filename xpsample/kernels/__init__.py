@@ -21,6 +21,7 @@ from xpsample.kernels.kernel import (
     uniform_per_chain,
 )
 from xpsample.kernels.mala import MALA
+from xpsample.kernels.myula import MYULA
 from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
 from xpsample.kernels.step_sizes import PolynomialDecay, StepSizes
@@ -36,6 +37,7 @@ __all__ = [
     "GWG",
     "HMC",
     "MALA",
+    "MYULA",
     "PCN",
     "PER_CHAIN",
     "RWM",

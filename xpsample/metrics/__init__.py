@@ -20,6 +20,7 @@ from xpsample.metrics.discrete import (
     state_counts,
     total_variation,
 )
+from xpsample.metrics.images import mean_squared_error, structural_similarity
 from xpsample.metrics.modes import modes_discovered, nearest_centre
 from xpsample.metrics.tours import TourDiversity, canonical_tours, tour_diversity
 from xpsample.metrics.vendi import cosine_similarity, vendi_score
@@ -42,6 +43,7 @@ __all__ = [
     "log_mean_absolute_error",
     "marginal_wasserstein",
     "mcse_mean",
+    "mean_squared_error",
     "median_bandwidth",
     "modes_discovered",
     "nearest_centre",
@@ -51,6 +53,7 @@ __all__ = [
     "squared_ksd",
     "squared_mmd",
     "state_counts",
+    "structural_similarity",
     "total_variation",
     "tour_diversity",
     "tv_to_uniform",

@@ -1,0 +1,59 @@
+"""The deblurring experiment in its quick size, through the command line."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+from xpsample.cli import main
+from xpsample.experiments.sosmc_deblur import METHODS, SETUPS
+
+pytest.importorskip("skimage")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, data_folder):
+    folder = tmp_path_factory.mktemp("run")
+    assert main(["run", "sosmc-deblur", "--quick", "--setup", "A", "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(out):
+    return {row["method"].removesuffix(" numpy"): row for row in json.loads((out / "results.json").read_text())}
+
+
+def test_rows(rows):
+    assert list(rows) == ["the observation", *METHODS]
+    blurred = rows.pop("the observation")
+    assert blurred["theta"] is None
+    for row in rows.values():
+        # The prior is negligible yet, so theta goes up by its rate.
+        assert row["theta"] == pytest.approx(-15 + 150 * 0.01, abs=1e-3)
+        assert row["mse_mean"] <= row["mse"] < blurred["mse"]
+        assert 1.0 <= row["ess"] <= 20.0
+        assert row["gap"] < 1e-6
+    assert rows["SOSMC"]["ess"] < 20.0 == rows["MYPGD"]["ess"]
+
+
+def test_steps(rows):
+    assert rows["MYPGD"]["step"] == rows["SOSMC"]["step"] == 0.01
+    for name in ("MYPGD, grown", "SOSMC, grown"):
+        assert rows[name]["step"] == pytest.approx(0.01 * 1.01**150, rel=1e-4)
+    assert rows["SOSMC, by ESS"]["step"] < 0.01
+    # More time has passed with the larger step.
+    assert rows["MYPGD, grown"]["mse"] < rows["MYPGD"]["mse"] < rows["SOSMC, by ESS"]["mse"]
+
+
+def test_files(out):
+    with np.load(out / "images.npz", allow_pickle=False) as images:
+        assert set(images.files) == {f"A: {name}" for name in ("truth", "observation", *METHODS)}
+        assert all(images[name].shape == (48, 48) for name in images.files)
+    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
+    text = (out / "report.txt").read_text()
+    assert "paper: SOSMC-MYULA" in text and "215.5" in text and "nan" not in text
+
+
+def test_a_patch_size_is_a_window_of_half_of_it_and_one():
+    assert (SETUPS["A"].half_width, SETUPS["C"].half_width) == (5 // 2, 10 // 2)

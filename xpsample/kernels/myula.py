@@ -1,0 +1,71 @@
+"""Moreau-Yosida unadjusted Langevin, for log densities with a part that is not smooth (Durmus et al. 2018)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpsample.backend import Array
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.ula import ULAState
+from xpsample.noise import Specs
+from xpsample.prox import Regularizer
+from xpsample.targets.target import BoundTarget, Capability, Point
+
+
+@dataclass(frozen=True, eq=False)
+class MYULA(Kernel):
+    """``x' = x + eta s(x) - (eta / lambda) (x - prox(x)) + sqrt(2 eta) xi``, for exp(-f(x) - strength g(x)).
+
+    s = -grad f is the target's score, *that of the smooth part alone*; prox is that of lambda strength g. This is ULA
+    with the Moreau envelope in the place of strength g: biased by the step size, as ULA, and by lambda. Source:
+    Durmus, Moulines & Pereyra (2018); App. E.4 of the SOSMC paper.
+
+    Parameters
+    ----------
+    step_size : float or array
+        eta, in units of x squared; broadcasts against the chain axes. Stable below 2 / (L + 1 / lambda), with L the
+        Lipschitz constant of s; Durmus et al. recommend at most 1 / (L + 1 / lambda).
+    regularizer : Regularizer
+        g.
+    smoothing : float or array
+        lambda, in units of x squared; broadcasts against the chain axes. The bias vanishes with it.
+    strength : float, array or callable
+        Of g; broadcasts against the chain axes. A callable is given the target's data (the parameters, of a
+        `Parametric` target) and gives such a number.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+    regularizer: Regularizer
+    smoothing: Any = field(metadata=PER_CHAIN)
+    strength: Array | float | Callable[[Any], Any] = field(default=1.0, metadata=PER_CHAIN)
+
+    requires = Capability.SCORE
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+        check_range("smoothing", self.smoothing, 0)
+        if not callable(self.strength):
+            check_range("strength", self.strength, 0, closed=True)
+
+    def init(self, target: BoundTarget, x: Array) -> ULAState:
+        return ULAState(target.at(x), none_frozen(target.xp, x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": normal_like(x)}
+
+    def drift(self, target: BoundTarget, point: Point) -> Array:
+        """s(x) - (x - prox(x)) / lambda, (*chains, dim): the move's mean is x + eta drift, its variance 2 eta."""
+        strength = self.strength(target.data) if callable(self.strength) else self.strength
+        prox = self.regularizer.prox(target.backend, point.x, self.smoothing * strength)
+        return point.score + (prox - point.x) / per_coordinate(self.smoothing)
+
+    def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
+        xp = target.xp
+        current = target.refresh(state.point)
+        eta = per_coordinate(self.step_size)
+        mean = current.x + eta * self.drift(target, current)
+        new = target.at(mean + sqrt(xp, 2 * eta) * noise["proposal"])
+        spent = target.costs.refresh.plus(target.costs.at)
+        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
+        return ULAState(kept.point, frozen), info

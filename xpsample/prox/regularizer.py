@@ -1,0 +1,55 @@
+"""Convex functions with a proximal operator, and the simplest one.
+
+The proximal operator of g is prox(x) = argmin_u scale g(u) + |u - x|^2 / 2 (Moreau 1965). Everything is batched over
+leading axes, and iterations are fixed in number, so it traces.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from xpsample.backend import Array, Backend
+from xpsample.hyperparameters import per_coordinate
+
+
+class Regularizer(ABC):
+    """A convex function g of a position, not smooth as a rule."""
+
+    @abstractmethod
+    def value(self, xp: Any, x: Array) -> Array:
+        """g(x), ``(*chains, dim) -> (*chains)``."""
+
+    @abstractmethod
+    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+        """``argmin_u scale g(u) + |u - x|^2 / 2``, ``(*chains, dim)``.
+
+        Parameters
+        ----------
+        backend : Backend
+            Of x; gives the namespace and the loop.
+        x : array, shape (*chains, dim)
+        scale : float or array
+            Not negative; broadcasts against the chain axes.
+        """
+
+
+def envelope(g: Regularizer, backend: Backend, x: Array, smoothing: Any, strength: Any = 1.0) -> Array:
+    """The Moreau envelope of ``strength g``: ``min_u strength g(u) + |u - x|^2 / (2 smoothing)``, shape (*chains).
+
+    Its gradient is ``(x - prox(x)) / smoothing`` with the prox at ``smoothing * strength``, which `MYULA` follows.
+    """
+    u = g.prox(backend, x, smoothing * strength)
+    return strength * g.value(backend.xp, u) + backend.xp.sum((u - x) ** 2, axis=-1) / (2.0 * smoothing)
+
+
+@dataclass(frozen=True, eq=False)
+class L1(Regularizer):
+    """``g(x) = sum_i |x_i|``; its proximal operator is soft thresholding."""
+
+    def value(self, xp: Any, x: Array) -> Array:
+        return xp.sum(xp.abs(x), axis=-1)
+
+    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+        xp = backend.xp
+        size = xp.abs(x) - per_coordinate(scale)
+        return xp.sign(x) * xp.where(size > 0.0, size, 0.0)
