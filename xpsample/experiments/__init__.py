@@ -40,6 +40,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.hiss_tsp",
         "HiSS paper, Table 1: tours of 14 cities by discrete samplers of one-hot matrices, and by 2-opt",
     ),
+    "sosmc-ebm2d": Experiment(
+        "xpsample.experiments.sosmc_ebm2d",
+        "SOSMC paper, Section 5.2: energy models of moons, circles and blobs tuned to a half-plane, beside the optimum",
+    ),
     "sosmc-langevin": Experiment(
         "xpsample.experiments.sosmc_langevin",
         "SOSMC paper, Section 5.1, Tables 1 and 2: weights of mixtures tuned to rewards, six methods, ten runs at once",
