@@ -48,6 +48,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.sosmc_langevin",
         "SOSMC paper, Section 5.1, Tables 1 and 2: weights of mixtures tuned to rewards, six methods, ten runs at once",
     ),
+    "sosmc-mnist": Experiment(
+        "xpsample.experiments.sosmc_mnist",
+        "SOSMC paper, Section 5.3: a pretrained energy model of MNIST tuned to bright, dark and lower images",
+    ),
     "srld-banana": Experiment(
         "xpsample.experiments.srld_banana",
         "SRLD paper, Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
