@@ -84,7 +84,7 @@ class Size(NamedTuple):
 
 
 FULL = Size(20_000, (128,) * 4, 0.02, 2e-4, 19_500, 512, 80, 39, 10_000, 1000, 1000, 15_000, 5000, 240)
-DEFAULT = Size(20_000, (128,) * 4, None, 1e-3, 1500, 256, 20, 16, 500, 1000, 100, 1000, 500, 100)
+DEFAULT = Size(20_000, (128,) * 4, None, 1e-3, 2000, 256, 20, 16, 1000, 1000, 50, 3000, 1000, 100)
 QUICK = Size(500, (16,) * 2, None, 3e-3, 200, 64, 10, 4, 200, 100, 20, 50, 50, 40, ("moons",), (0.25, 1.0), 5)
 
 
@@ -120,7 +120,7 @@ def _run_all(args: argparse.Namespace) -> int:
         theta = pretrain(data, size, place, args.seed, DATASETS[name].share)
         logs = grid.normalised(_on_grid(grid, theta, place))
         report.say(f"  {name:8} trained in {time.perf_counter() - start:.0f} s")
-        arrays |= {f"{name} data": data[:: max(1, len(data) // 1000)], f"{name} start": logs}
+        arrays |= {f"{name} data": data[:: max(1, len(data) // 400)], f"{name} start": logs}
         for method in METHODS:
             found, curves = tune(method, theta, logs, grid, size, place, args.seed)
             rows += [{"dataset": name, "method": method} | row for row in found]

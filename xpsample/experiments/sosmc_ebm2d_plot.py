@@ -30,7 +30,7 @@ def plot(path: Path, arrays: Mapping[str, np.ndarray], datasets: Sequence[str]) 
     grid = figure.subplots(len(datasets), 2 + len(betas), squeeze=False)
     for axes, name in zip(grid, datasets, strict=True):
         _density(axes[0], arrays[f"{name} start"], f"{name}: pretrained")
-        data = arrays[f"{name} data"][:400]
+        data = arrays[f"{name} data"]
         axes[0].plot(data[:, 0], data[:, 1], ".", ms=1.5, color="#E69F00", alpha=0.6)
         _density(axes[1], arrays[f"{name} SOSMC-ULA end"][0], f"SOSMC-ULA, beta = {betas[0]:g}")
         for r, beta in enumerate(betas):

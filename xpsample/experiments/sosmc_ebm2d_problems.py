@@ -11,7 +11,7 @@ from xpsample.backend import Array
 
 EDGE = 6.0
 """The square Omega is [-EDGE, EDGE]^2 (Eq. 34)."""
-CENTRES = np.array([[-6.0, -4.0], [6.0, -4.0], [0.0, 7.0]])
+CENTRES = np.array([[-(3.0**0.5), -1.0], [3.0**0.5, -1.0], [0.0, 2.0]])
 """Of the blobs; those of the paper are not known."""
 
 
