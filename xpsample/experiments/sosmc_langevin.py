@@ -16,6 +16,7 @@ from xpsample.kernels import HMC, MALA, RWM
 from xpsample.places import Place, missing, places
 from xpsample.sampling import sample
 from xpsample.sosmc import SGD, SOSMC, Adam, Adaptation, History, Langevin, RewardForwardKL, SingleChain, Unweighted
+from xpsample.targets import Parametric
 
 GAMMA, RATE, THRESHOLD = 0.1, 0.1, 0.9
 ADAPT = Adaptation(0.95, 1.01, 0.001, 0.99)
@@ -141,9 +142,12 @@ def _run_all(args: argparse.Namespace) -> int:
         + ", ".join(f"{n} ({name})" for name, n in size.iterations.items())
         + f", SOUL {size.soul}"
     )
-    results, curves = [], {}
+    results, curves, targets = [], {}, {}
     for job in jobs(size):
-        row, curve = run_job(job, size, place, args.seed)
+        key = job.problem.name, job.floor
+        if key not in targets:  # one for all methods, so that its derivatives are made once
+            targets[key] = family(job.problem, job.floor, size.runs)
+        row, curve = run_job(job, targets[key], size, place, args.seed)
         results.append(row)
         curves[f"{job.table} {job.optimizer} {job.problem.name} {job.floor:g} {job.method}"] = curve
         report.say(
@@ -159,7 +163,7 @@ def _run_all(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_job(job: Job, size: Size, place: Place, seed: int) -> tuple[dict[str, Any], np.ndarray]:
+def run_job(job: Job, target: Parametric, size: Size, place: Place, seed: int) -> tuple[dict[str, Any], np.ndarray]:
     """The numbers of a batched run, and the mean reward of its particles, (iteration, run)."""
     problem, method = job.problem, METHODS[job.method]
     beta = problem.beta if job.table == 2 else 0.0
@@ -174,7 +178,6 @@ def run_job(job: Job, size: Size, place: Place, seed: int) -> tuple[dict[str, An
     x0 = place.array(start_positions(problem, size.runs, size.particles, seed))
     iterations = size.soul if job.method == "SOUL" else size.iterations[job.optimizer]
     recorders = (History({"reward": problem.reward}),)
-    target = family(problem, job.floor, size.runs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)  # counted in the table
         trace = sample(target, kernel, x0, iterations, seed=seed, recorders=recorders, progress=False)
