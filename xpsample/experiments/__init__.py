@@ -44,9 +44,17 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.sosmc_deblur",
         "SOSMC paper, Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps",
     ),
+    "sosmc-ebm2d": Experiment(
+        "xpsample.experiments.sosmc_ebm2d",
+        "SOSMC paper, Section 5.2: energy models of moons, circles and blobs tuned to a half-plane, beside the optimum",
+    ),
     "sosmc-langevin": Experiment(
         "xpsample.experiments.sosmc_langevin",
         "SOSMC paper, Section 5.1, Tables 1 and 2: weights of mixtures tuned to rewards, six methods, ten runs at once",
+    ),
+    "sosmc-mnist": Experiment(
+        "xpsample.experiments.sosmc_mnist",
+        "SOSMC paper, Section 5.3: a pretrained energy model of MNIST tuned to bright, dark and lower images",
     ),
     "srld-banana": Experiment(
         "xpsample.experiments.srld_banana",

@@ -139,12 +139,12 @@ class RewardReverseKL(Loss):
     ----------
     reward : callable
         ``(*chains, dim) -> (*chains)``; need not be differentiable.
-    beta : float
+    beta : float or array, shape (*runs, 1)
         Strength of the regularisation, at least 0, in units of the reward.
     """
 
     reward: Callable[[Array], Array]
-    beta: float
+    beta: Any
 
     requires = Capability.LOG_DENSITY
 

@@ -31,6 +31,8 @@ class Parametric(AbstractTarget):
         How derivatives that were not given are obtained, in x and in the parameters.
     space : Space
         Where the positions live.
+    log_density_and_score : callable, optional
+        ``(x, parameters)`` to both, where they share work.
     """
 
     log_density: Callable[..., Array]
@@ -38,12 +40,18 @@ class Parametric(AbstractTarget):
     score: Callable[..., Array] | None = None
     gradient: GradientChoice = Auto()
     space: Space = Real()
+    log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
     _target: Target = field(init=False, repr=False)
     _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         target = Target(
-            self.log_density, score=self.score, gradient=self.gradient, data=self.parameters, space=self.space
+            self.log_density,
+            score=self.score,
+            log_density_and_score=self.log_density_and_score,
+            gradient=self.gradient,
+            data=self.parameters,
+            space=self.space,
         )
         object.__setattr__(self, "_target", target)
 

@@ -1,0 +1,97 @@
+"""sosmc-ebm2d in its quick size; its data, quadrature and optimum against other generators and closed forms."""
+
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from xpsample.cli import main
+from xpsample.experiments import sosmc_ebm2d_problems as problems
+from xpsample.experiments.sosmc_ebm2d import METHODS
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A quick run, with no matplotlib to be had."""
+    pytest.importorskip("torch")  # lends NumPy the gradient in the parameters
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.figure", None)
+        patch.delitem(sys.modules, "xpsample.experiments.sosmc_ebm2d_plot", raising=False)
+        assert main(["run", "sosmc-ebm2d", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table(out):
+    rows = json.loads((out / "results.json").read_text())
+    assert [(r["method"], r["beta"]) for r in rows] == [(m, b) for m in METHODS for b in (0.25, 1.0)]
+    for row in rows:
+        assert row["start"] + 0.02 < row["model"] < row["optimum"]
+        assert row["loss_optimum"] < row["loss"] < -row["start"]
+        if row["method"] != "ImpDiff":  # 200 particles: five standard errors are 0.1; weights keep them at the model
+            assert row["particles"] == pytest.approx(row["model"], abs=0.1)
+    lagging = [r for r in rows if r["method"] == "ImpDiff"]
+    assert all(r["model"] - r["particles"] > 0.03 for r in lagging)
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "Section 5.2" in text and "optimum" in text and "SOSMC-MALA" in text
+    assert 'pip install "xpsample[plot]"' in text and not (out / "plot.png").exists()
+
+
+def test_plot(out, tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    from xpsample.experiments.sosmc_ebm2d_plot import plot
+
+    plot(tmp_path / "plot.png", np.load(out / "curves.npz"), ("moons",))
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_data_are_those_of_scikit_learn():
+    made = pytest.importorskip("sklearn.datasets")
+    rng = np.random.default_rng(0)
+    for ours, theirs in ((problems.moons, made.make_moons), (problems.circles, made.make_circles)):
+        np.testing.assert_allclose(ours(101, rng, noise=0.0), theirs(101, shuffle=False)[0], atol=1e-12)
+    far, labels = made.make_blobs(3000, centers=problems.CENTRES, cluster_std=0.5, random_state=0)
+    near = problems.blobs(3000, rng)
+    for k in range(3):  # standard errors are 0.016 of a mean and 0.011 of a standard deviation
+        one, other = near[k::3], far[labels == k]
+        np.testing.assert_allclose(np.mean(one, axis=0), np.mean(other, axis=0), atol=0.1)
+        np.testing.assert_allclose(np.std(one, axis=0), np.std(other, axis=0), atol=0.07)
+
+
+@pytest.mark.parametrize("name", problems.DATASETS)
+def test_standardised_data(name):
+    x = problems.DATASETS[name].draw(600, 1)
+    np.testing.assert_allclose(np.mean(x, axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(np.std(x, axis=0), problems.DATASETS[name].scale)
+    assert np.max(np.abs(x)) < problems.EDGE
+
+
+def test_quadrature_and_draws_of_a_normal_density():
+    grid = problems.Grid.of(240)
+    first, second = ((grid.points - [0.5, -0.4]) / [0.8, 0.6]).T
+    logs = grid.normalised(-0.5 * (first**2 + second**2))
+    mass = norm.cdf(0.4 / 0.6)
+    # The midpoint rule is off by side^2 / 24 times the slope at the edge, 6e-5.
+    assert np.exp(logs) @ problems.lower(grid.points) == pytest.approx(mass, abs=1e-4)
+    x = grid.draw(logs, (2, 5000), np.random.default_rng(2))
+    # 10,000 draws: five standard errors are 0.022.
+    assert np.mean(problems.lower(x)) == pytest.approx(mass, abs=0.022)
+    np.testing.assert_allclose(np.mean(x, axis=(0, 1)), [0.5, -0.4], atol=0.04)
+    np.testing.assert_allclose(np.var(x, axis=(0, 1)), [0.6402, 0.3602], rtol=0.08)
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
+def test_optimum_against_all_masses_of_the_half_plane(beta):
+    """Among tilts by a constant on the half-plane, of mass p, the loss is -p + beta KL(p || mass)."""
+    mass, p = 0.3, np.arange(1, 100_000) / 100_000
+    kl = p * np.log(p / mass) + (1 - p) * np.log((1 - p) / (1 - mass))
+    best = np.argmin(beta * kl - p)
+    found = problems.optimum(mass, beta)
+    np.testing.assert_allclose(found, [p[best], kl[best], beta * kl[best] - p[best]], atol=1e-4)

@@ -1,0 +1,59 @@
+"""sosmc-mnist in its quick size, and its rewards against loops over the pixels."""
+
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from xpsample.cli import main
+from xpsample.experiments.sosmc_mnist import METHODS, REWARDS
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, data_folder):
+    """A quick run, with no matplotlib to be had."""
+    pytest.importorskip("torch")  # lends NumPy the gradient in the parameters
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.figure", None)
+        patch.delitem(sys.modules, "xpsample.experiments.sosmc_mnist_plot", raising=False)
+        assert main(["run", "sosmc-mnist", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_table(out):
+    rows = {r["method"]: r for r in json.loads((out / "results.json").read_text())}
+    assert list(rows) == list(METHODS)
+    for row in rows.values():
+        assert np.isfinite(row["fresh"]) and row["diverged"] == 0 and row["reward"] == "bright"
+    assert rows["ImpDiff"]["ess"] == pytest.approx(1) and rows["ImpDiff"]["gamma"] == 3e-3
+    assert 1 / 8 <= rows["SOSMC-ULA"]["ess"] < 1 and rows["SOSMC-ULA"]["gamma"] != 3e-3
+    kept = np.load(out / "curves.npz")
+    changed = kept["bright 0.1 SOSMC-ULA images"] - kept["pretrained"]
+    assert np.max(np.abs(changed)) > 1e-3  # other parameters, under the same noise
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "Section 5.3" in text and "SOSMC-ULA" in text
+    assert 'pip install "xpsample[plot]"' in text and not (out / "plot.png").exists()
+
+
+def test_plot(out, tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    from xpsample.experiments.sosmc_mnist_plot import plot
+
+    plot(tmp_path / "plot.png", np.load(out / "curves.npz"), ("bright",), 0.1, 2)
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rewards(library):
+    images = np.random.default_rng(0).uniform(-1.5, 1.5, (2, 3, 784))
+    clamped = np.clip(images, -1, 1).reshape(2, 3, 28, 28)
+    lower, upper = clamped[..., 14:, :].sum(axis=(-1, -2)) / 392, clamped[..., :14, :].sum(axis=(-1, -2)) / 392
+    expected = {"bright": (lower + upper) / 2, "dark": -(lower + upper) / 2, "half": (lower - upper) / 2}
+    for name, reward in REWARDS.items():
+        np.testing.assert_allclose(library.host(reward(library.array(images))), expected[name], rtol=1e-12, atol=1e-14)
