@@ -6,6 +6,8 @@ from xpsample.conformance import CHECKS, Place, run_check, scenarios
 from xpsample.conformance.cli import run as run_command
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
+BIT_FOR_BIT = {"driven = eager", "resume exact", "alpha 0 = base"}
+"""Of these, which do not turn on the precision, the tests make those of float64 only: on JAX each compiles anew."""
 
 
 def place_of(library):
@@ -16,10 +18,11 @@ def place_of(library):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_kernel_conforms(name, typed_library):
     place = place_of(typed_library)
-    outcomes = {check: run_check(check, SCENARIOS[name], place, quick=True) for check in CHECKS}
+    checks = [check for check in CHECKS if place.dtype == "float64" or check not in BIT_FOR_BIT]
+    outcomes = {check: run_check(check, SCENARIOS[name], place, quick=True) for check in checks}
     failed = {check: outcome.detail for check, outcome in outcomes.items() if outcome.passed is False}
     assert not failed
-    assert sum(outcome.passed is True for outcome in outcomes.values()) >= 4
+    assert sum(outcome.passed is True for outcome in outcomes.values()) >= 3
 
 
 def test_every_kernel_of_the_library_is_in_the_suite():
