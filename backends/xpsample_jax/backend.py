@@ -46,13 +46,17 @@ def _jit(f: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         nonlocal outer
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args)):
+        if _traced(args):
             return inner(*args)
         if outer is None:
             outer = jax.jit(f, compiler_options=_options(), **settings)
         return outer(*args)
 
     return call
+
+
+def _traced(value: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
 
 class JaxAutodiff(Autodiff):
@@ -203,7 +207,11 @@ class JaxBackend(Backend):
         return _draw_steps(Keys.of(seed, specs, like), tuple(specs.items()), start, stop - start)
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
-        return jax.lax.fori_loop(0, n, body, carry) if n else carry
+        if _traced(carry):
+            return jax.lax.fori_loop(0, n, body, carry) if n else carry
+        for i in range(n):  # a step by hand: a loop would be compiled anew at every call
+            carry = body(i, carry)
+        return carry
 
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
