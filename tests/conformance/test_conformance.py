@@ -22,7 +22,8 @@ def test_kernel_conforms(name, typed_library):
     outcomes = {check: run_check(check, SCENARIOS[name], place, quick=True) for check in checks}
     failed = {check: outcome.detail for check, outcome in outcomes.items() if outcome.passed is False}
     assert not failed
-    assert sum(outcome.passed is True for outcome in outcomes.values()) >= 3
+    least = 3 if place.dtype == "float64" else 2
+    assert sum(outcome.passed is True for outcome in outcomes.values()) >= least
 
 
 def test_every_kernel_of_the_library_is_in_the_suite():
