@@ -115,6 +115,27 @@ def test_a_particle_that_leaves_the_finite_numbers_stays_with_weight_0(library):
     np.testing.assert_array_equal(library.host(info.diverged), np.arange(len(x)) == PARTICLES)
 
 
+def test_a_drift_is_evaluated_once_a_step_and_one_that_is_no_number_stops_the_particle():
+    calls = []
+
+    def drift(target, point):
+        calls.append(point.x)
+        return np.where(np.abs(point.x) > 2.0, np.nan, point.score)
+
+    x = X[np.all(np.abs(X) < 1.5, axis=-1)]
+    kernel = SOSMC(nothing, Langevin(0.1, drift=drift), Along(VELOCITY), threshold=0.0)
+    bound = FAMILY.prepare(x, kernel.requires)
+    state, stopped = kernel.init(bound, x), 0
+    noise = noise_of(kernel, x, 20)
+    for k in range(20):
+        before = state
+        state, info = kernel.step(bound, state, {name: rows[k] for name, rows in noise.items()})
+        assert np.all(np.abs(state.point.x) <= 2.0) and not np.any(np.isnan(state.weights.logs))
+        assert np.all(state.point.x[info.diverged] == before.point.x[info.diverged])
+        stopped += np.sum(info.diverged)
+    assert len(calls) == 21 and stopped > 0
+
+
 def test_soul_is_one_chain_whose_later_part_counts(library):
     gamma, burn_in = 0.05, 12
     kernel = SOSMC(nothing, SingleChain(gamma, burn_in), Along(VELOCITY), threshold=0.0)

@@ -8,12 +8,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from xpsample.backend import Array
 from xpsample.errors import CapabilityError
 from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
-from xpsample.kernels.kernel import ChainState, Info, Kernel, check_moving_target, normal_like, relocate, select
+from xpsample.kernels.kernel import Info, Kernel, check_moving_target, normal_like, relocate, select
 from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
 from xpsample.noise import Specs
@@ -61,6 +61,13 @@ class Move(ABC):
         """After resampling: (state with its point under `after`, log incremental weights or None, info)."""
 
 
+class LangevinState(NamedTuple):
+    """The particles, and the drift there (*runs, particles, dim) where it is not the score."""
+
+    point: Point
+    drift: Any = None
+
+
 @dataclass(frozen=True, eq=False)
 class Langevin(Move):
     """The unadjusted move ``x' = x + gamma d_{k-1}(x) + sqrt(2 gamma) sigma xi``, weighted by App. A.1 and Alg. 2.
@@ -92,8 +99,8 @@ class Langevin(Move):
         check_range("step_size", self.step_size, 0)
         check_range("noise_scale", self.noise_scale, 0)
 
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.at(x))
+    def init(self, target: BoundTarget, x: Array) -> LangevinState:
+        return self._at(target, x)
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -101,25 +108,30 @@ class Langevin(Move):
     def with_step_size(self, step_size: Any) -> "Langevin":
         return _with_step_size(self, step_size)
 
-    def weigh(self, after: BoundTarget, state: ChainState) -> tuple[ChainState, None]:
+    def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None]:
         return state, None
 
     def step(
-        self, before: BoundTarget, after: BoundTarget, state: ChainState, noise: dict[str, Array]
-    ) -> tuple[ChainState, Array, Info]:
+        self, before: BoundTarget, after: BoundTarget, state: LangevinState, noise: dict[str, Array]
+    ) -> tuple[LangevinState, Array, Info]:
         xp, xi, current = before.xp, noise["proposal"], state.point
         gamma = per_coordinate(self.step_size)
-        forward = self._drift(before, current)
-        new = after.at(current.x + gamma * forward + (self.noise_scale * sqrt(xp, 2.0 * gamma)) * xi)
+        forward = _drift_of(state)
+        new = self._at(after, current.x + gamma * forward + (self.noise_scale * sqrt(xp, 2.0 * gamma)) * xi)
         # The way back takes the noise -back.
-        back = xi + sqrt(xp, 0.5 * gamma) / self.noise_scale * (forward + self._drift(after, new))
-        increments = new.log_density - current.log_density + 0.5 * xp.sum(xi * xi - back * back, axis=-1)
-        finite = xp.all(xp.isfinite(new.x) & xp.isfinite(new.score), axis=-1) & ~xp.isnan(new.log_density)
-        info = Info(xp.astype(finite, new.x.dtype), finite, ~finite, after.costs.at)
-        return ChainState(select(xp, finite, new, current)), xp.where(finite, increments, -math.inf), info
+        back = xi + sqrt(xp, 0.5 * gamma) / self.noise_scale * (forward + _drift_of(new))
+        increments = new.point.log_density - current.log_density + 0.5 * xp.sum(xi * xi - back * back, axis=-1)
+        finite = xp.all(xp.isfinite(new.point.x) & xp.isfinite(_drift_of(new)), axis=-1) & ~xp.isnan(increments)
+        info = Info(xp.astype(finite, current.x.dtype), finite, ~finite, after.costs.at)
+        return select(xp, finite, new, state), xp.where(finite, increments, -math.inf), info
 
-    def _drift(self, target: BoundTarget, point: Point) -> Array:
-        return point.score if self.drift is None else self.drift(target, point)
+    def _at(self, target: BoundTarget, x: Array) -> LangevinState:
+        point = target.at(x)
+        return LangevinState(point, None if self.drift is None else self.drift(target, point))
+
+
+def _drift_of(state: LangevinState) -> Array:
+    return state.point.score if state.drift is None else state.drift
 
 
 @dataclass(frozen=True, eq=False)
