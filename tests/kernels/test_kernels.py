@@ -224,9 +224,9 @@ COSTS = [
     (SRMC(RWM(0.5), alpha=0.5), (1, 1, 0)),
     (SRMC(PCN(0.5), alpha=0.5), (1, 1, 0)),
     (SRMC(IndependentMH(), alpha=0.5), (1, 1, 0)),
-    # One hvp re-tilts the point, one tilts the proposal.
+    # One hvp re-tilts the point, one tilts the proposal, at which ULA does not look.
     (SRMC(MALA(0.1), alpha=0.5), (1, 1, 2)),
-    (SRMC(ULA(0.1), alpha=0.5), (0, 1, 2)),
+    (SRMC(ULA(0.1), alpha=0.5), (0, 1, 1)),
     (SRMC(UnderdampedLangevin(0.1), alpha=0.5), (0, 1, 2)),
     (SRMC(HMC(0.1, 5), alpha=0.5), (1, 5, 6)),
     (SRMC(MALA(0.1), alpha=0.5, tilt=Shift()), (1, 3, 0)),

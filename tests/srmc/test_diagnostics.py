@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from xpsample import HMC, MALA, RWM, SRMC, Draws, PowerLaw, Record, sample
+from xpsample import HMC, MALA, RWM, SRMC, ULA, Draws, PowerLaw, Record, sample
 from xpsample.errors import CapabilityError, HyperparameterError, RepellenceWarning
 from xpsample.srmc import Estimator, Leapfrog, Repellence, Stable, exponent_scale, hvp_share, theta_norm
 from xpsample.targets.gaussian import gaussian
@@ -49,6 +49,8 @@ def test_the_report_is_about_the_kept_steps(library):
 def test_share_of_products():
     assert hvp_share(run(SRMC(MALA(0.3), 0.7), ()).tally) == 2 / 3
     assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).tally) == 5 / 9
+    # ULA reads where it went only in the next step, under the next tilt.
+    assert hvp_share(run(SRMC(ULA(0.3), 0.7), ()).tally) == 1 / 2
     assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).tally, hvp_cost=2) == 10 / 14
     assert hvp_share(run(RWM(0.5), ()).tally) == 0
 

@@ -139,7 +139,7 @@ def test_on_a_gaussian_all_tilts_agree():
         (FiniteDifference(0.1), MALA(0.3), (1, 5, 0)),
         (Shift(), MALA(0.3), (1, 3, 0)),
         (Exact(), RWM(0.6), (1, 1, 0)),
-        (Exact(), ULA(0.1), (0, 1, 2)),
+        (Exact(), ULA(0.1), (0, 1, 1)),
         (Exact(), HMC(0.3, 4), (1, 4, 5)),
         (Shift(), HMC(0.3, 4), (1, 1 + 1 + 1 + 3, 0)),
     ],

@@ -65,7 +65,7 @@ class MYULA(Kernel):
         current = target.refresh(state.point)
         eta = per_coordinate(self.step_size)
         mean = current.x + eta * self.drift(target, current)
-        new = target.at(mean + sqrt(xp, 2 * eta) * noise["proposal"])
-        spent = target.costs.refresh.plus(target.costs.at)
+        new = target.visit(mean + sqrt(xp, 2 * eta) * noise["proposal"])
+        spent = target.costs.refresh.plus(target.costs.visit)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info

@@ -64,7 +64,7 @@ class ULA(Kernel):
             eta = eta.at(xp.astype(n, current.x.dtype))
         eta = per_coordinate(eta)
         move = eta * self._map.transpose(current.score) + sqrt(xp, 2 * eta) * noise["proposal"]
-        new = target.at(current.x + self._map.apply(move))
-        spent = target.costs.refresh.plus(target.costs.at)
+        new = target.visit(current.x + self._map.apply(move))
+        spent = target.costs.refresh.plus(target.costs.visit)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen, n), info

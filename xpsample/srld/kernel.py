@@ -14,7 +14,7 @@ from xpsample.noise import Specs
 from xpsample.srld.history import History, Past, empty, pooled, repeated
 from xpsample.srld.strength import Fixed, Strength
 from xpsample.stein import RBF, PairKernel, common_bandwidth, stein_force
-from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point, counter
+from xpsample.targets.target import BoundTarget, Capability, Costs, Point, WrappedTarget, counter
 
 
 class SRLDState(NamedTuple):
@@ -37,7 +37,7 @@ class SRLDState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Repelled(DerivedTarget):
+class Repelled(WrappedTarget):
     """A bound target whose score is s(x) + alpha g(x; past); its density is the target's own.
 
     Points carry the plain point in `aux`; scores of the past are stored, so nothing beyond the target's own evaluations
@@ -70,16 +70,14 @@ class Repelled(DerivedTarget):
         costs = self.target.costs
         return costs._replace(hvp=costs.score.times(2))
 
-    def at(self, x: Array) -> Point:
-        return self._repel(self.target.at(x))
-
-    def refresh(self, point: Point) -> Point:
-        return self._repel(self.target.refresh(point.aux))
+    def visit(self, x: Array) -> Point:
+        base = self.target.at(x)
+        return Point(base.x, base.log_density, base.score, base)
 
     def estimate(self, proposal: Point, current: Point) -> Array | None:
         return self.target.estimate(proposal.aux, current.aux)
 
-    def _repel(self, base: Point) -> Point:
+    def given(self, base: Point) -> Point:
         return Point(base.x, base.log_density, self._repelled(base.x, base.score), base)
 
     def _repelled(self, x: Array, score: Array) -> Array:

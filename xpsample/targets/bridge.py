@@ -8,7 +8,7 @@ from xpsample import tree
 from xpsample.backend import Array, Backend
 from xpsample.hyperparameters import per_coordinate
 from xpsample.targets.space import Space
-from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point
+from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point, WrappedTarget
 from xpsample.targets.tempered import TemperedTarget
 
 
@@ -84,6 +84,9 @@ class BridgedTarget(BoundTarget):
     def at(self, x: Array) -> Point:
         return self._join(Ends(self.initial.at(x), self.target.at(x)))
 
+    def visit(self, x: Array) -> Point:
+        return self.at(x)
+
     def refresh(self, point: Point) -> Point:
         ends = point.aux
         return self._join(Ends(self.initial.refresh(ends.initial), self.target.refresh(ends.target)))
@@ -106,7 +109,7 @@ class BridgedTarget(BoundTarget):
 
 
 @dataclass(frozen=True, eq=False)
-class AnnealedTarget(DerivedTarget):
+class AnnealedTarget(WrappedTarget):
     """The member pi_0^(1 - beta) pi_1^beta of a bridge; its points carry the bridge's own in `aux`."""
 
     target: BridgedTarget
@@ -120,14 +123,11 @@ class AnnealedTarget(DerivedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         return self.target.costs
 
-    def at(self, x: Array) -> Point:
-        return self._mix(self.target.at(x))
+    def visit(self, x: Array) -> Point:
+        return self.at(x)
 
-    def refresh(self, point: Point) -> Point:
-        return self._mix(self.target.refresh(point.aux))
-
-    def _mix(self, point: Point) -> Point:
-        first, last = point.aux
+    def given(self, base: Point) -> Point:
+        first, last = base.aux
         density = _between(self.beta, first.log_density, last.log_density)
         score = None if last.score is None else self._along(first.score, last.score)
         differences = None
@@ -137,7 +137,7 @@ class AnnealedTarget(DerivedTarget):
             differences = self.xp.where(
                 impossible, -math.inf, _between(per_coordinate(per_coordinate(self.beta)), *ends)
             )
-        return Point(point.x, density, score, point, differences)
+        return Point(base.x, density, score, base, differences)
 
     def estimate(self, proposal: Point, current: Point) -> Array | None:
         return None  # a bridge requires log densities of both ends

@@ -82,6 +82,9 @@ class ParametricTarget(DerivedTarget):
     def at(self, x: Array) -> Point:
         return self.target.at(x)
 
+    def visit(self, x: Array) -> Point:
+        return self.at(x)
+
     def refresh(self, point: Point) -> Point:
         return self.target.at(point.x)
 

@@ -8,7 +8,7 @@ from xpsample.backend import Array
 from xpsample.hyperparameters import per_coordinate
 from xpsample.noise import Normal, Uniform
 from xpsample.targets.discrete import Discrete
-from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point
+from xpsample.targets.target import BoundTarget, Capability, Costs, Point, WrappedTarget
 
 
 class Smoothing(ABC):
@@ -79,7 +79,7 @@ class Gaussian(Smoothing):
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional(DerivedTarget):
+class Conditional(WrappedTarget):
     """Where x was, given its noisy copy: log pi(x) + sum_i log f((noisy_i - x_i) / scale) (Eq. 5).
 
     Points carry the target's own point in `aux`.
@@ -108,14 +108,10 @@ class Conditional(DerivedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         return self.target.costs
 
-    def at(self, x: Array) -> Point:
-        return self.given(self.target.at(x))
-
-    def refresh(self, point: Point) -> Point:
-        return self.given(self.target.refresh(point.aux))
+    def visit(self, x: Array) -> Point:
+        return self.at(x)
 
     def given(self, base: Point) -> Point:
-        """A point of the target, as one of this target."""
         xp, z = self.xp, self._standard(base.x)
         density = score = differences = None
         if base.log_density is not None:

@@ -58,6 +58,7 @@ class Costs(NamedTuple):
     """Evaluations, per chain, of the underlying model that a call of a bound target spends."""
 
     at: Evaluations
+    visit: Evaluations
     refresh: Evaluations
     score: Evaluations
     hvp: Evaluations
@@ -98,6 +99,13 @@ class BoundTarget(ABC):
     @abstractmethod
     def at(self, x: Array) -> Point:
         """Evaluate what the kernel requires at ``x``, shape ``(*chains, dim)``."""
+
+    @abstractmethod
+    def visit(self, x: Array) -> Point:
+        """As `at`, for a kernel that refreshes the point before it reads it: what moves may be missing.
+
+        The underlying point in ``aux`` is whole.
+        """
 
     @abstractmethod
     def refresh(self, point: Point) -> Point:
@@ -155,6 +163,20 @@ class DerivedTarget(BoundTarget):
 
     def with_data(self, data: tree.Tree) -> BoundTarget:
         return replace(self, target=self.target.with_data(data))  # type: ignore[type-var]
+
+
+class WrappedTarget(DerivedTarget):
+    """A derived target whose points are made from the other one's, which they carry in ``aux``."""
+
+    @abstractmethod
+    def given(self, base: Point) -> Point:
+        """A point of the underlying target, as one of this target."""
+
+    def at(self, x: Array) -> Point:
+        return self.given(self.target.at(x))
+
+    def refresh(self, point: Point) -> Point:
+        return self.given(self.target.refresh(point.aux))
 
 
 class AbstractTarget(ABC):
@@ -281,7 +303,7 @@ class Target(AbstractTarget):
             backend=backend,
             xp=backend.xp,
             requires=requires,
-            costs=Costs(at, Evaluations(), score.cost, hvp.cost),
+            costs=Costs(at, at, Evaluations(), score.cost, hvp.cost),
             functions=Functions(self.log_density, score.call, hvp.call, both.call),
             space=space,
             differences=self.differences,
@@ -373,6 +395,9 @@ class FixedTarget(BoundTarget):
         assert isinstance(space, Discrete)
         around = self.functions.log_density(space.neighbours(xp, x), *args) - log_density
         return space.valid(xp, xp.permute_dims(around, (*range(2, around.ndim), 0, 1)))
+
+    def visit(self, x: Array) -> Point:
+        return self.at(x)
 
     def refresh(self, point: Point) -> Point:
         return point

@@ -8,7 +8,7 @@ from array_api_compat import is_array_api_obj
 
 from xpsample.backend import Array
 from xpsample.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
-from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point
+from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, Point, WrappedTarget
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Tempered(AbstractTarget):
 
 
 @dataclass(frozen=True, eq=False)
-class TemperedTarget(DerivedTarget):
+class TemperedTarget(WrappedTarget):
     """A bound target raised to the power `beta`; its points carry the untempered point in `aux`."""
 
     target: BoundTarget
@@ -53,13 +53,10 @@ class TemperedTarget(DerivedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         return self.target.costs
 
-    def at(self, x: Array) -> Point:
-        return self._temper(self.target.at(x))
+    def visit(self, x: Array) -> Point:
+        return self.at(x)
 
-    def refresh(self, point: Point) -> Point:
-        return self._temper(self.target.refresh(point.aux))
-
-    def _temper(self, base: Point) -> Point:
+    def given(self, base: Point) -> Point:
         density = None if base.log_density is None else self.beta * base.log_density
         score = None if base.score is None else per_coordinate(self.beta) * base.score
         differences = None

@@ -10,7 +10,9 @@ from xpsample.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.hyperparameters import per_coordinate
 from xpsample.targets.discrete import Discrete, pick
-from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point
+from xpsample.targets.target import BoundTarget, Capability, Costs, Point, WrappedTarget
+
+RATIO = Capability.LOG_DENSITY | Capability.DENSITY_RATIO
 
 
 class Tilt(ABC):
@@ -161,7 +163,7 @@ class Ratio(Tilt):
 
 
 @dataclass(frozen=True, eq=False)
-class Tilted(DerivedTarget):
+class Tilted(WrappedTarget):
     """A bound target tilted by a history theta; its points carry the untilted point in `aux`.
 
     Re-tilting a point when theta has moved reuses the density and the score in `aux`; a kernel that needs no score
@@ -196,17 +198,17 @@ class Tilted(DerivedTarget):
             assert isinstance(self.space, Discrete)
             moves = self.space.variables(self.theta.shape[-1]) * (self.space.choices - 1)
             spent = spent.plus(inner.score.times(moves))
-        return Costs(inner.at.plus(spent), inner.refresh.plus(spent), score, score.times(2))
+        return Costs(inner.at.plus(spent), inner.at, inner.refresh.plus(spent), score, score.times(2))
 
-    def at(self, x: Array) -> Point:
-        return self._tilt(self.target.at(x))
+    def visit(self, x: Array) -> Point:
+        base = self.target.at(x)
+        density = base.log_density if self.requires & RATIO else None
+        score = base.score if Capability.SCORE in self.requires else None
+        return Point(base.x, density, score, base, base.differences)
 
-    def refresh(self, point: Point) -> Point:
-        return self._tilt(self.target.refresh(point.aux))
-
-    def _tilt(self, base: Point) -> Point:
+    def given(self, base: Point) -> Point:
         density = score = differences = None
-        if self.requires & (Capability.LOG_DENSITY | Capability.DENSITY_RATIO):
+        if self.requires & RATIO:
             feature = self.tilt.feature(self.target, base)
             density = base.log_density - self.alpha * self.xp.sum(self.theta * feature, axis=-1)
         if Capability.SCORE in self.requires:
