@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import Auto, FiniteDifference, Portable, Via, tree
-from xpsample.errors import BackendError, GradientError, HyperparameterError
+from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via, tree
+from xpsample.checkpoint import Store
+from xpsample.errors import BackendError, CheckpointError, GradientError, HyperparameterError
 from xpsample.score_mh import (
     Denoising,
     ExactTrace,
@@ -61,6 +62,52 @@ def test_the_same_on_every_library(reference, library):
     np.testing.assert_allclose(found.validation_losses, expected.validation_losses, rtol=1e-9)
     for a, b in zip(tree.leaves(found.parameters), tree.leaves(expected.parameters), strict=True):
         np.testing.assert_allclose(library.host(a), b, rtol=1e-8, atol=1e-10)
+
+
+class Stopped(Exception):
+    """What a kill looks like."""
+
+
+def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
+    rows, start = differentiating.array(DATA), init_score_network(2, 4, seed=1)
+    settings = {"epochs": 8, "validation": rows[:20, ...], "patience": 4, "optimizer": Adam(0.3), "seed": 7}
+    expected = train(rows, Denoising(0.5), start, **settings)
+    assert len(expected.losses) > 4
+
+    saves, save = [], Store.save
+
+    def killed(self, step, *args, **kwargs):
+        save(self, step, *args, **kwargs)
+        saves.append(step)
+        if len(saves) == 3:
+            raise Stopped
+
+    folder = Checkpoint(tmp_path / "run", every=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "save", killed)
+        with pytest.raises(Stopped):
+            train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
+    for _ in range(2):  # and once more, when it is finished
+        found = train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
+        np.testing.assert_array_equal(found.losses, expected.losses)
+        np.testing.assert_array_equal(found.validation_losses, expected.validation_losses)
+        assert found.stopped_early == expected.stopped_early
+        for a, b in zip(tree.leaves(found.parameters), tree.leaves(expected.parameters), strict=True):
+            np.testing.assert_array_equal(differentiating.host(a), differentiating.host(b))
+
+    with pytest.raises(CheckpointError, match="epochs: 8 there, 9 here"):
+        train(rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings | {"epochs": 9})
+    with pytest.raises(CheckpointError, match="data rows"):
+        train(2 * rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings)
+
+
+def test_single_precision(library32):
+    rows = library32.array(DATA)
+    found = train(rows, Denoising(0.5), SCORE, validation=rows[:20, ...], optimizer=Adam(0.02))
+    expected = train(DATA, Denoising(0.5), SCORE, validation=DATA[:20], optimizer=Adam(0.02))
+    assert found.losses.dtype == np.float32
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
+    assert all(library32.host(leaf).dtype == np.float32 for leaf in tree.leaves(found.parameters))
 
 
 class Quadratic(Loss):
@@ -155,7 +202,7 @@ def test_an_optax_optimiser():
     jax, optax = pytest.importorskip("jax"), pytest.importorskip("optax")
     data = jax.numpy.asarray(DATA.astype(np.float32))
     found = train(data, Denoising(0.5), SCORE, optimizer=optax.adam(0.02))
-    expected = train(data, Denoising(0.5), SCORE, optimizer=Adam(0.02))
+    expected = train(DATA, Denoising(0.5), SCORE, optimizer=Adam(0.02))
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
 
 
