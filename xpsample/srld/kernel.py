@@ -74,7 +74,9 @@ class Repelled(WrappedTarget):
         base = self.target.at(x)
         return Point(base.x, base.log_density, base.score, base)
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         return self.target.estimate(proposal.aux, current.aux)
 
     def given(self, base: Point) -> Point:

@@ -1,0 +1,207 @@
+"""Training: a loss minimised over batches, by the same drivers that run chains."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from xpsample import tree
+from xpsample.backend import Array, check_same_home, to_host
+from xpsample.checkpoint import Checkpoint, Store, describe
+from xpsample.errors import GradientError, HyperparameterError
+from xpsample.gradients.choices import Auto, GradientChoice
+from xpsample.noise import NoiseSource, Portable, as_source, chunk_steps
+from xpsample.recorders import Record
+from xpsample.sampling import Program, Totals, progress_bar
+from xpsample.score_mh.epochs import Epoch, EpochState
+from xpsample.score_mh.losses import Loss
+from xpsample.sosmc.optimizers import Adam
+from xpsample.targets.target import BoundTarget, Capability, Point, Target
+from xpsample.tree import dtype_name
+
+
+class Fitted(NamedTuple):
+    """What `fit` found.
+
+    ``parameters`` are those of the epoch with the best validation loss, or the last ones without a validation;
+    ``losses`` (epochs,), means over the batches of an epoch, and ``validation_losses`` (epochs,), or None, are NumPy
+    arrays.
+    """
+
+    parameters: tree.Tree
+    losses: np.ndarray
+    validation_losses: np.ndarray | None
+    stopped_early: bool
+
+
+def fit(
+    loss: Loss,
+    parameters: tree.Tree,
+    data: Array,
+    *,
+    epochs: int,
+    seed: int | NoiseSource,
+    optimizer: Any = None,
+    batch_size: int | None = None,
+    steps_per_epoch: int | None = None,
+    validation: Array | None = None,
+    patience: int | None = None,
+    gradient: GradientChoice | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | None = None,
+) -> Fitted:
+    """Minimise a loss over rows of data.
+
+    Parameters
+    ----------
+    loss : Loss
+        Such as `Sliced` or `ScoreBalance`.
+    parameters : tree of arrays
+        Where to start; NumPy arrays are put into the library of the data.
+    data : array, shape (rows, dim)
+        It decides library, dtype and device.
+    epochs : int
+    seed : int or NoiseSource
+        Of the batches and of the loss's own random numbers.
+    optimizer : Optimizer, optional
+        One of `xpsample.sosmc`, or an optax one for JAX arrays; ``Adam(1e-3)`` when not given.
+    batch_size : int, optional
+        Rows of a batch, drawn with replacement; all of them when not given.
+    steps_per_epoch : int, optional
+        Updates in an epoch; as many as batches fit into the data when not given. The random numbers of a whole epoch
+        are drawn at once.
+    validation : array, shape (any, dim), optional
+        Rows whose loss, with the same random numbers every time, is computed after every epoch.
+    patience : int, optional
+        Stop when the validation loss was not better for so many epochs.
+    gradient : GradientChoice, optional
+        In the parameters; `Auto` when not given. `Via` for NumPy and CuPy arrays.
+    checkpoint : path or Checkpoint, optional
+        A directory. The same call made again goes on from the last epoch that was saved there, and gives what one
+        uninterrupted call gives. A checkpoint of another training is refused.
+    progress : bool, optional
+        A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
+
+    Returns
+    -------
+    Fitted
+
+    Raises
+    ------
+    HyperparameterError
+        For settings out of range.
+    GradientError
+        If the loss leaves the finite numbers, or there is no derivative.
+    """
+    if not is_array_api_obj(data) or data.ndim != 2 or not data.shape[0]:
+        raise HyperparameterError(f"data have shape (rows, dim); got {getattr(data, 'shape', type(data).__name__)}")
+    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
+        _check_count(name, value)
+    _check_count("patience", patience)
+    if patience is not None and validation is None:
+        raise HyperparameterError("patience is counted in validation losses: pass validation=rows as well")
+    if validation is not None:
+        check_same_home("validation", validation, data)
+        if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
+            raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
+    steps = steps_per_epoch or (max(1, data.shape[0] // batch_size) if batch_size else 1)
+
+    # The rows and the constants are the target's data, which drivers hand to a compiled program as arguments.
+    start = data[:1, 0]
+    held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": None}
+    target = Target(None, score=_no_score, data=held).prepare(start, Capability.NONE)
+    if validation is not None:
+        fixed = Portable(0).block(target.backend, loss.noise(*validation.shape), 0, 1, start)
+        noise = {name: numbers[0, ...] for name, numbers in fixed.items()}
+        target = target.with_data({**target.data, "noise": noise})
+    chosen = gradient if gradient is not None else Auto()
+    if isinstance(chosen, Auto):
+        chosen = Auto.resolve(target.backend, dtype_name(data))
+    kernel = Epoch(
+        loss,
+        chosen.value_and_gradient(target.backend, loss),
+        Adam(1e-3) if optimizer is None else optimizer,
+        batch_size,
+        (data.shape[0], data.shape[1]),
+        steps,
+        epochs,
+    )
+    program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
+    source, store = as_source(seed), None
+    if checkpoint is not None:
+        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        store = Store(settings, _identity(kernel, target, source), Point(start, start, None))
+    state, buffers, done = _run(program, start, source, patience, progress, store)
+    losses, validated = (to_host(rows)[:done] for rows in buffers[0])
+    if validation is None:
+        return Fitted(state.parameters, losses, None, False)
+    return Fitted(state.best, losses, validated, done < epochs)
+
+
+def _run(
+    program: Program,
+    start: Array,
+    source: NoiseSource,
+    patience: int | None,
+    progress: bool | None,
+    store: Store | None,
+) -> tuple[EpochState, Any, int]:
+    """The last state, the losses of all epochs, and the number of epochs made."""
+    backend = program.target.backend
+    carry, buffers, done = program.init(start), None, 0
+    saved = None if store is None else store.load()
+    if saved is not None:
+        done, template = saved.step, (_losses(carry.state),)
+        carry = tree.fill(carry, {path: backend.from_host(saved.carry[path], a) for path, a in tree.items(carry)})
+        rows = {path: np.concatenate(parts) for path, parts in saved.rows.items()}
+        rows = {path: np.concatenate([a, np.zeros(program.draws - done, a.dtype)]) for path, a in rows.items()}
+        buffers = tree.fill(template, {path: backend.from_host(a, start) for path, a in rows.items()})
+    block = 1 if patience or store else chunk_steps(program.specs(carry))
+    with progress_bar(progress, program.steps, done, unit="epoch") as bar:
+        while done < program.steps and not _stalled(carry.state, patience):
+            stop = min((done // block + 1) * block, program.steps)
+            carry, buffers, _ = backend.drive(program, carry, buffers, source, done, stop)
+            if not np.isfinite(to_host(carry.state.loss)):
+                raise GradientError(
+                    f"the loss left the finite numbers by epoch {stop}: lower the learning rate, or clip the gradients"
+                )
+            if bar is not None:
+                bar.update(stop - done)
+            done = stop
+            if store is not None:
+                last = done == program.steps or _stalled(carry.state, patience)
+                store.save(done, carry, Totals(), buffers, done, final=last)
+    return carry.state, buffers, done
+
+
+def _stalled(state: EpochState, patience: int | None) -> bool:
+    return patience is not None and int(to_host(state.waited)) >= patience
+
+
+def _identity(kernel: Epoch, target: BoundTarget, source: NoiseSource) -> dict[str, Any]:
+    """What makes a training this one, as JSON values."""
+    return {
+        "loss": describe(kernel.loss),
+        "optimizer": describe(kernel.optimizer),
+        "batch_size": kernel.batch,
+        "steps_per_epoch": kernel.steps,
+        "epochs": kernel.epochs,
+        "noise": source.describe(),
+        "backend": target.backend.name,
+        **{f"data {path}": describe(leaf) for path, leaf in tree.items(target.data)},
+    }
+
+
+def _losses(state: EpochState) -> tuple[Array, Array]:
+    return state.loss, state.validation_loss
+
+
+def _check_count(name: str, value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
+        raise HyperparameterError(f"{name} must be a positive integer; got {value!r}")
+
+
+def _no_score(x: Array, data: Any) -> Array:
+    """That of the target that only carries the data; nothing calls it."""
+    return x
