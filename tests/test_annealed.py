@@ -116,8 +116,8 @@ def test_the_check_sees_what_is_wrong():
 class Halved(LineIntegral):
     """Half the log ratio."""
 
-    def estimate(self, target, proposal, current):
-        return 0.5 * super().estimate(target, proposal, current)
+    def estimate(self, *args):
+        return 0.5 * super().estimate(*args)
 
 
 def test_a_wrong_acceptance_is_seen():
@@ -193,6 +193,28 @@ def test_steps_of_chains_of_their_own(library):
         own = {name: rows[:, :, k] for name, rows in noise.items()}
         alone = walk(library, Annealed(MALA(2 * tau**2), LADDER), x[k], own, mixture)[0]
         np.testing.assert_allclose(both[:, k], alone, rtol=1e-9)
+
+
+def test_how_large_a_step_may_be():
+    """Pure noise in 784 dimensions: ULA's variance is 1 / (1 - tau^2), and MALA's log ratio has the mean -2 tau^6 d.
+
+    Both of its moments then follow from E[r] = 1: normal with variance 4 tau^6 d, so that the acceptance is
+    2 Phi(-tau^3 sqrt(d)). Error probability 6e-7 each (`BOUND`), beside 0.01 for the normal approximation.
+    """
+    dim, chains, sigma = 784, 500, 0.2
+    noise = scored(smoothed_mixture([1.0], np.zeros((1, dim)), 1e-6, 1.0), LineIntegral(1))
+    x = sigma * np.random.default_rng(8).standard_normal((chains, dim))
+    settings = {"seed": 9, "progress": False}
+    for tau in (0.2, 0.3, 0.5):
+        trace = sample(noise, Annealed(MALA(2 * tau**2), (sigma,)), x, 1, **settings)
+        accepted = trace.tally.acceptance_probability
+        assert abs(np.mean(accepted) - 2 * norm.cdf(-(tau**3) * math.sqrt(dim))) < 0.01 + BOUND * 0.5 / math.sqrt(
+            chains
+        )
+    tau = 0.7
+    x = sample(noise, Annealed(ULA(2 * tau**2), (sigma,), 30), x, 1, **settings).draws[0]
+    expected = sigma**2 / (1 - tau**2)
+    assert abs(np.mean(x * x) - expected) < BOUND * expected * math.sqrt(2 / x.size)
 
 
 @pytest.mark.parametrize(

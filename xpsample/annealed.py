@@ -18,7 +18,7 @@ from xpsample.kernels.compose import nested, unnested
 from xpsample.kernels.kernel import Info, Kernel, check_moving_target, relocate
 from xpsample.noise import Specs
 from xpsample.targets.space import Real
-from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point, counter
+from xpsample.targets.target import BoundTarget, Capability, Costs, DerivedTarget, Point, WithAcceptance, counter
 
 
 class AnnealedState(NamedTuple):
@@ -85,7 +85,8 @@ class Annealed(Kernel):
         return self.base.requires
 
     def init(self, target: BoundTarget, x: Array) -> AnnealedState:
-        if not isinstance(target.data, dict) or "sigma" not in target.data:
+        own = _own(target)
+        if not isinstance(own, dict) or "sigma" not in own:
             raise CapabilityError(
                 'Annealed sets the entry "sigma" of the target\'s data: pass Target(..., data={"sigma": ..., ...})'
             )
@@ -152,8 +153,10 @@ class Level(DerivedTarget):
         score = None if point.score is None else self.unit * point.score
         return Point(point.x / self.unit, point.log_density, score, point)
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
-        return self.target.estimate(proposal.aux, current.aux)
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
+        return self.target.estimate(proposal.aux, current.aux, log_proposal_ratio)  # the unit cancels in the ratio
 
     def score(self, x: Array) -> Array:
         return self.unit * self.target.score(self.unit * x)
@@ -164,8 +167,15 @@ class Level(DerivedTarget):
 
 def _level(target: BoundTarget, sigmas: Array, units: Array, n: Array) -> Level:
     """The target at the level of step n."""
-    data = {**target.data, "sigma": rung(target.xp, sigmas, n)}
+    data: Any = {**_own(target), "sigma": rung(target.xp, sigmas, n)}
+    if isinstance(target.data, WithAcceptance):
+        data = target.data._replace(own=data)
     return Level(target.with_data(data), rung(target.xp, units, n))
+
+
+def _own(target: BoundTarget) -> Any:
+    """The data that the user gave the target."""
+    return target.data.own if isinstance(target.data, WithAcceptance) else target.data
 
 
 def _positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
