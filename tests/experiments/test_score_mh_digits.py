@@ -37,8 +37,8 @@ def out(tmp_path_factory):
 
 def test_rows(out):
     rows = json.loads((out / "results.json").read_text())
-    floors, runs = rows[:2], rows[2:]
-    assert [row["method"] for row in floors] == ["held-out images", "the same, with noise"]
+    floors, runs = rows[:3], rows[3:]
+    assert [row["method"] for row in floors] == ["held-out images", "the same, with noise", "known mixture"]
     assert [(row["method"], row["tau"]) for row in runs] == [(method, tau) for method in QUICK.methods for tau in TAUS]
     assert floors[0]["w1"] <= floors[1]["w1"] < min(row["w1"] for row in runs)
     assert abs(floors[1]["noise"] - 1.0) < 0.3  # the noise that was added

@@ -32,6 +32,7 @@ from xpsample.score_mh import Fitted, fit
 from xpsample.sosmc import Adam
 from xpsample.targets import Acceptance, LineIntegral, Target, Taylor
 from xpsample.targets.acceptance import Exact
+from xpsample.targets.mixture import smoothed_mixture
 
 TAUS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1)
 """The last four are the paper's."""
@@ -48,7 +49,11 @@ METHODS = (
     "MALA, Taylor",
     "MALA, learned, direct",
     "MALA, learned, ratio",
+    "ULA, known mixture",
+    "MALA, known mixture",
 )
+KNOWN = 300
+"""Training images that the known mixture is made of."""
 COLUMNS = {
     "method": ("method", "s"),
     "tau": ("tau", "g"),
@@ -71,6 +76,7 @@ classes    of a group's images, by the nearest training images; TV their shares'
 nearest    mean distance to the nearest training image
 noise      standard deviation of what is left where all training images are empty, over the last noise level
 accepted   mean acceptance probability going down the ladder, and after it
+known mixture  300 training images with noise, whose score and density are known: another target, without a network
 lost       share of the chains beyond 1,000 or not a number; in W1, MMD^2, nearest, noise they count as at 1,000"""
 BOUND = 1000.0
 
@@ -93,7 +99,9 @@ class Size(NamedTuple):
 
 FULL = Size("mnist", 256, 100, 40, 3, 20, 100, 1000, (10, 30, 300), METHODS)
 SMALL = Size("small", 256, 100, 40, 3, 50, 100, 1000, (10, 30, 300), METHODS)
-QUICK = Size("small", 32, 4, 2, 2, 10, 10, 0, (), ("ULA", "MALA, line integral", "MALA, learned, direct"))
+QUICK = Size(
+    "small", 32, 4, 2, 2, 10, 10, 0, (), ("ULA", "MALA, line integral", "MALA, learned, direct", "MALA, known mixture")
+)
 UPDATES, BATCH = 50, 256
 """Updates of an epoch, rows of each."""
 
@@ -196,8 +204,10 @@ class _Bench:
         if method == "ULA, steps by norm":
             return NormULA(taus), Exact()
         eta = 2.0 * taus * taus
-        if method == "ULA":
+        if method in ("ULA", "ULA, known mixture"):
             return ULA(eta), Exact()
+        if method == "MALA, known mixture":
+            return MALA(eta), Exact()
         held = {"layers": self.acceptance, "tau": taus}
         return MALA(eta), {
             "MALA, line integral": LineIntegral(NODES),
@@ -209,8 +219,12 @@ class _Bench:
     def anneal(self, method: str, sigmas: tuple[float, ...], more: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Images (taus, groups * chains, dim), and the acceptance on the ladder and after it, (taus,)."""
         base, acceptance = self._kernel(method, self.place.array(np.asarray(TAUS)[:, None]))
-        data = {"sigma": np.asarray(sigmas[0]), "layers": self.score}
-        target = Target(None, score=self._score_at_level, data=data, acceptance=acceptance)
+        if method.endswith("known mixture"):
+            components = (self.known.images[:KNOWN] - self.mean) @ self.basis
+            target = smoothed_mixture(np.ones(len(components)), components, 1e-3, sigmas[0])
+        else:
+            data = {"sigma": np.asarray(sigmas[0]), "layers": self.score}
+            target = Target(None, score=self._score_at_level, data=data, acceptance=acceptance)
         shape = (len(TAUS), self.size.groups * self.size.chains, len(self.mean))
         x = self.place.array(sigmas[0] * np.random.default_rng(self.seed).standard_normal(shape))
         settings: dict[str, Any] = {"recorders": (Draws(), Statistics()), "progress": False}
@@ -277,7 +291,8 @@ class _Bench:
         clean = self.others[rng.choice(len(self.others), count, replace=len(self.others) < count)].astype(np.float64)
         noisy = clean + SMALLEST * rng.standard_normal(clean.shape)
         rest = {"tau": 0.0, "annealing": 1.0, "final": 1.0, "seconds": 0.0}
-        named = {"held-out images": clean, "the same, with noise": noisy}
+        mixture = self.known.images[rng.integers(KNOWN, size=count)] + SMALLEST * rng.standard_normal(clean.shape)
+        named = {"held-out images": clean, "the same, with noise": noisy, "known mixture": mixture}
         return [{"method": name, **self.measure(images), **rest} for name, images in named.items()]
 
 
