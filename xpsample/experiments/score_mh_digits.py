@@ -99,16 +99,14 @@ class Size(NamedTuple):
 
 FULL = Size("mnist", 256, 100, 40, 3, 20, 100, 1000, (10, 30, 300), METHODS)
 SMALL = Size("small", 256, 100, 40, 3, 50, 100, 1000, (10, 30, 300), METHODS)
-QUICK = Size(
-    "small", 32, 4, 2, 2, 10, 10, 0, (), ("ULA", "MALA, line integral", "MALA, learned, direct", "MALA, known mixture")
-)
+QUICK = Size("small", 32, 4, 2, 2, 10, 10, 0, (), ("ULA", "MALA, learned, direct", "MALA, known mixture"))
 UPDATES, BATCH = 50, 256
 """Updates of an epoch, rows of each."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of this experiment."""
-    add_common_arguments(parser, "score-mh-digits", backends="jax")
+    add_common_arguments(parser, "score-mh-digits", backends="numpy")
     parser.add_argument(
         "--data", choices=sorted(DATA), default="mnist", help="28x28 or scikit-learn's 8x8 digits (default: mnist)"
     )
@@ -123,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_all(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     size = QUICK if args.quick else FULL if args.data == "mnist" else SMALL
-    report, names = Report(args.out), args.backend or ["jax"]
+    report, names = Report(args.out), args.backend or ["numpy"]
     report.say("Digits by annealed ULA and annealed Score-MALA; Score-MH paper, Section 5 and Appendix E")
     for line in missing(names):
         report.say(line)

@@ -33,7 +33,7 @@ def plot(
 
 
 def _images(path: Path, shown: Mapping[str, np.ndarray], taus: Sequence[float]) -> None:
-    figure = Figure(figsize=(11.0, 1.05 * len(shown) + 0.3), layout="constrained")
+    figure = Figure(figsize=(11.0, 0.8 * len(shown) + 0.3))
     FigureCanvasAgg(figure)
     across = 4
     for axes, (method, images) in zip(figure.subplots(len(shown), 1, squeeze=False)[:, 0], shown.items(), strict=True):
@@ -42,14 +42,16 @@ def _images(path: Path, shown: Mapping[str, np.ndarray], taus: Sequence[float]) 
         blocks = [
             np.concatenate([np.concatenate(list(half), axis=1) for half in np.split(tau, 2)], axis=0) for tau in squares
         ]
-        gap = np.ones((blocks[0].shape[0], side // 4))
+        gap = -np.ones((blocks[0].shape[0], side // 4))
         axes.imshow(np.concatenate([part for block in blocks for part in (block, gap)][:-1], axis=1), cmap="gray_r")
         width = across * side + side // 4
-        axes.set_xticks([width * k + across * side / 2 for k in range(len(taus))], [f"tau = {tau:g}" for tau in taus])
+        labels = [f"tau = {tau:g}" if method == list(shown)[-1] else "" for tau in taus]
+        axes.set_xticks([width * k + across * side / 2 for k in range(len(taus))], labels)
         axes.set_yticks([])
         axes.tick_params(length=0, labelsize=8)
         axes.set_ylabel(method.replace(", ", "\n"), fontsize=8, rotation=0, ha="right", va="center")
-    figure.savefig(path, dpi=110)
+    figure.subplots_adjust(left=0.1, right=0.995, top=0.99, bottom=0.25 / len(shown), hspace=0.08)
+    figure.savefig(path, dpi=90)
 
 
 def _distances(
@@ -71,7 +73,15 @@ def _distances(
             dashes = "-" if method.startswith("MALA") else "--"
             panel.plot(taus, [curve[tau] for tau in taus], dashes, color=f"C{number}", marker=".", label=method)
         panel.axhline(floor, color="0.6", lw=1, label="held-out images")
-        panel.set(xlabel="tau", yscale="log", title="and steps after it" if length is None else f"{length} levels")
+        panel.set(
+            xlabel="tau",
+            yscale="log",
+            ylim=(0.9 * floor, 40 * floor),
+            title="ladder and steps after it" if length is None else f"{length} levels alone",
+        )
+    ticks = [value for value in (5, 10, 15, 20, 30, 50, 100, 200, 400) if 0.9 < value / floor < 40]
+    panels[0].set_yticks(ticks, [str(value) for value in ticks])
+    panels[0].minorticks_off()
     panels[0].set_ylabel("W1 to held-out images")
-    panels[0].legend(fontsize=6, frameon=False)
+    panels[-1].legend(fontsize=7, frameon=False, bbox_to_anchor=(1.02, 1.0), loc="upper left")
     figure.savefig(path, dpi=110)
