@@ -3,6 +3,7 @@
 __version__ = "0.1.0"
 
 from xpsample.ais import AIS, log_normalizer
+from xpsample.annealed import Annealed
 from xpsample.backend import backend_of, installed_backends
 from xpsample.checkpoint import Checkpoint
 from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
@@ -79,6 +80,7 @@ __all__ = [
     "AdaGrad",
     "Analytic",
     "AnisotropicTV",
+    "Annealed",
     "Auto",
     "BatchMeans",
     "Binary",

@@ -37,7 +37,7 @@ def test_every_kernel_of_the_library_is_in_the_suite():
     public = {n for n in kernels.__all__ if isinstance(getattr(kernels, n), type)}
     classes = {n for n in public if issubclass(getattr(kernels, n), kernels.Kernel)} - {"Kernel"}
     covered = set().union(*(names(s.kernel(reference().array)) for s in SCENARIOS.values()))
-    assert classes | {"SRMC", "HiSS", "SRLD", "SVGD", "StochasticSVGD"} == covered
+    assert classes | {"Annealed", "SRMC", "HiSS", "SRLD", "SVGD", "StochasticSVGD"} == covered
 
 
 def test_command_prints_the_table(capsys):

@@ -6,7 +6,7 @@ import pytest
 from xpsample import MALA, SRMC
 from xpsample.errors import HyperparameterError
 from xpsample.targets.gaussian import gaussian
-from xpsample.targets.mixture import gaussian_mixture
+from xpsample.targets.mixture import gaussian_mixture, smoothed_mixture
 
 EVERYTHING = SRMC(MALA(0.1), alpha=1.0).requires
 WEIGHTS, MEANS, SDS = (
@@ -49,6 +49,19 @@ def test_one_component_is_a_normal():
     np.testing.assert_allclose(mixture.at(X).log_density, normal.at(X).log_density - constant, rtol=1e-12)
     np.testing.assert_allclose(mixture.at(X).score, normal.at(X).score, rtol=1e-12)
     np.testing.assert_allclose(mixture.hvp(X, X), normal.hvp(X, X), rtol=1e-12)
+
+
+def test_smoothed_by_noise_the_variances_grow(library):
+    """Weights, density and derivatives are those of the mixture with sds sqrt(sds^2 + sigma^2)."""
+    x, v = library.array(X), library.array(X[::-1] + 0.3)
+    for sigma in (0.0, 0.8):
+        smooth = smoothed_mixture(5 * WEIGHTS, MEANS, SDS, sigma).prepare(x, EVERYTHING)
+        plain = gaussian_mixture(WEIGHTS, MEANS, np.hypot(SDS, sigma)).prepare(x, EVERYTHING)
+        for a, b in zip(smooth.at(x)[1:3], plain.at(x)[1:3], strict=True):
+            np.testing.assert_allclose(library.host(a), library.host(b), rtol=1e-11)
+        np.testing.assert_allclose(library.host(smooth.hvp(x, v)), library.host(plain.hvp(x, v)), rtol=1e-10)
+    with pytest.raises(HyperparameterError, match="sigma must be at least 0"):
+        smoothed_mixture(WEIGHTS, MEANS, SDS, -1.0)
 
 
 def test_far_away_only_the_widest_counts():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xpsample.annealed import Annealed
 from xpsample.backend import Array, Backend, to_host
 from xpsample.conformance.discrete import discrete_scenarios
 from xpsample.conformance.laws import Image, Law, Shifted, gaussian_law
@@ -30,9 +31,10 @@ from xpsample.prox import Regularizer
 from xpsample.srld import RBF, SRLD, History, Past, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, Leapfrog, PowerLaw, Schedule, Stable, autocorrelation
 from xpsample.svgd import SVGD, StochasticSVGD
-from xpsample.targets import Point, Shift, Tempered
+from xpsample.targets import LineIntegral, Point, Shift, Target, Tempered
 from xpsample.targets.banana import banana, bend, unbend
 from xpsample.targets.gaussian import gaussian
+from xpsample.targets.mixture import smoothed_mixture
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 SPECTRUM = np.linalg.eigvalsh(np.linalg.inv(COVARIANCE))
@@ -67,6 +69,12 @@ def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
         return state._replace(momentum=momentum)
 
     return dress
+
+
+def _smoothed_from_its_score() -> Target:
+    """A normal plus noise, by its score, of which the integral along a line is exact with one node."""
+    normal = smoothed_mixture([1.0], np.zeros((1, 3)), 0.7, 1.0)
+    return Target(None, score=normal.score, data=normal.data, acceptance=LineIntegral(1))
 
 
 def _on_hot_rung(beta: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
@@ -118,6 +126,13 @@ def _continuous() -> list[Scenario]:
             lambda a: Tempered(gaussian(COVARIANCE), 0.5),
             lambda a: MALA(0.5),
             gaussian_law(2 * COVARIANCE),
+        ),
+        Scenario(
+            "annealed",
+            lambda a: _smoothed_from_its_score(),
+            lambda a: Annealed(MALA(0.4), (2.0, 1.0, 0.5), 2),
+            gaussian_law((0.7**2 + 0.5**2) * np.eye(3)),
+            dress=lambda state, normals, a: state._replace(n=state.n + 3),  # at the end of the ladder
         ),
     ]
     exact = gaussian_law(COVARIANCE)

@@ -40,6 +40,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.hiss_tsp",
         "HiSS paper, Table 1: tours of 14 cities by discrete samplers of one-hot matrices, and by 2-opt",
     ),
+    "score-mh-digits": Experiment(
+        "xpsample.experiments.score_mh_digits",
+        "Score-MH paper, Figs. 6, 9 and 16: digits by annealed ULA and annealed Score-MALA, over step sizes",
+    ),
     "sosmc-deblur": Experiment(
         "xpsample.experiments.sosmc_deblur",
         "SOSMC paper, Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps",

@@ -8,6 +8,7 @@ from array_api_compat import array_namespace
 
 from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
+from xpsample.hyperparameters import check_range
 from xpsample.targets.target import Target
 
 
@@ -54,6 +55,53 @@ def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
         "log_weights": np.log(weights / np.sum(weights)) - means.shape[1] * (np.log(sds) + 0.5 * math.log(2 * math.pi)),
     }
     return Target(_log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data)
+
+
+def smoothed_mixture(weights: Any, means: np.ndarray, sds: Any, sigma: float) -> Target:
+    """A `gaussian_mixture` plus independent noise N(0, sigma^2 I): sum_k weights_k N(means_k, (sds_k^2 + sigma^2) I).
+
+    Parameters
+    ----------
+    weights, means, sds
+        As for `gaussian_mixture`.
+    sigma : float
+        Noise level, at least 0, in units of x. It is the entry ``"sigma"`` of the target's `data`, which `Annealed`
+        sets.
+
+    Returns
+    -------
+    Target
+        With its score and hvp.
+
+    Raises
+    ------
+    HyperparameterError
+        As for `gaussian_mixture`, or if sigma is negative or not finite.
+    """
+    check_range("sigma", sigma, 0, closed=True)
+    plain: Any = gaussian_mixture(weights, means, sds).data
+    data = {
+        "sigma": np.asarray(sigma, dtype=np.float64),
+        "means": plain["means"],
+        "squares": plain["squares"],
+        "variances": 1.0 / plain["precisions"],
+        # Without the power of the variances, which the noise changes.
+        "log_weights": plain["log_weights"] - 0.5 * plain["means"].shape[1] * np.log(plain["precisions"]),
+    }
+    return Target(
+        lambda x, data: _log_density(x, _smoothed(x, data)),
+        score=lambda x, data: _score(x, _smoothed(x, data)),
+        hvp=lambda x, v, data: _hvp(x, v, _smoothed(x, data)),
+        log_density_and_score=lambda x, data: _log_density_and_score(x, _smoothed(x, data)),
+        data=data,
+    )
+
+
+def _smoothed(x: Array, data: Any) -> dict[str, Array]:
+    """The data of a `gaussian_mixture` of the components with the noise."""
+    variances = data["variances"] + data["sigma"] ** 2
+    log_weights = data["log_weights"] - 0.5 * x.shape[-1] * array_namespace(x).log(variances)
+    return {**data, "precisions": 1.0 / variances, "log_weights": log_weights}
 
 
 def _responsibilities(x: Array, data: Any) -> tuple[Any, Array, Array]:
