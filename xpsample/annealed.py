@@ -145,6 +145,9 @@ class Level(DerivedTarget):
     def at(self, x: Array) -> Point:
         return self.given(self.target.at(self.unit * x))
 
+    def visit(self, x: Array) -> Point:
+        return self.at(x)
+
     def refresh(self, point: Point) -> Point:
         return point
 

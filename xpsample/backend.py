@@ -6,9 +6,10 @@ that library is seen, the way Julia loads a package extension.
 """
 
 import importlib.util
+import itertools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -111,23 +112,78 @@ class Backend(ABC):
 
 
 def eager_drive(
-    program: "Program", carry: "Carry", buffers: tuple | None, noise: dict[str, Array], start: int, stop: int
+    program: "Program",
+    carry: "Carry",
+    buffers: tuple | None,
+    noise: dict[str, Array],
+    start: int,
+    stop: int,
+    *,
+    walk: Callable[[Any, dict[str, Array]], Iterator[tuple[Any, Any]]] | None = None,
+    write: Callable[[Array, Sequence[Array]], None] | None = None,
 ) -> tuple["Carry", tuple | None, Any]:
-    """Drive eagerly: a plain loop, for libraries whose arrays can be written in place."""
-    step, target, xp = program.kernel.step, program.target, program.target.xp
+    """Drive eagerly: a plain loop, for libraries whose arrays can be written in place.
+
+    Parameters
+    ----------
+    program, carry, buffers, start, stop
+        As in `Backend.drive`.
+    noise : dict
+        A block for every name, (stop - start, ...).
+    walk : callable, optional
+        ``walk(state, noise)`` yields (state, info) after every step, where there is something faster than `walk_steps`.
+    write : callable, optional
+        ``write(rows, arrays)`` puts arrays into the rows of a buffer, likewise.
+    """
+    xp, write = program.target.xp, write or _write
     recording = start >= program.burn_in
     state, folds = carry
-    sums = None
-    for i in range(stop - start):
-        state, info = step(target, state, {name: block[i, ...] for name, block in noise.items()})
-        sums = info_sums(xp, sums, info)
-        if recording and program.due(start + i):
-            folds, emitted = program.record(folds, state, info)
-            if buffers is None:
-                buffers = tree.map(lambda a: allocate(xp, program.draws, a), emitted)
-            row = program.row(start + i)
-            tree.map(lambda buffer, a, row=row: buffer.__setitem__((row, ...), a), buffers, emitted)
-    return type(carry)(state, folds), buffers, sums
+    infos, emitted = [], []
+    steps = walk(state, noise) if walk else walk_steps(program, state, noise)
+    for t, (state, info) in zip(range(start, stop), steps, strict=False):
+        infos.append(info)
+        if recording and program.due(t):
+            folds, kept = program.record(folds, state, info)
+            emitted.append(kept)
+    if emitted:
+        if buffers is None:
+            buffers = tree.map(lambda a: allocate(xp, program.draws, a), emitted[0])
+        last = program.rows(stop)
+        first = last - len(emitted)
+        tree.map(lambda buffer, *kept: write(buffer[first:last, ...], kept), buffers, *emitted)
+    return type(carry)(state, folds), buffers, _totals(xp, infos)
+
+
+def walk_steps(
+    program: "Program", state: Any, noise: dict[str, Array], unstack: Callable[[Array], Sequence[Array]] | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """(state, info) after every step of a block of noise, without end where a kernel takes none.
+
+    `unstack` gives the rows of a block, where the library has something faster than to index them one by one.
+    """
+    step, target, names = program.kernel.step, program.target, tuple(noise)
+    rows = zip(*map(unstack or _rows, noise.values()), strict=True) if names else itertools.repeat(())
+    for row in rows:
+        state, info = step(target, state, dict(zip(names, row, strict=True)))
+        yield state, info
+
+
+def _rows(block: Array) -> list[Array]:
+    return [block[i, ...] for i in range(block.shape[0])]
+
+
+def _write(rows: Array, arrays: Sequence[Array]) -> None:
+    for i, array in enumerate(arrays):
+        rows[i, ...] = array
+
+
+def _totals(xp: Any, infos: Sequence[Any]) -> Any:
+    """The sums of the infos of a block, as `info_sums` gives them."""
+    dtype = infos[0].acceptance_probability.dtype
+    arrays = zip(*(info[:3] for info in infos), strict=True)
+    sums = [xp.sum(xp.astype(xp.stack(column), dtype), axis=0) for column in arrays]
+    counts = zip(*(info.evaluations for info in infos), strict=True)
+    return *sums, type(infos[0].evaluations)(*(sum(column) for column in counts))
 
 
 def allocate(xp: Any, draws: int, array: Array) -> Array:
@@ -195,6 +251,11 @@ def backend_of(array: object) -> Backend:
     if kind not in _by_type:
         _by_type[kind] = _find(array)
     return _by_type[kind]
+
+
+def namespace(array: object) -> Any:
+    """The namespace of an array's backend: faster to get than ``array_namespace``, which a density may call as well."""
+    return backend_of(array).xp
 
 
 def _find(array: object) -> Backend:

@@ -76,8 +76,11 @@ class Program:
 
     def record(self, folds: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:
         """New folds, and the row of each recorder."""
+        if not folds:
+            return (), ()
         pairs = [r.update(self.target, fold, state, info) for r, fold in zip(self.recorders, folds, strict=True)]
-        return tuple(fold for fold, _ in pairs), tuple(row for _, row in pairs)
+        folds, rows = zip(*pairs, strict=True)
+        return folds, rows
 
 
 class Totals:

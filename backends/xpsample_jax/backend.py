@@ -101,7 +101,7 @@ class Runner:
             def record(folds: Any, buffers: Any, state: Any, info: Any, t: Array) -> Any:
                 folds, rows = self.record(folds, state, info)
                 row = program.row(t)
-                return folds, jax.tree.map(lambda b, a: b.at[row].set(a), buffers, rows)
+                return folds, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
 
             def body(t: Array, loop: Any) -> Any:
                 (state, folds), buffers, sums = loop
@@ -141,11 +141,11 @@ class Runner:
 
     def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
         if not isinstance(noise, Keys):
-            return lambda t: {name: rows[t - origin] for name, rows in noise.items()}
+            return lambda t: {name: _take(rows, t - origin) for name, rows in noise.items()}
         if sum(int(np.prod(spec.shape)) for spec in self.specs.values()) > AHEAD:
             return lambda t: _draw(noise, self.specs, t)
         rows = jax.vmap(lambda t: _draw(noise, self.specs, t))(origin + jnp.arange(self.length))
-        return lambda t: {name: a[t - origin] for name, a in rows.items()}
+        return lambda t: {name: _take(a, t - origin) for name, a in rows.items()}
 
 
 @jax.tree_util.register_pytree_node_class
@@ -187,6 +187,16 @@ _draw_steps = jax.jit(
     lambda keys, specs, start, n: jax.vmap(lambda t: _draw(keys, dict(specs), t))(start + jnp.arange(n)),
     static_argnums=(1, 3),
 )
+
+
+def _take(rows: Array, i: Array) -> Array:
+    """One row, without the checks of ``rows[i]``, which cost as much as a short step."""
+    return jax.lax.dynamic_index_in_dim(rows, i, keepdims=False)
+
+
+def _put(rows: Array, row: Array, i: Array) -> Array:
+    """A row replaced; ``rows.at[i].set(row)`` would be a scatter."""
+    return jax.lax.dynamic_update_index_in_dim(rows, row, i, 0)
 
 
 def _sums(info: Any) -> Any:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import numpy as xp
 
 from xpsample.backend import Array, Backend, Device, eager_drive
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, open_interval, seed_sequence
+from xpsample_numpy import namespace as xp
 
 
 class NumpyBackend(Backend):

@@ -1,16 +1,18 @@
 """PyTorch: eager steps without graph recording; derivatives by torch.autograd."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from array_api_compat import torch as xp
 
 from xpsample import tree
-from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive
+from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive, walk_steps
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
+from xpsample_torch import compiled
+from xpsample_torch import namespace as xp
 
 
 class TorchAutodiff(Autodiff):
@@ -92,7 +94,8 @@ class TorchBackend(Backend):
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
-            return eager_drive(program, carry, buffers, noise, start, stop)
+            walk = partial(compiled.walk if compiled.wanted() else walk_steps, program, unstack=torch.unbind)
+            return eager_drive(program, carry, buffers, noise, start, stop, walk=walk, write=_write)
 
     def synchronize(self, value: Any) -> None:
         for device in {leaf.device for leaf in tree.leaves(value) if isinstance(leaf, torch.Tensor)}:
@@ -115,6 +118,10 @@ class TorchBackend(Backend):
             Device("cpu", torch.device("cpu"), both),
             *(Device(f"cuda:{i}", torch.device("cuda", i), both) for i in cuda),
         ]
+
+
+def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+    torch.stack(tuple(tensors), out=rows)
 
 
 BACKEND = TorchBackend()

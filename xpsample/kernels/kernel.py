@@ -110,14 +110,21 @@ def uniform_per_chain(x: Array) -> Uniform:
 
 def select(xp: Any, mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
     """Leaves of `new` where `mask` (*chains) holds, else of `old`; leaves have shape (*chains, ...)."""
-    masks = {mask.ndim: mask}
+    return _select(xp.where, {mask.ndim: mask}, mask, new, old)
 
-    def choose(a: Array, b: Array) -> Array:
-        if a.ndim not in masks:
-            masks[a.ndim] = mask[(..., *(None,) * (a.ndim - mask.ndim))]
-        return xp.where(masks[a.ndim], a, b)
 
-    return tree.map(choose, new, old)
+def _select(where: Any, masks: dict[int, Array], mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
+    # `tree.map`, written out for NamedTuples, of which every state is made.
+    if hasattr(new, "_fields"):
+        return type(new)(
+            *[None if a is None else _select(where, masks, mask, a, b) for a, b in zip(new, old, strict=True)]
+        )
+    if new is None or isinstance(new, (dict, tuple, list)):
+        return tree.map(lambda a, b: _select(where, masks, mask, a, b), new, old)
+    ndim = new.ndim
+    if ndim not in masks:
+        masks[ndim] = mask[(..., *(None,) * (ndim - mask.ndim))]
+    return where(masks[ndim], new, old)
 
 
 def metropolis(
@@ -135,7 +142,7 @@ def metropolis(
     ok = xp.isfinite(log_ratio)  # the current density is finite, so this tells of the proposal's
     log_ratio = xp.where(ok, log_ratio, -math.inf)
     accept = xp.log(uniform) < log_ratio
-    probability = xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
+    probability = xp.exp(0.5 * (log_ratio - xp.abs(log_ratio)))  # the negative part, exactly: no constant to fill in
     return select(xp, accept, proposal, current), Info(probability, accept, ~ok, evaluations)
 
 

@@ -44,13 +44,15 @@ class MALA(Kernel):
         xp = target.xp
         current = target.refresh(state.point)
         xi = noise["proposal"]
+        apply, transpose = self._map.apply, self._map.transpose
         half = sqrt(xp, 0.5 * per_coordinate(self.step_size))
         # Whitened, with half^2 = eta / 2: the move is 2 half (half A^T s + xi), and the way back takes the noise -back.
-        forward = half * self._map.transpose(current.score)
-        proposal = target.at(current.x + self._map.apply(2 * half * (forward + xi)))
-        back = xi + forward + half * self._map.transpose(proposal.score)
+        there = half * transpose(current.score) + xi
+        proposal = target.at(current.x + apply(2 * half * there))
+        back = there + half * transpose(proposal.score)
         log_proposal_ratio = 0.5 * xp.sum(xi * xi - back * back, axis=-1)
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
-        spent = target.costs.refresh.plus(target.costs.at)
+        costs = target.costs
+        spent = costs.refresh.plus(costs.at)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -389,29 +389,38 @@ class FixedTarget(BoundTarget):
     dtype: Any = None  # the functions', where the positions are integers
     data: tree.Tree = None
     compiled: dict = field(default_factory=dict, repr=False)
+    _wants: tuple[bool, ...] = field(init=False, repr=False)
+    _args: tuple = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Asked of a flag at every step, this would cost as much as some densities.
+        asked = (Capability.LOG_DENSITY, Capability.SCORE, Capability.DENSITY_RATIO, Capability.DIFFERENCES)
+        object.__setattr__(self, "_wants", tuple(one in self.requires for one in asked))
+        own = self.data.own if isinstance(self.data, WithAcceptance) else self.data
+        object.__setattr__(self, "_args", () if own is None else (own,))
 
     def real(self, x: Array) -> Array:
         return x if self.dtype is None else self.xp.astype(x, self.dtype)
 
     def at(self, x: Array) -> Point:
-        args = self._arguments()
-        real = self.real(x)
-        if Capability.SCORE not in self.requires:
-            density = self.functions.log_density(real, *args) if Capability.LOG_DENSITY in self.requires else None
-            point = Point(x, density, None)
-        elif Capability.LOG_DENSITY not in self.requires:
-            point = Point(x, None, self.functions.score(real, *args))
-        else:
-            point = Point(x, *self.functions.log_density_and_score(real, *args))
-        if Capability.DENSITY_RATIO in self.requires and point.log_density is None:
-            point = point._replace(log_density=self.xp.zeros_like(real[..., 0]))
-        if Capability.DIFFERENCES in self.requires:
+        wants_density, wants_score, wants_ratio, wants_differences = self._wants
+        args = self._args
+        real = x if self.dtype is None else self.xp.astype(x, self.dtype)
+        density = score = differences = None
+        if wants_score and wants_density:
+            density, score = self.functions.log_density_and_score(real, *args)
+        elif wants_score:
+            score = self.functions.score(real, *args)
+        elif wants_density:
+            density = self.functions.log_density(real, *args)
+        if wants_ratio and density is None:
+            density = self.xp.zeros_like(real[..., 0])
+        if wants_differences:
             if self.differences is None:
-                differences = self._around(real, point.log_density, args)
+                differences = self._around(real, density, args)
             else:
                 differences = self.differences(real, *args)
-            point = point._replace(differences=differences)
-        return point
+        return Point(x, density, score, None, differences)
 
     def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
         xp, space = self.xp, self.space
@@ -426,10 +435,10 @@ class FixedTarget(BoundTarget):
         return point
 
     def score(self, x: Array) -> Array:
-        return self.functions.score(self.real(x), *self._arguments())
+        return self.functions.score(x if self.dtype is None else self.real(x), *self._args)
 
     def hvp(self, x: Array, v: Array) -> Array:
-        return self.functions.hvp(self.real(x), v, *self._arguments())
+        return self.functions.hvp(self.real(x), v, *self._args)
 
     def estimate(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
@@ -440,11 +449,6 @@ class FixedTarget(BoundTarget):
 
     def with_data(self, data: tree.Tree) -> "FixedTarget":
         return replace(self, data=data)
-
-    def _arguments(self) -> tuple:
-        """The data that the functions are called with."""
-        own = self.data.own if isinstance(self.data, WithAcceptance) else self.data
-        return () if own is None else (own,)
 
 
 def counter(target: BoundTarget, x: Array) -> Array:

@@ -1,0 +1,39 @@
+"""The namespace of array-api-compat, with what a step calls most made cheap."""
+
+from typing import Any
+
+import numpy as np
+from array_api_compat.numpy import *  # noqa: F403
+from array_api_compat.numpy import __array_namespace_info__
+
+__all__ = ["__array_namespace_info__", "sigmoid", "softplus", "sum"]
+
+Array = Any
+
+
+def sum(x: Array, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:  # noqa: A001
+    """``numpy.sum`` without its wrapper, which costs as much as a short sum."""
+    return np.add.reduce(x, axis, dtype, None, keepdims)
+
+
+def sigmoid(a: Array, /) -> Array:
+    """1 / (1 + exp(-a)), with one array of memory."""
+    out = np.multiply(a, 0.5)
+    if not isinstance(out, np.ndarray):  # operations on 0-d arrays give scalars
+        return 0.5 + 0.5 * np.tanh(out)
+    np.tanh(out, out=out)
+    out *= 0.5
+    out += 0.5
+    return out
+
+
+def softplus(a: Array, /) -> Array:
+    """log(1 + exp(a)), with two arrays of memory."""
+    out = np.abs(a)
+    if not isinstance(out, np.ndarray):
+        return np.maximum(a, 0.0) + np.log1p(np.exp(-out))
+    np.negative(out, out=out)
+    np.exp(out, out=out)
+    np.log1p(out, out=out)
+    out += np.maximum(a, 0.0)
+    return out

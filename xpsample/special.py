@@ -1,0 +1,23 @@
+"""Functions that the standard lacks: those of the array's own namespace where it has them, else made of the standard's.
+
+A backend's namespace may define ``sigmoid`` and ``softplus``, each one pass over the array.
+"""
+
+from typing import Any
+
+from xpsample.backend import Array
+
+
+def sigmoid(xp: Any, a: Array) -> Array:
+    """1 / (1 + exp(-a)), elementwise; overflows nowhere."""
+    own = getattr(xp, "sigmoid", None)
+    return 0.5 + 0.5 * xp.tanh(0.5 * a) if own is None else own(a)
+
+
+def softplus(xp: Any, a: Array) -> Array:
+    """log(1 + exp(a)), elementwise, accurate to the last digits for a of any size."""
+    own = getattr(xp, "softplus", None)
+    if own is not None:
+        return own(a)
+    size = xp.abs(a)
+    return 0.5 * (a + size) + xp.log1p(xp.exp(-size))
