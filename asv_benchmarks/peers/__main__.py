@@ -122,21 +122,17 @@ def _work(args: argparse.Namespace) -> int:
         problems, kernels, chains, rounds = problems[:1], kernels[:1], chains[:1], 3
     for problem in problems:
         for kernel in kernels:
-            for scores in peer.SCORES:
-                try:
-                    apart = check_law(args.worker, problem, kernel, scores)
-                except UnequalWork as error:
-                    say(said=str(error))
-                    return 1
-                say(
-                    said=f"{problem} {kernel} {scores[0]}: the laws differ by {apart:.1f} standard errors, as by chance"
-                )
-                for count in chains:
-                    if count > peer.MOST_CHAINS:
-                        continue
-                    row = compare(args.worker, problem, kernel, count, scores, rounds)
-                    bound = limit(args.worker, scores[0], count)
-                    say(**row, limit="" if bound is None else f"{bound:g}")
+            try:
+                apart = check_law(args.worker, problem, kernel)
+            except UnequalWork as error:
+                say(said=str(error))
+                return 1
+            say(said=f"{problem} {kernel}: the laws differ by {apart:.1f} standard errors, as by chance")
+            for count in chains:
+                if count <= peer.MOST_CHAINS:
+                    for row in compare(args.worker, problem, kernel, count, rounds):
+                        bound = limit(args.worker, row["score"], count)
+                        say(**row, limit="" if bound is None else f"{bound:g}")
     return 0
 
 

@@ -34,12 +34,15 @@ def build(work: Work, score_by: str):
         progress_bar=False,
     )
 
-    def run(seed: int):
+    @jax.jit  # else every run compiles anew
+    def chain(key):
         params = start if chains > 1 else start[0]  # one chain is not a batch of one here
-        sampler.run(jax.random.key(seed), init_params=params, extra_fields=("accept_prob",))
-        draws, accepted = jax.block_until_ready(
-            (sampler.get_samples(group_by_chain=True), sampler.get_extra_fields(group_by_chain=True)["accept_prob"])
-        )
-        return np.swapaxes(np.asarray(draws), 0, 1), np.asarray(accepted).mean(axis=1)
+        sampler.run(key, init_params=params, extra_fields=("accept_prob",))
+        accepted = sampler.get_extra_fields(group_by_chain=True)["accept_prob"]
+        return sampler.get_samples(group_by_chain=True), jnp.mean(accepted, axis=1)
+
+    def run(seed: int):
+        draws, acceptance = jax.block_until_ready(chain(jax.random.key(seed)))
+        return np.swapaxes(np.asarray(draws), 0, 1), np.asarray(acceptance)
 
     return run

@@ -4,19 +4,16 @@ import importlib
 import statistics
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from asv_benchmarks.peers.problems import Work, disagreement, ours
 
-SECONDS = 0.15
-"""About how long one timed run of ours takes."""
-CHECK = {"mala": 600, "hmc": 200}
-"""Draws of the runs by which the laws are compared, with 100 chains."""
 FURTHEST = 5.5
 """Standard errors: with the 63 compared numbers of the larger problem, exceeded by chance with probability 3e-6."""
 
-# Draws of a run with one chain on the logistic problem with MALA, by library: about `SECONDS` of ours.
 DRAWS = {"numpy": 4000, "torch": 1500, "jax": 40_000}
+"""Of a timed run with one chain, logistic, MALA: about 0.15 seconds of ours."""
 
 
 class UnequalWork(Exception):
@@ -31,8 +28,28 @@ def draws(problem: str, kernel: str, chains: int, library: str) -> int:
     return max(40, int(DRAWS[library] / (calls if library != "jax" else 1) / scale))
 
 
-def check_law(name: str, problem: str, kernel: str, scores: tuple[str, str]) -> float:
-    """The disagreement of a peer's law with ours.
+@cache
+def _ours(work: Work, score: str, library: str, dtype: str) -> Callable[[int], tuple[Any, Any]]:
+    return ours(work, score, library, dtype)
+
+
+@cache
+def _theirs(work: Work, score: str, name: str) -> Callable[[int], tuple[Any, Any]]:
+    return peer_named(name).build(work, score)
+
+
+def _sides(name: str, work: Work) -> dict[tuple[str, str], Callable[[int], tuple[Any, Any]]]:
+    """Runs by side and score; none is built twice, so that none compiles twice."""
+    peer = peer_named(name)
+    sides: dict[tuple[str, str], Callable[[int], tuple[Any, Any]]] = {}
+    for score, their_score in peer.SCORES:
+        sides["ours", score] = _ours(work, score, peer.LIBRARY, peer.DTYPE)
+        sides["theirs", their_score] = _theirs(work, their_score, name)
+    return sides
+
+
+def check_law(name: str, problem: str, kernel: str) -> float:
+    """The largest disagreement of a peer's law with ours, with 100 chains.
 
     Raises
     ------
@@ -40,36 +57,39 @@ def check_law(name: str, problem: str, kernel: str, scores: tuple[str, str]) -> 
         If it is more than chance explains.
     """
     peer = peer_named(name)
-    work = Work(problem, kernel, 100, CHECK[kernel])
-    apart = disagreement(ours(work, scores[0], peer.LIBRARY, peer.DTYPE)(1), peer.build(work, scores[1])(2))
+    work = Work(problem, kernel, 100, draws(problem, kernel, 100, peer.LIBRARY))
+    found = {side: run(seed) for seed, (side, run) in enumerate(_sides(name, work).items())}
+    apart = max(disagreement(found["ours", one], found["theirs", other]) for one, other in peer.SCORES)
     if not apart < FURTHEST:
         raise UnequalWork(f"{name}, {kernel} on {problem}: moments or acceptance differ by {apart:.1f} standard errors")
     return apart
 
 
-def compare(name: str, problem: str, kernel: str, chains: int, scores: tuple[str, str], rounds: int) -> dict[str, Any]:
-    """Medians over `rounds` runs of each side, which take turns; CPU and wall time, in ns for a chain's step."""
+def compare(name: str, problem: str, kernel: str, chains: int, rounds: int) -> list[dict[str, Any]]:
+    """Medians over `rounds` runs of each side, which take turns; CPU and wall time, in ns for a chain's step.
+
+    A row for every pair of scores.
+    """
     peer = peer_named(name)
     work = Work(problem, kernel, chains, draws(problem, kernel, chains, peer.LIBRARY))
-    sides: dict[str, Callable] = {
-        "ours": ours(work, scores[0], peer.LIBRARY, peer.DTYPE),
-        "theirs": peer.build(work, scores[1]),
-    }
-    times: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
+    sides = _sides(name, work)
+    times: dict[tuple[str, str], list[tuple[float, float]]] = {side: [] for side in sides}
     for seed in range(rounds + 1):
         for side, run in sides.items():
             began = time.process_time(), time.perf_counter()
             run(seed)
             times[side].append((time.process_time() - began[0], time.perf_counter() - began[1]))
-    scale = 1e9 / (work.chains * work.draws)
-    row: dict[str, Any] = {"peer": name, "problem": problem, "kernel": kernel, "chains": chains}
-    row |= {"score": scores[0], "their_score": scores[1], "draws": work.draws}
-    for i, clock in enumerate(("cpu", "wall")):
-        medians = {side: statistics.median(pair[i] for pair in found[1:]) for side, found in times.items()}
-        row |= {f"{side}_{clock}": scale * median for side, median in medians.items()}
-        row[f"{clock}_ratio"] = medians["ours"] / medians["theirs"]
-    pairs = [a[0] / b[0] for a, b in zip(times["ours"][1:], times["theirs"][1:], strict=True)]
-    return row | {"least_ratio": min(pairs), "most_ratio": max(pairs)}
+    rows = []
+    for score, their_score in peer.SCORES:
+        mine, theirs = times["ours", score][1:], times["theirs", their_score][1:]
+        row: dict[str, Any] = {"peer": name, "problem": problem, "kernel": kernel, "chains": chains}
+        row |= {"score": score, "their_score": their_score, "draws": work.draws}
+        for i, clock in enumerate(("cpu", "wall")):
+            ns = [statistics.median(1e9 * pair[i] for pair in side) / (chains * work.draws) for side in (mine, theirs)]
+            row |= {f"ours_{clock}": ns[0], f"theirs_{clock}": ns[1], f"{clock}_ratio": ns[0] / ns[1]}
+        pairs = [a[0] / b[0] for a, b in zip(mine, theirs, strict=True)]
+        rows.append(row | {"least_ratio": min(pairs), "most_ratio": max(pairs)})
+    return rows
 
 
 def peer_named(name: str) -> Any:
