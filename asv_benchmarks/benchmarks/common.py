@@ -4,13 +4,13 @@ import importlib
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import Backend, backend_named
+from xpsample.backend import Backend, backend_named, installed_backends
 from xpsample.errors import BackendError
 from xpsample.kernels import Kernel
 from xpsample.targets import AbstractTarget
@@ -19,6 +19,10 @@ from .cases import Case
 
 PLACES = ["numpy", "torch", "jax", "torch-cuda", "jax-cuda", "cupy"]
 """A library, and its device where that is not the CPU (CuPy has no other than the GPU)."""
+
+for _name in installed_backends():  # here, so that the fork server of asv imports each library once and for all
+    with suppress(BackendError):
+        backend_named(_name)
 
 
 def place_or_skip(place: str) -> tuple[Backend, Any]:

@@ -32,7 +32,7 @@ def quartic() -> xps.Target:
 class Slope:
     """Slope of log CPU time of a step against log chains (10 dimensions) and log dim (1000 chains)."""
 
-    params = (list(KERNELS), PLACES, ["chains", "dim"])
+    params = (["rwm", "mala", "srmc"], PLACES, ["chains", "dim"])
     param_names = ("kernel", "place", "in")
     unit = "log-log slope"
     timeout = 180
