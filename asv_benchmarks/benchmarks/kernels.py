@@ -1,7 +1,6 @@
 """Every kernel: the time of a step, what it spends, and what it gives for that."""
 
 import time
-from abc import ABC
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ RATED = [name for name in CASES if name not in ("ais", "smc", "svgd", "two_opt")
 """Those whose draws are a chain of numbers, of which an ESS says something."""
 
 
-class _Steps(ABC):
+class _Steps:
     """Seconds for `STEPS` steps that keep moments only, compilation left out."""
 
     param_names = ("kernel", "place", "chains", "dim")
