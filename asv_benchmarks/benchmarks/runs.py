@@ -56,7 +56,7 @@ class Traces:
     not trace it at all. Those that run every step in Python are left out.
     """
 
-    params = (FEW, PLACES, ["first", "second"])
+    params = (["mala", "srmc", "gwg"], PLACES, ["first", "second"])
     param_names = ("kernel", "place", "run")
     unit = "traces"
     timeout = 120

@@ -43,7 +43,7 @@ def overhead(base: str, place: str, chains: int, steps: int = 0, rounds: int = 5
     else:
         target, x0 = _logistic(), put(place, case.start(chains, 10))
     if not steps:
-        steps = max(50, (20_000 if place.startswith("jax") else 1_000) // (1 + chains // 10))
+        steps = max(50, (5_000 if place.startswith("jax") else 1_000) // (1 + chains // 10))
     plain, repelled = in_turns([runner(target, kernel, x0, steps) for kernel in (case.kernel, repellent)], rounds)
     return repelled / plain
 
