@@ -1,43 +1,80 @@
-"""What the benchmarks share: the backends, and a target that runs on all of them."""
+"""What the benchmarks share: where they run, and how a step is timed."""
 
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import Backend, backend_named
+from xpsample.backend import Backend, backend_named, installed_backends
 from xpsample.errors import BackendError
+from xpsample.kernels import Kernel
+from xpsample.targets import AbstractTarget
 
-BACKENDS = ["numpy", "torch", "jax", "cupy"]
-DIM = 10
+from .cases import Case
+
+PLACES = ["numpy", "torch", "jax", "torch-cuda", "jax-cuda", "cupy"]
+"""A library, and its device where that is not the CPU (CuPy has no other than the GPU)."""
+
+for _name in installed_backends():  # here, so that the fork server of asv imports each library once and for all
+    with suppress(BackendError):
+        backend_named(_name)
 
 
-def backend_or_skip(name: str) -> tuple[Backend, Any]:
-    """A backend and its fastest device; NotImplementedError, asv's word for a skip, where there is none."""
+def place_or_skip(place: str) -> tuple[Backend, Any]:
+    """The backend and the device of a place; NotImplementedError, asv's word for a skip, where there is none."""
+    name, _, kind = place.partition("-")
     try:
         backend = backend_named(name)
     except BackendError as error:
         raise NotImplementedError(str(error)) from error
-    devices = backend.devices()
-    if not devices:
-        raise NotImplementedError(f"{name} finds no device")
-    return backend, devices[-1].device
+    kinds = {"": ("cuda", "gpu") if name == "cupy" else ("cpu",), "cuda": ("cuda", "gpu")}[kind]
+    for device in backend.devices():
+        if name == "cupy" or device.name.startswith(kinds):
+            return backend, device.device
+    raise NotImplementedError(f"{name} finds no device for {place}")
 
 
-def positions(name: str, chains: int) -> Any:
-    """Start positions (chains, DIM) in float32."""
-    backend, device = backend_or_skip(name)
-    host = np.random.default_rng(0).normal(size=(chains, DIM)).astype("float32")
-    return backend.xp.asarray(host, device=device)
+def put(place: str, host: np.ndarray, dtype: str = "float32") -> Any:
+    """A host array at a place."""
+    backend, device = place_or_skip(place)
+    return backend.xp.asarray(host.astype(dtype), device=device)
 
 
-def gaussian() -> xps.Target:
-    """A correlated Gaussian with all derivatives given: what is timed is the sampler, not the differentiation."""
-    root = np.random.default_rng(1).normal(size=(DIM, DIM)) / DIM**0.5
-    precision = root @ root.T + np.eye(DIM)
-    return xps.Target(
-        lambda x, p: -0.5 * ((x @ p) * x).sum(-1),
-        score=lambda x, p: -(x @ p),
-        hvp=lambda x, v, p: -(v @ p),
-        data=precision,
-    )
+def start(case: Case, place: str, chains: int, dim: int = 10) -> Any:
+    """Start positions of a case, (chains, dim), in float32."""
+    return put(place, case.start(chains, dim))
+
+
+def wide(place: str) -> AbstractContextManager:
+    """Where the library needs a switch for float64, that switch."""
+    if not place.startswith("jax"):
+        return nullcontext()
+    jax = importlib.import_module("jax")
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    return importlib.import_module("jax.experimental").enable_x64(True)
+
+
+def runner(target: AbstractTarget, kernel: Kernel, x0: Any, steps: int) -> Callable[[], Any]:
+    """A run of some steps that keeps moments only, to call again and again; it has waited for its arrays."""
+
+    def run() -> Any:
+        return xps.sample(target, kernel, x0, steps, seed=1, recorders=(xps.Moments(),), progress=False)
+
+    return run
+
+
+def in_turns(runs: list[Callable[[], Any]], rounds: int = 5, clock: Callable[[], float] = time.process_time) -> list:
+    """Median CPU seconds of each of some runs that take turns, after one round that is not counted."""
+    seconds: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds + 1):
+        for run, spent in zip(runs, seconds, strict=True):
+            began = clock()
+            run()
+            spent.append(clock() - began)
+    return [statistics.median(spent[1:]) for spent in seconds]

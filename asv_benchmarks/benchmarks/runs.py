@@ -1,55 +1,109 @@
-"""Whole runs: what compiling costs, what drawing noise costs, and that memory does not grow with the length."""
+"""Whole runs: what compiling costs and how often it happens, what noise costs, and that memory does not grow."""
+
+import time
 
 import xpsample as xps
 from xpsample.backend import backend_of
 from xpsample.noise import Normal, Uniform
 
-from .common import BACKENDS, DIM, gaussian, positions
+from .cases import CASES, FEW
+from .common import PLACES, place_or_skip, start
 
-KERNEL = xps.RWM(0.3)
+DIM = 10
 
 
 class Memory:
-    """Peak memory of runs that keep moments only; the two lengths should need the same."""
+    """Peak memory of runs of one chain that keep moments only; the two lengths should need the same."""
 
-    params = (["numpy", "jax"], [10_000, 1_000_000])
-    param_names = ("backend", "steps")
-    timeout = 600
+    params = (["rwm", "hmc"], PLACES, [1_000, 20_000])
+    param_names = ("kernel", "place", "steps")
+    timeout = 120
 
-    def setup(self, backend: str, steps: int) -> None:
-        self.x0, self.target = positions(backend, 1), gaussian()
+    def setup(self, kernel: str, place: str, steps: int) -> None:
+        self.x0, self.target = start(CASES[kernel], place, 1), CASES[kernel].target(DIM)
 
-    def peakmem_moments(self, backend: str, steps: int) -> None:
-        xps.sample(self.target, KERNEL, self.x0, steps, seed=1, recorders=(xps.Moments(),))
+    def peakmem_moments(self, kernel: str, place: str, steps: int) -> None:
+        xps.sample(
+            self.target, CASES[kernel].kernel, self.x0, steps, seed=1, recorders=(xps.Moments(),), progress=False
+        )
 
 
-class First:
-    """Seconds of a first, short run: preparing, checking and, where the library does, compiling."""
+class Compile:
+    """Seconds that the first run of a kernel takes longer than the second: preparing, checking and compiling."""
 
-    params = (BACKENDS,)
-    param_names = ("backend",)
-    number = 1
-    warmup_time = 0
+    params = (FEW, PLACES)
+    param_names = ("kernel", "place")
+    unit = "seconds"
+    timeout = 120
 
-    def setup(self, backend: str) -> None:
-        self.x0 = positions(backend, 4)
+    def setup(self, kernel: str, place: str) -> None:
+        start(CASES[kernel], place, 4)
 
-    def time_first(self, backend: str) -> None:
-        xps.sample(gaussian(), xps.HMC(0.2, 5), self.x0, 10, seed=1)
+    def track_compile(self, kernel: str, place: str) -> float:
+        case, seconds = CASES[kernel], []
+        x0, target = start(case, place, 4), case.target(DIM)
+        for _ in range(2):
+            began = time.perf_counter()
+            xps.sample(target, case.kernel, x0, 64, seed=1, progress=False)
+            seconds.append(time.perf_counter() - began)
+        return seconds[0] - seconds[1]
+
+
+class Traces:
+    """Times that Python runs a step in a run of 2100 steps, with burn-in, and in another one of the same length.
+
+    On a library that compiles, that is how often the step is traced, however long the run is, and the second run should
+    not trace it at all. Those that run every step in Python are left out.
+    """
+
+    params = (["mala", "srmc", "gwg"], PLACES, ["first", "second"])
+    param_names = ("kernel", "place", "run")
+    unit = "traces"
+    timeout = 120
+
+    def setup(self, kernel: str, place: str, run: str) -> None:
+        backend, _ = place_or_skip(place)
+        if backend.name != "jax":
+            raise NotImplementedError(f"{backend.name} runs every step in Python")
+
+    def track_traces(self, kernel: str, place: str, run: str) -> int:
+        case = CASES[kernel]
+        target, x0, counts = case.target(DIM), start(case, place, 4), []
+        calls = 0
+        plain = type(case.kernel).step
+
+        def counted(*args):
+            nonlocal calls
+            calls += 1
+            return plain(*args)
+
+        type(case.kernel).step = counted  # type: ignore[method-assign]
+        try:
+            for seed in (1, 2):
+                calls = 0
+                xps.sample(target, case.kernel, x0, 2000, burn_in=100, seed=seed, progress=False)
+                counts.append(calls)
+        finally:
+            type(case.kernel).step = plain  # type: ignore[method-assign]
+        return counts[0 if run == "first" else 1]
 
 
 class Noise:
     """Seconds for 1024 steps of noise of 100 chains, by source."""
 
-    params = (["Native", "Portable"], BACKENDS)
-    param_names = ("source", "backend")
+    params = (["Native", "Portable"], PLACES)
+    param_names = ("source", "place")
+    warmup_time = 0
+    number = 1
+    repeat = (3, 7, 0.5)
+    rounds = 1
 
-    def setup(self, source: str, backend: str) -> None:
-        self.x0 = positions(backend, 100)
+    def setup(self, source: str, place: str) -> None:
+        self.x0 = start(CASES["rwm"], place, 100)
         self.backend = backend_of(self.x0)
         self.source = xps.Portable(1) if source == "Portable" else xps.noise.Native(1)
-        self.time_block(source, backend)
+        self.time_block(source, place)
 
-    def time_block(self, source: str, backend: str) -> None:
+    def time_block(self, source: str, place: str) -> None:
         specs = {"proposal": Normal((100, DIM)), "accept": Uniform((100,))}
         self.backend.synchronize(self.source.block(self.backend, specs, 0, 1024, self.x0))

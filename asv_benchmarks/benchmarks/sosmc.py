@@ -11,7 +11,7 @@ from xpsample.backend import backend_of
 from xpsample.experiments.sosmc_problems import FLOOR, PROBLEMS, family, start_positions
 from xpsample.sosmc import Adam, Adaptation, History, Langevin, RewardForwardKL
 
-from .common import BACKENDS, backend_or_skip
+from .common import PLACES, place_or_skip
 
 PARTICLES, ITERATIONS, ROUNDS = 10_000, 200, 7
 PROBLEM = PROBLEMS[0]
@@ -23,14 +23,14 @@ RECORDERS = (History({"reward": PROBLEM.reward}),)
 
 def particles(name: str) -> Any:
     """Draws of the start, (1, PARTICLES, 2), in float32."""
-    backend, device = backend_or_skip(name)
+    backend, device = place_or_skip(name)
     return backend.xp.asarray(start_positions(PROBLEM, 1, PARTICLES, 0).astype("float32"), device=device)
 
 
 class Iterations:
     """Seconds for `ITERATIONS` outer iterations with their history, compilation left out."""
 
-    params = (BACKENDS,)
+    params = (PLACES,)
     param_names = ("backend",)
     warmup_time = 0
     timeout = 300

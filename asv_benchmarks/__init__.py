@@ -1,0 +1,1 @@
+"""Benchmarks: `benchmarks` is run by airspeed velocity, `peers` by itself."""

@@ -1,0 +1,79 @@
+"""What is benchmarked: every kernel by the name of its file, with a target and start positions of any size."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+import xpsample as xps
+from xpsample.kernels import Cosine, Kernel
+from xpsample.srld import Rolling
+from xpsample.targets import AbstractTarget
+from xpsample.targets.ising import ising_lattice
+from xpsample.targets.tsp import tsp
+
+LADDER = tuple(np.linspace(0, 1, 21))
+
+
+class Case(NamedTuple):
+    """A kernel, and what it samples: a "gaussian", "spins", or "tours" of cities, dim of each."""
+
+    kernel: Kernel
+    family: str = "gaussian"
+
+    def target(self, dim: int) -> AbstractTarget:
+        """The target in `dim` dimensions, with analytic derivatives: what is timed is the sampler."""
+        if self.family == "spins":
+            return ising_lattice((dim // 5, 5), 0.3)
+        if self.family == "tours":
+            return tsp(np.random.default_rng(1).random((dim, 2)), 0.1)
+        return gaussian(dim)
+
+    def start(self, chains: int, dim: int) -> np.ndarray:
+        """Start positions (chains, dim), float64."""
+        generator = np.random.default_rng(0)
+        if self.family == "spins":
+            return generator.choice([-1.0, 1.0], size=(chains, dim))
+        if self.family == "tours":
+            return np.argsort(generator.random((chains, dim)), axis=-1).astype(np.float64)
+        return generator.standard_normal((chains, dim))
+
+
+def gaussian(dim: int = 10) -> xps.Target:
+    """A correlated Gaussian with all derivatives given."""
+    root = np.random.default_rng(1).normal(size=(dim, dim)) / dim**0.5
+    precision = root @ root.T + np.eye(dim)
+    return xps.Target(
+        lambda x, p: -0.5 * ((x @ p) * x).sum(-1),
+        score=lambda x, p: -(x @ p),
+        hvp=lambda x, v, p: -(v @ p),
+        data=precision,
+    )
+
+
+CASES = {
+    "rwm": Case(xps.RWM(0.3)),
+    "pcn": Case(xps.PCN(0.3)),
+    "independent": Case(xps.IndependentMH()),
+    "ula": Case(xps.ULA(0.05)),
+    "myula": Case(xps.MYULA(0.05, xps.L1(), 0.1)),
+    "mala": Case(xps.MALA(0.1)),
+    "hmc": Case(xps.HMC(0.2, 5)),
+    "underdamped": Case(xps.UnderdampedLangevin(0.2)),
+    "tempering": Case(xps.ParallelTempering(xps.RWM(0.3), (1.0, 0.3))),
+    "srmc": Case(xps.SRMC(xps.MALA(0.1), alpha=0.5)),
+    "srld": Case(xps.SRLD(xps.ULA(0.05), 0.5, Rolling(5, 5))),
+    "svgd": Case(xps.SVGD(0.05)),
+    "gibbs": Case(xps.Gibbs(), "spins"),
+    "balanced": Case(xps.LocallyBalanced(), "spins"),
+    "gwg": Case(xps.GWG(), "spins"),
+    "dlp": Case(xps.DMALA(0.4), "spins"),
+    "acs": Case(xps.ACS(Cosine(0.4, 10)), "spins"),
+    "hiss": Case(xps.HiSS(xps.GWG(), 1.0, 2, 2), "spins"),
+    "ais": Case(xps.AIS(xps.GWG(), LADDER), "spins"),
+    "smc": Case(xps.TemperedSMC(xps.GWG(), LADDER), "spins"),
+    "two_opt": Case(xps.TwoOpt(), "tours"),
+}
+"""By file of the kernel; of wrappers, over one base. SOSMC has benchmarks of its own."""
+
+FEW = ["rwm", "mala", "hmc", "srmc", "gwg", "hiss"]
+"""Where every kernel would take too long."""

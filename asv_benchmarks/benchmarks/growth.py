@@ -1,0 +1,74 @@
+"""How the cost of a step grows with chains and with dim, where arithmetic dominates. ``python -m benchmarks.growth``.
+
+The target is a product of one-dimensional densities, whose own cost is linear in both, and moments alone are kept.
+"""
+
+import numpy as np
+from array_api_compat import array_namespace
+
+import xpsample as xps
+
+from .common import PLACES, in_turns, place_or_skip, put, runner
+
+KERNELS = {"rwm": xps.RWM(0.1), "mala": xps.MALA(0.1), "hmc": xps.HMC(0.1, 5), "srmc": xps.SRMC(xps.MALA(0.1), 0.1)}
+CHAINS, DIMS = [1_000, 3_000, 10_000], [10, 30, 100]
+
+
+def quartic() -> xps.Target:
+    """log density sum_i (-x_i^2 / 2 - x_i^4 / 4), with its derivatives."""
+
+    def both(x):
+        square = x * x
+        return -array_namespace(x).sum(square * (0.5 + 0.25 * square), axis=-1), -x * (1 + square)
+
+    return xps.Target(
+        lambda x: both(x)[0],
+        score=lambda x: both(x)[1],
+        hvp=lambda x, v: -v * (1 + 3 * x * x),
+        log_density_and_score=both,
+    )
+
+
+class Slope:
+    """Slope of log CPU time of a step against log chains (10 dimensions) and log dim (1000 chains)."""
+
+    params = (["rwm", "mala", "srmc"], PLACES, ["chains", "dim"])
+    param_names = ("kernel", "place", "in")
+    unit = "log-log slope"
+    timeout = 180
+
+    def setup(self, kernel: str, place: str, along: str) -> None:
+        place_or_skip(place)
+
+    def track_slope(self, kernel: str, place: str, along: str) -> float:
+        sizes = [(c, 10) for c in CHAINS] if along == "chains" else [(1000, d) for d in DIMS]
+        return slope(sizes, step_times(kernel, place, sizes))
+
+
+def step_times(kernel: str, place: str, sizes: list[tuple[int, int]], work: int = 1_000_000) -> list[float]:
+    """CPU seconds of a step at each (chains, dim), medians of five in turns; `work` numbers are moved in a run."""
+    runs, steps = [], []
+    for chains, dim in sizes:
+        x0 = put(place, np.random.default_rng(0).standard_normal((chains, dim)) / 2)
+        steps.append(max(2, work // (chains * dim)))
+        runs.append(runner(quartic(), KERNELS[kernel], x0, steps[-1]))
+    return [seconds / n for seconds, n in zip(in_turns(runs), steps, strict=True)]
+
+
+def slope(sizes: list[tuple[int, int]], times: list[float]) -> float:
+    """Of log time against log size, the size being chains times dim."""
+    return float(np.polyfit(np.log([c * d for c, d in sizes]), np.log(times), 1)[0])
+
+
+if __name__ == "__main__":
+    along = {
+        "chains, 100 dim": [(c, 100) for c in (1_000, 10_000, 100_000)],
+        "dim, 100,000 chains": [(100_000, d) for d in (1, 10, 100)],
+    }
+    print("| kernel | place | along | ns per chain and coordinate | slope |\n" + "| --- " * 5 + "|")
+    for kernel in KERNELS:
+        for place in PLACES[:3]:
+            for told, sizes in along.items():
+                times = step_times(kernel, place, sizes, 20_000_000)
+                each = ", ".join(f"{1e9 * t / (c * d):.1f}" for (c, d), t in zip(sizes, times, strict=True))
+                print(f"| {kernel} | {place} | {told} | {each} | {slope(sizes, times):.2f} |", flush=True)

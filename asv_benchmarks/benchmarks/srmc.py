@@ -1,0 +1,67 @@
+"""What score repellence costs: CPU time of SRMC over that of its base, in turns. ``python -m benchmarks.srmc``."""
+
+import xpsample as xps
+from xpsample.kernels import Kernel
+
+from .cases import Case
+from .common import PLACES, in_turns, place_or_skip, put, runner, start
+
+
+def _cases() -> dict[str, tuple[Case, Kernel]]:
+    """Base and SRMC over it, by name: analytic hvp for Langevin and Hamiltonian bases, the proxy for GWG."""
+    mala, hmc, gwg = xps.MALA(0.03), xps.HMC(0.12, 10), xps.GWG()
+    return {
+        "mala": (Case(mala), xps.SRMC(mala, alpha=0.5)),
+        "hmc": (Case(hmc), xps.SRMC(hmc, alpha=0.5)),
+        "gwg": (Case(gwg, "spins"), xps.SRMC(gwg, alpha=0.5, tilt=xps.Untilted())),
+    }
+
+
+CASES = _cases()
+
+
+class Overhead:
+    """SRMC over its base: the ratio of CPU times of a step, medians of five."""
+
+    params = (list(CASES), PLACES, [1, 100])
+    param_names = ("base", "place", "chains")
+    unit = "times the base"
+    timeout = 180
+
+    def setup(self, base: str, place: str, chains: int) -> None:
+        place_or_skip(place)
+
+    def track_overhead(self, base: str, place: str, chains: int) -> float:
+        return overhead(base, place, chains)
+
+
+def overhead(base: str, place: str, chains: int, steps: int = 0, rounds: int = 5) -> float:
+    """The ratio; on the d = 10 logistic regression with N = 100 of the peers, or 10 x 10 spins."""
+    case, repellent = CASES[base]
+    if case.family == "spins":
+        target, x0 = case.target(100), start(case, place, chains, 100)
+    else:
+        target, x0 = _logistic(), put(place, case.start(chains, 10))
+    if not steps:
+        steps = max(50, (5_000 if place.startswith("jax") else 1_000) // (1 + chains // 10))
+    plain, repelled = in_turns([runner(target, kernel, x0, steps) for kernel in (case.kernel, repellent)], rounds)
+    return repelled / plain
+
+
+def _logistic() -> xps.Target:
+    import numpy as np
+
+    from xpsample.targets.logistic import logistic_regression
+
+    generator = np.random.default_rng(1)
+    features = generator.standard_normal((100, 10))
+    chance = 1 / (1 + np.exp(-features @ generator.standard_normal(10)))
+    return logistic_regression(features, generator.random(100) < chance)
+
+
+if __name__ == "__main__":
+    print("| SRMC over | chains | " + " | ".join(PLACES[:3]) + " |\n" + "| --- " * 5 + "|")
+    for base in CASES:
+        for chains in (1, 10, 100, 1000):
+            told = [f"{overhead(base, place, chains):.2f}" for place in PLACES[:3]]
+            print(f"| {base} | {chains:,} | " + " | ".join(told) + " |", flush=True)

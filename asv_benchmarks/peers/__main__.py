@@ -1,0 +1,140 @@
+"""The table of peers; each has a process of its own."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from xpsample.experiments.report import table
+
+PEERS = ["by_hand_numpy", "by_hand_jax", "by_hand_torch", "blackjax", "numpyro", "mici"]
+PROBLEMS, KERNELS, CHAINS = ["logistic", "breast_cancer"], ["mala", "hmc"], [1, 10, 100, 1000]
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+}
+"""For the processes of the peers, unless the variable is set: waiting threads would count as CPU time."""
+
+COLUMNS = {
+    "peer": ("peer", "s"),
+    "problem": ("problem", "s"),
+    "kernel": ("kernel", "s"),
+    "score": ("our score", "s"),
+    "chains": ("chains", "d"),
+    "ours_cpu": ("ours", ",.0f"),
+    "theirs_cpu": ("theirs", ",.0f"),
+    "cpu_ratio": ("ratio", ".2f"),
+    "least_ratio": ("least", ".2f"),
+    "most_ratio": ("most", ".2f"),
+    "wall_ratio": ("wall", ".2f"),
+    "limit": ("limit", "s"),
+}
+LEGEND = """\
+ours, theirs  CPU nanoseconds for one step of one chain, medians; ratio is ours over theirs, least and most of the pairs
+wall          the same ratio of wall times
+limit         what the ratio should not exceed"""
+
+
+def limit(peer: str, score: str, chains: int) -> float | None:
+    """What the ratio should not exceed."""
+    if peer in ("blackjax", "numpyro"):
+        return {"analytic": 0.7, "autodiff": 1.0}[score]
+    if peer == "by_hand_numpy":
+        return 1.3 if chains == 1 else 1.1
+    return {"by_hand_jax": 1.05, "by_hand_torch": 1.15}.get(peer)
+
+
+def markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """The table as Markdown, a row for each peer, problem, kernel and score, the ratios by chains."""
+    chains = sorted({row["chains"] for row in rows})
+    cases: dict[tuple, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        cases.setdefault((row["peer"], row["problem"], row["kernel"], row["score"]), {})[row["chains"]] = row
+    head = ["peer", "problem", "kernel", "our score", *(f"{c:,}" for c in chains), "limit"]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for case, found in cases.items():
+        cells = [f"{found[c]['cpu_ratio']:.2f} ({found[c]['ours_cpu']:,.0f})" if c in found else "" for c in chains]
+        limits = [found[c]["limit"] for c in chains if c in found]
+        lines.append("| " + " | ".join([*case, *cells, ", ".join(dict.fromkeys(limits))]) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the comparison and print the table; 1 where a peer's chain has another law than ours."""
+    parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.peers", description=__doc__)
+    parser.add_argument("--peer", action="append", choices=PEERS, help="these only; by default all that are installed")
+    parser.add_argument("--problem", action="append", choices=PROBLEMS)
+    parser.add_argument("--kernel", action="append", choices=KERNELS)
+    parser.add_argument("--chains", action="append", type=int, help=f"by default each of {CHAINS}")
+    parser.add_argument("--rounds", type=int, default=7, help="timed runs of each side")
+    parser.add_argument("--quick", action="store_true", help="one case, three rounds, to see that it runs")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown, too")
+    parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    if args.worker:
+        return _work(args)
+
+    own = sys.argv[1:] if arguments is None else list(arguments)
+    rows, failed = [], False
+    for peer in args.peer or PEERS:
+        command = [sys.executable, "-m", "asv_benchmarks.peers", *own, "--worker", peer]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**ONE_THREAD, **os.environ}) as process:
+            for line in process.stdout or ():
+                told = json.loads(line)
+                if "chains" in told:
+                    rows.append(told)
+                    print(
+                        f"{peer}: {told['problem']} {told['kernel']} {told['score']}, {told['chains']} chains: "
+                        f"{told['cpu_ratio']:.2f}",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                else:
+                    print(f"{peer}: {told['said']}", file=sys.stderr, flush=True)
+        failed |= process.returncode != 0
+    if rows:
+        print(table(rows, COLUMNS) + "\n\n" + LEGEND)
+        if args.markdown:
+            print("\n" + markdown(rows))
+    return int(failed)
+
+
+def _work(args: argparse.Namespace) -> int:
+    """One peer: a JSON line for every row and every remark."""
+    from asv_benchmarks.peers.turns import UnequalWork, check_law, compare, peer_named
+
+    def say(**told: Any) -> None:
+        print(json.dumps(told), flush=True)
+
+    try:
+        peer = peer_named(args.worker)
+    except ImportError as error:
+        say(said=f"skipped, {error}")
+        return 0
+    problems, kernels, chains = args.problem or PROBLEMS, args.kernel or KERNELS, args.chains or CHAINS
+    rounds = args.rounds
+    if args.quick:
+        problems, kernels, chains, rounds = problems[:1], kernels[:1], chains[:1], 3
+    for problem in problems:
+        for kernel in kernels:
+            try:
+                apart = check_law(args.worker, problem, kernel)
+            except UnequalWork as error:
+                say(said=str(error))
+                return 1
+            say(said=f"{problem} {kernel}: the laws differ by {apart:.1f} standard errors, as by chance")
+            for count in chains:
+                if count <= peer.MOST_CHAINS:
+                    for row in compare(args.worker, problem, kernel, count, rounds):
+                        bound = limit(args.worker, row["score"], count)
+                        say(**row, limit="" if bound is None else f"{bound:g}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Ours and a peer's in turns, in one process: the laws first, then the times."""
+
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from asv_benchmarks.peers.problems import Work, disagreement, ours
+
+FURTHEST = 5.5
+"""Standard errors: with the 63 compared numbers of the larger problem, exceeded by chance with probability 3e-6."""
+
+DRAWS = {"numpy": 4000, "torch": 1500, "jax": 40_000}
+"""Of a timed run with one chain, logistic, MALA: about 0.15 seconds of ours."""
+
+
+class UnequalWork(Exception):
+    """A peer's chain has another law than ours, so that there is nothing to compare."""
+
+
+def draws(problem: str, kernel: str, chains: int, library: str) -> int:
+    """How many draws a timed run keeps."""
+    arithmetic = {"logistic": 1, "breast_cancer": 8}[problem] * {"mala": 1, "hmc": 8}[kernel]
+    scale = 1 + chains * arithmetic / {"numpy": 40, "torch": 60, "jax": 2}[library]
+    calls = {"mala": 1, "hmc": 4}[kernel]
+    return max(40, int(DRAWS[library] / (calls if library != "jax" else 1) / scale))
+
+
+@cache
+def _ours(work: Work, score: str, library: str, dtype: str) -> Callable[[int], tuple[Any, Any]]:
+    return ours(work, score, library, dtype)
+
+
+@cache
+def _theirs(work: Work, score: str, name: str) -> Callable[[int], tuple[Any, Any]]:
+    return peer_named(name).build(work, score)
+
+
+def _sides(name: str, work: Work) -> dict[tuple[str, str], Callable[[int], tuple[Any, Any]]]:
+    """Runs by side and score; none is built twice, so that none compiles twice."""
+    peer = peer_named(name)
+    sides: dict[tuple[str, str], Callable[[int], tuple[Any, Any]]] = {}
+    for score, their_score in peer.SCORES:
+        sides["ours", score] = _ours(work, score, peer.LIBRARY, peer.DTYPE)
+        sides["theirs", their_score] = _theirs(work, their_score, name)
+    return sides
+
+
+def check_law(name: str, problem: str, kernel: str) -> float:
+    """The largest disagreement of a peer's law with ours, with 100 chains.
+
+    Raises
+    ------
+    UnequalWork
+        If it is more than chance explains.
+    """
+    peer = peer_named(name)
+    work = Work(problem, kernel, 100, draws(problem, kernel, 100, peer.LIBRARY))
+    found = {side: run(seed) for seed, (side, run) in enumerate(_sides(name, work).items())}
+    apart = max(disagreement(found["ours", one], found["theirs", other]) for one, other in peer.SCORES)
+    if not apart < FURTHEST:
+        raise UnequalWork(f"{name}, {kernel} on {problem}: moments or acceptance differ by {apart:.1f} standard errors")
+    return apart
+
+
+def compare(name: str, problem: str, kernel: str, chains: int, rounds: int) -> list[dict[str, Any]]:
+    """Medians over `rounds` runs of each side, which take turns; CPU and wall time, in ns for a chain's step.
+
+    A row for every pair of scores.
+    """
+    peer = peer_named(name)
+    work = Work(problem, kernel, chains, draws(problem, kernel, chains, peer.LIBRARY))
+    sides = _sides(name, work)
+    times: dict[tuple[str, str], list[tuple[float, float]]] = {side: [] for side in sides}
+    for seed in range(rounds + 1):
+        for side, run in sides.items():
+            began = time.process_time(), time.perf_counter()
+            run(seed)
+            times[side].append((time.process_time() - began[0], time.perf_counter() - began[1]))
+    rows = []
+    for score, their_score in peer.SCORES:
+        mine, theirs = times["ours", score][1:], times["theirs", their_score][1:]
+        row: dict[str, Any] = {"peer": name, "problem": problem, "kernel": kernel, "chains": chains}
+        row |= {"score": score, "their_score": their_score, "draws": work.draws}
+        for i, clock in enumerate(("cpu", "wall")):
+            ns = [statistics.median(1e9 * pair[i] for pair in side) / (chains * work.draws) for side in (mine, theirs)]
+            row |= {f"ours_{clock}": ns[0], f"theirs_{clock}": ns[1], f"{clock}_ratio": ns[0] / ns[1]}
+        pairs = [a[0] / b[0] for a, b in zip(mine, theirs, strict=True)]
+        rows.append(row | {"least_ratio": min(pairs), "most_ratio": max(pairs)})
+    return rows
+
+
+def peer_named(name: str) -> Any:
+    """The module of a peer; ImportError where its library is not installed."""
+    return importlib.import_module(f"asv_benchmarks.peers.{name}")

@@ -1,0 +1,151 @@
+"""The benchmark suite runs, skips what is not here, and sees a chain that has changed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asv_benchmarks.benchmarks import common, growth, kernels, runs, same_chain, srmc
+from asv_benchmarks.benchmarks.cases import CASES
+from xpsample import HMC, MALA, RWM
+from xpsample.backend import installed_backends
+from xpsample.kernels import ChainState, metropolis
+
+ROOT = Path(__file__).parents[2]
+NO_ALGORITHM = {"__init__", "compose", "discrete", "kernel", "linear", "minibatch", "step_sizes"}
+"""Files of xpsample/kernels that other kernels are built with."""
+
+
+def test_every_kernel_has_benchmarks_under_the_name_of_its_file():
+    files = {path.stem for path in (ROOT / "xpsample" / "kernels").glob("*.py")} - NO_ALGORITHM
+    assert files <= set(CASES)
+    homes = {name: (ROOT / "xpsample" / name, ROOT / "xpsample" / f"{name}.py") for name in set(CASES) - files}
+    assert all(any(home.exists() for home in both) for both in homes.values())
+
+
+def test_asv_accepts_the_suite():
+    command = [sys.executable, "-m", "asv", "check", "--python=same"]
+    done = subprocess.run(command, cwd=ROOT / "asv_benchmarks", capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No problems found" in done.stdout
+
+
+@pytest.mark.parametrize("place", ["numpy", "torch", "jax"])
+def test_a_step_is_timed(monkeypatch, place):
+    if place not in installed_backends():
+        pytest.skip(f"{place} is not installed")
+    monkeypatch.setattr(kernels, "STEPS", 5)
+    benchmark = kernels.Step()
+    benchmark.setup("mala", place, 3, 10)
+    benchmark.time_steps("mala", place, 3, 10)
+    assert benchmark.run().tally.steps == 5
+
+
+@pytest.mark.parametrize("kernel", list(CASES))
+def test_every_case_runs(kernel):
+    spent = kernels.Evaluations()
+    counts = spent.track_log_densities(kernel), spent.track_scores(kernel), spent.track_hvps(kernel)
+    assert sum(counts) > 0
+    assert counts == {"mala": (1, 1, 0), "hmc": (1, 5, 0), "srmc": (1, 1, 2), "rwm": (1, 0, 0)}.get(kernel, counts)
+
+
+def test_what_is_not_here_is_skipped_with_its_name():
+    with pytest.raises(NotImplementedError, match="nolibrary"):
+        common.place_or_skip("nolibrary")
+    with pytest.raises(NotImplementedError, match="numpy finds no device for numpy-cuda"):
+        common.place_or_skip("numpy-cuda")
+
+
+# ---- same chain ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", list(CASES))
+@pytest.mark.parametrize("place", ["numpy", "torch"])
+def test_the_chain_is_the_stored_one(place, kernel):
+    if place not in installed_backends():
+        pytest.skip(f"{place} is not installed")
+    assert same_chain.SameChain().track_same_chain(kernel, place) == 0
+
+
+@pytest.mark.parametrize("kernel", ["hmc", "gwg"])
+def test_the_chain_of_jax_is_the_stored_one(kernel):
+    pytest.importorskip("jax")
+    assert same_chain.SameChain().track_same_chain(kernel, "jax") == 0
+
+
+class Uncorrected(MALA):
+    """MALA whose acceptance forgets the proposal's densities."""
+
+    def step(self, target, state, noise):
+        current, xi = target.refresh(state.point), noise["proposal"]
+        proposal = target.at(current.x + self.step_size * current.score + (2 * self.step_size) ** 0.5 * xi)
+        ratio = target.log_ratio(proposal, current)
+        point, info = metropolis(target.xp, ratio, noise["accept"], proposal, current, target.costs.at)
+        return ChainState(point), info
+
+
+@pytest.mark.parametrize(
+    ("kernel", "changed"),
+    [
+        ("mala", Uncorrected(0.1)),
+        ("mala", MALA(0.1 * (1 + 1e-6))),
+        ("hmc", HMC(0.2, 6)),
+        ("rwm", RWM(0.3 + 1e-6)),
+    ],
+    ids=["uncorrected", "step size", "leapfrog steps", "scale"],
+)
+def test_a_changed_kernel_deviates(monkeypatch, kernel, changed):
+    monkeypatch.setitem(same_chain.CASES, kernel, CASES[kernel]._replace(kernel=changed))
+    assert same_chain.SameChain().track_same_chain(kernel, "numpy") > 100 * same_chain.TOLERANCE
+
+
+# ---- what is tracked -------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_traces_nothing():
+    pytest.importorskip("jax")
+    first, second = (runs.Traces().track_traces("rwm", "jax", run) for run in ("first", "second"))
+    assert 1 <= first <= 4
+    assert second == 0
+
+
+def test_libraries_that_run_every_step_in_python_have_no_traces():
+    with pytest.raises(NotImplementedError, match="numpy runs every step in Python"):
+        runs.Traces().setup("rwm", "numpy", "first")
+
+
+def test_efficiency_and_rates_on_numpy(monkeypatch):
+    monkeypatch.setattr(kernels, "STEPS", 64)
+    assert 0 < kernels.Efficiency().track_ess_per_evaluation("hmc") < 1000
+    rate = kernels.Rate()
+    assert rate.track_evaluations_per_second("hmc", "numpy") > rate.track_ess_per_second("hmc", "numpy") > 0
+
+
+@pytest.mark.parametrize("base", list(srmc.CASES))
+def test_overhead_is_a_ratio_of_the_wrapped_kernel_to_its_base(base):
+    case, repellent = srmc.CASES[base]
+    assert repellent.base is case.kernel
+    assert 0.2 < srmc.overhead(base, "numpy", 1, steps=30, rounds=3) < 20
+
+
+def test_the_slope_of_what_grows_as_a_power_is_the_power():
+    sizes = [(10, 1), (10, 10), (100, 10)]
+    assert growth.slope(sizes, [3.0 * (c * d) ** 1.5 for c, d in sizes]) == pytest.approx(1.5)
+    assert growth.slope(sizes, [3.0 * c * d for c, d in sizes]) == pytest.approx(1.0)
+
+
+def test_step_times_are_per_step():
+    times = growth.step_times("rwm", "numpy", [(10, 10), (300, 100)], work=6000)
+    assert len(times) == 2 and 0 < times[0] < times[1] < 1
+
+
+def test_the_density_of_growth_has_the_derivatives_it_says():
+    target, x = growth.quartic(), np.random.default_rng(0).standard_normal((4, 3))
+    v, eps = np.ones_like(x), 1e-6
+    along = (target.log_density(x + eps * v) - target.log_density(x - eps * v)) / (2 * eps)
+    np.testing.assert_allclose(np.sum(target.score(x) * v, axis=-1), along, rtol=1e-6)
+    np.testing.assert_allclose(
+        target.hvp(x, v), (target.score(x + eps * v) - target.score(x - eps * v)) / (2 * eps), rtol=1e-6
+    )
