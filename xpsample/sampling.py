@@ -189,7 +189,7 @@ def sample(
             buffers = _restore(program, carry, source, start, saved.rows)
 
     burning = replace(program, recorders=())
-    with _bar(progress, program.steps, start) as bar:
+    with progress_bar(progress, program.steps, start) as bar:
         for lo, hi in _segments(program, carry, start):
             if lo < burn_in:
                 (state, _), _, _ = backend.drive(burning, Carry(carry.state, ()), None, source, lo, hi)
@@ -358,7 +358,8 @@ def _metadata(program: Program, x: Array, source: NoiseSource, seconds: float) -
     }
 
 
-def _bar(progress: bool | None, total: int, done: int) -> Any:
+def progress_bar(progress: bool | None, total: int, done: int = 0, unit: str = "step") -> Any:
+    """A context with a tqdm bar, or with None where none is wanted or tqdm is not installed."""
     try:
         from tqdm import tqdm
     except ImportError:
@@ -366,4 +367,4 @@ def _bar(progress: bool | None, total: int, done: int) -> Any:
             raise XpsampleError('progress=True needs tqdm: pip install "xpsample[progress]"') from None
         return nullcontext()
     wanted = sys.stderr.isatty() if progress is None else progress
-    return tqdm(total=total, initial=done, unit="step", file=sys.stderr) if wanted else nullcontext()
+    return tqdm(total=total, initial=done, unit=unit, file=sys.stderr) if wanted else nullcontext()

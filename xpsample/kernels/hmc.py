@@ -67,7 +67,7 @@ class HMC(Kernel):
         proposal = target.at(x + eta * apply(u))
         u = u + 0.5 * eta * transpose(proposal.score)
 
-        log_ratio = target.log_ratio(proposal, current) + 0.5 * xp.sum(start * start - u * u, axis=-1)
+        log_ratio = target.log_ratio(proposal, current, 0.5 * xp.sum(start * start - u * u, axis=-1))
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, self._spent(target))
         return ChainState(point), info._replace(diverged=info.diverged | (log_ratio < -MAX_ENERGY_ERROR))
 

@@ -45,7 +45,7 @@ class IndependentMH(Kernel):
         y = self._map.apply(v)
         proposal = target.at(y if self.mean is None else self.mean + y)
         log_proposal_ratio = 0.5 * xp.sum(v * v - u * u, axis=-1)  # log q(x) - log q(y)
-        log_ratio = target.log_ratio(proposal, current) + log_proposal_ratio
+        log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
         spent = target.costs.refresh.plus(target.costs.at)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -50,7 +50,7 @@ class MALA(Kernel):
         proposal = target.at(current.x + self._map.apply(2 * half * (forward + xi)))
         back = xi + forward + half * self._map.transpose(proposal.score)
         log_proposal_ratio = 0.5 * xp.sum(xi * xi - back * back, axis=-1)
-        log_ratio = target.log_ratio(proposal, current) + log_proposal_ratio
+        log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
         spent = target.costs.refresh.plus(target.costs.at)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

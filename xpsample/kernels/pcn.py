@@ -55,7 +55,7 @@ class PCN(Kernel):
         y = self._map.apply(v)
         proposal = target.at(y if self.mean is None else self.mean + y)
         reference = 0.5 * xp.sum(v * v - u * u, axis=-1)
-        log_ratio = target.log_ratio(proposal, current) + reference
+        log_ratio = target.log_ratio(proposal, current, reference)
         spent = target.costs.refresh.plus(target.costs.at)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -76,7 +76,9 @@ class Repelled(DerivedTarget):
     def refresh(self, point: Point) -> Point:
         return self._repel(self.target.refresh(point.aux))
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         return self.target.estimate(proposal.aux, current.aux)
 
     def _repel(self, base: Point) -> Point:

@@ -9,6 +9,7 @@ import numpy as np
 from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
+from xpsample.tree import Tree
 
 
 class Acceptance(ABC):
@@ -20,15 +21,29 @@ class Acceptance(ABC):
         Whether it is the difference of log densities, so that a log density is needed, and nothing else.
     needs_score, needs_hvp : bool
         Whether points must carry scores; whether Hessian-vector products are taken.
+    parameters : tree of arrays
+        What it holds beside settings; NumPy arrays are put into the points' library.
     """
 
     exact = False
     needs_score = True
     needs_hvp = False
+    parameters: Tree = None
 
     @abstractmethod
-    def estimate(self, target: Any, proposal: Any, current: Any) -> Array | None:
-        """The log ratio, ``(*chains)``, of two points of a bound target; None where their log densities tell it."""
+    def estimate(
+        self,
+        target: Any,
+        proposal: Any,
+        current: Any,
+        log_proposal_ratio: Array | float | None = None,
+        parameters: Tree = None,
+    ) -> Array | None:
+        """The log ratio, ``(*chains)``, of two points of a bound target; None where their log densities tell it.
+
+        The caller adds the kernel's ``log q(x | x') - log q(x' | x)``, which is None where the kernel runs on a target
+        that is made from this one; `parameters` are those of the attribute, in the points' library.
+        """
 
     @abstractmethod
     def cost(self, score: Evaluations, hvp: Evaluations) -> Evaluations:
@@ -42,7 +57,14 @@ class Exact(Acceptance):
     exact = True
     needs_score = False
 
-    def estimate(self, target: Any, proposal: Any, current: Any) -> Array | None:
+    def estimate(
+        self,
+        target: Any,
+        proposal: Any,
+        current: Any,
+        log_proposal_ratio: Array | float | None = None,
+        parameters: Tree = None,
+    ) -> Array | None:
         return None
 
     def cost(self, score: Evaluations, hvp: Evaluations) -> Evaluations:
@@ -77,7 +99,14 @@ class Taylor(Acceptance):
         """At order 2."""
         return self.order == 2
 
-    def estimate(self, target: Any, proposal: Any, current: Any) -> Array | None:
+    def estimate(
+        self,
+        target: Any,
+        proposal: Any,
+        current: Any,
+        log_proposal_ratio: Array | float | None = None,
+        parameters: Tree = None,
+    ) -> Array | None:
         xp, x, y = target.xp, current.x, proposal.x
         tau = y - x
         slope = 0.5 * (current.score + proposal.score) if self.averaged else current.score
@@ -112,7 +141,14 @@ class LineIntegral(Acceptance):
         if isinstance(self.nodes, bool) or not isinstance(self.nodes, int) or self.nodes < 1:
             raise HyperparameterError(f"nodes must be a positive integer; got {self.nodes!r}")
 
-    def estimate(self, target: Any, proposal: Any, current: Any) -> Array | None:
+    def estimate(
+        self,
+        target: Any,
+        proposal: Any,
+        current: Any,
+        log_proposal_ratio: Array | float | None = None,
+        parameters: Tree = None,
+    ) -> Array | None:
         xp, tau = target.xp, proposal.x - current.x
         places, weights = np.polynomial.legendre.leggauss(self.nodes)
         # A leading axis of nodes broadcasts against what the chains have: data, tilts, temperatures.

@@ -91,7 +91,9 @@ class BridgedTarget(BoundTarget):
     def _join(self, ends: Ends) -> Point:
         return ends.target._replace(aux=ends)
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         return None  # a bridge requires log densities of both ends
 
     def score(self, x: Array) -> Array:
@@ -139,7 +141,9 @@ class AnnealedTarget(DerivedTarget):
             )
         return Point(point.x, density, score, point, differences)
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         return None  # a bridge requires log densities of both ends
 
     def score(self, x: Array) -> Array:

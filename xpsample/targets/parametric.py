@@ -85,7 +85,9 @@ class ParametricTarget(DerivedTarget):
     def refresh(self, point: Point) -> Point:
         return self.target.at(point.x)
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         return self.target.estimate(proposal, current)
 
     def score(self, x: Array) -> Array:

@@ -138,7 +138,9 @@ class Conditional(DerivedTarget):
 
         return self.space.changes(self.xp, self.real(x), log_density)
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         return self.target.estimate(proposal.aux, current.aux)
 
     def score(self, x: Array) -> Array:

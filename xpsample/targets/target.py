@@ -112,17 +112,33 @@ class BoundTarget(ABC):
         """Hessian of the log density times v, shape ``(*chains, dim)``."""
 
     @abstractmethod
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
-        """What the points' log densities leave out of `log_ratio`, ``(*chains)``; None for nothing."""
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
+        """What the points' log densities leave out of `log_ratio`, ``(*chains)``; None for nothing.
+
+        The log proposal ratio is None where a target that is made from this one asks.
+        """
 
     @abstractmethod
     def with_data(self, data: tree.Tree) -> "BoundTarget":
         """The same target with other data of the same structure."""
 
-    def log_ratio(self, proposal: Point, current: Point) -> Array:
-        """``log pi(x') - log pi(x)``, ``(*chains)``, of two of this target's points, by its `Acceptance`."""
-        known, estimated = proposal.log_density - current.log_density, self.estimate(proposal, current)
-        return known if estimated is None else known + estimated
+    def log_ratio(self, proposal: Point, current: Point, log_proposal_ratio: Array | float = 0.0) -> Array:
+        """The logarithm of the Metropolis-Hastings ratio, ``(*chains)``, of two of this target's points.
+
+        ``log pi(x') - log pi(x)``, by the target's `Acceptance`, plus the kernel's ``log q(x | x') - log q(x' | x)``.
+        """
+        known = proposal.log_density - current.log_density
+        estimated = self.estimate(proposal, current, log_proposal_ratio)
+        return (known if estimated is None else known + estimated) + log_proposal_ratio
+
+
+class WithAcceptance(NamedTuple):
+    """The data of a target whose `Acceptance` holds arrays, too."""
+
+    own: tree.Tree
+    acceptance: tree.Tree
 
 
 class DerivedTarget(BoundTarget):
@@ -287,7 +303,7 @@ class Target(AbstractTarget):
             differences=self.differences,
             acceptance=self.acceptance,
             dtype=None if x is integers else x.dtype,
-            data=self._place_data(backend, x),
+            data=self._data(backend, x),
         )
 
     def _with_acceptance(self, requires: Capability) -> Capability:
@@ -314,7 +330,14 @@ class Target(AbstractTarget):
         except GradientError as error:
             raise CapabilityError(f"the kernel needs a score: {error}") from error
 
-    def _place_data(self, backend: Backend, x: Array) -> tree.Tree:
+    def _data(self, backend: Backend, x: Array) -> tree.Tree:
+        own, parameters = self._place("data", self.data, backend, x), self.acceptance.parameters
+        if parameters is None:
+            return own
+        return WithAcceptance(own, self._place("the acceptance's parameters", parameters, backend, x))
+
+    @staticmethod
+    def _place(what: str, values: tree.Tree, backend: Backend, x: Array) -> tree.Tree:
         floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
 
         def place(path: str, leaf: Any) -> Any:
@@ -323,10 +346,10 @@ class Target(AbstractTarget):
                     leaf = leaf.astype(floating, copy=False)
                 return backend.from_host(leaf, x)
             if is_array_api_obj(leaf):
-                check_same_home(f"data {path!r}", leaf, x)
+                check_same_home(f"{what} {path!r}", leaf, x)
             return leaf
 
-        return tree.fill(self.data, {path: place(path, leaf) for path, leaf in tree.items(self.data)})
+        return tree.fill(values, {path: place(path, leaf) for path, leaf in tree.items(values)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +372,7 @@ class FixedTarget(BoundTarget):
         return x if self.dtype is None else self.xp.astype(x, self.dtype)
 
     def at(self, x: Array) -> Point:
-        args = () if self.data is None else (self.data,)
+        args = self._arguments()
         real = self.real(x)
         if Capability.SCORE not in self.requires:
             density = self.functions.log_density(real, *args) if Capability.LOG_DENSITY in self.requires else None
@@ -378,18 +401,25 @@ class FixedTarget(BoundTarget):
         return point
 
     def score(self, x: Array) -> Array:
-        x = self.real(x)
-        return self.functions.score(x) if self.data is None else self.functions.score(x, self.data)
+        return self.functions.score(self.real(x), *self._arguments())
 
     def hvp(self, x: Array, v: Array) -> Array:
-        x = self.real(x)
-        return self.functions.hvp(x, v) if self.data is None else self.functions.hvp(x, v, self.data)
+        return self.functions.hvp(self.real(x), v, *self._arguments())
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
-        return self.acceptance.estimate(self, proposal, current)
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
+        if isinstance(self.data, WithAcceptance):
+            return self.acceptance.estimate(self, proposal, current, log_proposal_ratio, self.data.acceptance)
+        return self.acceptance.estimate(self, proposal, current, log_proposal_ratio)
 
     def with_data(self, data: tree.Tree) -> "FixedTarget":
         return replace(self, data=data)
+
+    def _arguments(self) -> tuple:
+        """The data that the functions are called with."""
+        own = self.data.own if isinstance(self.data, WithAcceptance) else self.data
+        return () if own is None else (own,)
 
 
 def counter(target: BoundTarget, x: Array) -> Array:

@@ -69,7 +69,9 @@ class TemperedTarget(DerivedTarget):
             differences = self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, base.differences))
         return Point(base.x, density, score, base, differences)
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         base = self.target.estimate(proposal.aux, current.aux)
         return None if base is None else self.beta * base
 

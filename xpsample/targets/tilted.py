@@ -223,7 +223,9 @@ class Tilted(DerivedTarget):
         tilts = self.alpha * xp.sum(self.theta * change, axis=-1)
         return xp.permute_dims(tilts, (*range(2, tilts.ndim), 0, 1))
 
-    def estimate(self, proposal: Point, current: Point) -> Array | None:
+    def estimate(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
         return self.target.estimate(proposal.aux, current.aux)
 
     def score(self, x: Array) -> Array:

@@ -1,0 +1,44 @@
+"""What `fit` minimises."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from xpsample import tree
+from xpsample.backend import Array
+from xpsample.noise import Specs
+
+
+class Loss(ABC):
+    """A loss of a tree of parameters, estimated from a batch of rows. Final subclasses are frozen dataclasses.
+
+    Attributes
+    ----------
+    constants : tree of arrays
+        What it needs beside the parameters, such as those of a network that is trained already. NumPy arrays are put
+        into the library of the data.
+    """
+
+    constants: tree.Tree = None
+
+    @abstractmethod
+    def noise(self, rows: int, dim: int) -> Specs:
+        """The random numbers that one evaluation on a batch (rows, dim) consumes, by name."""
+
+    @abstractmethod
+    def __call__(
+        self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
+    ) -> Array:
+        """The loss, 0-d.
+
+        Parameters
+        ----------
+        parameters : tree of arrays
+        x : array, shape (rows, dim)
+            The batch.
+        noise : mapping of str to array
+            The numbers that `noise` declares.
+        constants : tree of arrays
+            `constants`, in the library of x.
+        progress : array, 0-d
+            From 0 in the first epoch to 1 in the last one, and 1 for a validation.
+        """

@@ -1,0 +1,157 @@
+"""Score matching: losses whose minimum is the score of the data (Score-MH, Section 3.1)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from xpsample import tree
+from xpsample.backend import Array
+from xpsample.errors import HyperparameterError
+from xpsample.hyperparameters import check_range
+from xpsample.noise import Normal, Specs, Uniform
+from xpsample.score_mh.derivatives import quadratic_form
+from xpsample.score_mh.losses import Loss
+from xpsample.score_mh.networks import conditional_score_network, score_network
+from xpsample.targets.discrete import as_index
+
+
+@dataclass(frozen=True)
+class ExactTrace(Loss):
+    """``E [|s(x)|^2 / 2 + tr J(x)]`` (Eq. 2; Hyvarinen 2005), J the Jacobian of s; dim derivatives of s a row.
+
+    Parameters
+    ----------
+    network : callable
+        ``s(x, parameters)``, (*rows, dim) to the same.
+    """
+
+    network: Callable[..., Array] = score_network
+
+    def noise(self, rows: int, dim: int) -> Specs:
+        return {}
+
+    def __call__(
+        self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
+    ) -> Array:
+        xp, dim = array_namespace(x), x.shape[-1]
+        directions = xp.eye(dim, dtype=x.dtype, device=device_of(x))[:, None, :]
+        return _implicit(self.network, parameters, x, xp.broadcast_to(directions, (dim, *x.shape)), float(dim))
+
+
+@dataclass(frozen=True)
+class Sliced(Loss):
+    """``E [|s(x)|^2 / 2 + v' J(x) v]``, v standard normal (Eq. 3; Song, Garg, Shi & Ermon 2019).
+
+    Parameters
+    ----------
+    projections : int
+        Directions v for a row, over which the second term is averaged.
+    network : callable
+        ``s(x, parameters)``.
+    """
+
+    projections: int = 1
+    network: Callable[..., Array] = score_network
+
+    def __post_init__(self) -> None:
+        check_range("projections", self.projections, 1, closed=True)
+
+    def noise(self, rows: int, dim: int) -> Specs:
+        return {"direction": Normal((self.projections, rows, dim))}
+
+    def __call__(
+        self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
+    ) -> Array:
+        return _implicit(self.network, parameters, x, noise["direction"], 1.0)
+
+
+@dataclass(frozen=True)
+class Denoising(Loss):
+    """``E |s(x + sigma xi) + xi / sigma|^2`` (Eq. 4; Vincent 2011): the score of the data with noise added.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, in units of x. The score that is learned is that of the data's law convolved
+        with N(0, sigma^2 I), and the loss at it is about dim / sigma^2, not 0.
+    network : callable
+        ``s(x, parameters)``.
+    """
+
+    sigma: float
+    network: Callable[..., Array] = score_network
+
+    def __post_init__(self) -> None:
+        check_range("sigma", self.sigma, 0)
+
+    def noise(self, rows: int, dim: int) -> Specs:
+        return {"added": Normal((rows, dim))}
+
+    def __call__(
+        self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
+    ) -> Array:
+        xp, xi = array_namespace(x), noise["added"]
+        error = self.network(x + self.sigma * xi, parameters) + xi / self.sigma
+        return xp.mean(xp.sum(error * error, axis=-1))
+
+
+@dataclass(frozen=True)
+class Annealed(Loss):
+    """Denoising at many noise levels by one network: ``E |sigma s(x + sigma xi, sigma) + xi|^2``, sigma uniform among
+    them for each row, which weighs the levels by sigma^2 (Song & Ermon 2019).
+
+    Parameters
+    ----------
+    sigmas : sequence of float
+        Such as those of `geometric_ladder`, in units of x.
+    network : callable
+        ``s(x, sigma, parameters)``, sigma (*rows).
+    """
+
+    sigmas: tuple[float, ...]
+    network: Callable[..., Array] = conditional_score_network
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigmas", tuple(float(s) for s in self.sigmas))
+        if not self.sigmas:
+            raise HyperparameterError("sigmas must hold at least one noise level")
+        check_range("sigmas", np.asarray(self.sigmas), 0)
+
+    def noise(self, rows: int, dim: int) -> Specs:
+        return {"added": Normal((rows, dim)), "level": Uniform((rows,))}
+
+    def __call__(
+        self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
+    ) -> Array:
+        xp, xi, sigma = array_namespace(x), noise["added"], drawn_level(self.sigmas, noise["level"])
+        error = sigma[:, None] * self.network(x + sigma[:, None] * xi, sigma, parameters) + xi
+        return xp.mean(xp.sum(error * error, axis=-1))
+
+
+def geometric_ladder(largest: float, smallest: float, levels: int) -> tuple[float, ...]:
+    """Noise levels from the largest to the smallest, with one ratio between neighbours."""
+    check_range("levels", levels, 1, closed=True)
+    check_range("smallest", smallest, 0)
+    check_range("largest", largest, smallest, closed=True)
+    return tuple(np.geomspace(largest, smallest, levels).tolist())
+
+
+def drawn_level(sigmas: tuple[float, ...], uniforms: Array) -> Array:
+    """One of the noise levels for every uniform, in its shape."""
+    xp = array_namespace(uniforms)
+    place = xp.floor(uniforms * len(sigmas))
+    place = as_index(xp, xp.where(place < len(sigmas), place, len(sigmas) - 1.0))  # rounding
+    ladder = xp.asarray(sigmas, dtype=uniforms.dtype, device=device_of(uniforms))
+    return xp.reshape(xp.take(ladder, xp.reshape(place, (-1,)), axis=0), uniforms.shape)
+
+
+def _implicit(network: Any, parameters: tree.Tree, x: Array, v: Array, times: float) -> Array:
+    """``E [|s|^2 / 2]`` plus `times` the mean of ``v' J v`` over directions (directions, rows, dim)."""
+    xp = array_namespace(x)
+    score = network(x, parameters)
+    curvature = quadratic_form(network, xp.broadcast_to(x, v.shape), v, parameters)
+    return 0.5 * xp.mean(xp.sum(score * score, axis=-1)) + times * xp.mean(curvature)

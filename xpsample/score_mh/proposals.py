@@ -1,0 +1,145 @@
+"""Proposals q(x' | x) as values, in the parametrisation of the kernels `RWM`, `MALA` and `PCN`.
+
+What a balance loss needs of them: draws, the log density ratio there and back, and its gradients in both points.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from xpsample.backend import Array
+from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.score_mh.derivatives import transposed_jacobian_product
+
+Score = Callable[..., Array]
+
+
+class Proposal(ABC):
+    """A proposal. Final subclasses are frozen dataclasses.
+
+    Hyper-parameters that are arrays broadcast against the chain axes and are not checked: a loss may compute them.
+
+    Attributes
+    ----------
+    needs_score : bool
+        Whether it moves along the score, so that scores must be given.
+    """
+
+    needs_score = False
+
+    @abstractmethod
+    def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
+        """x' from x and standard normals, all (*chains, dim); `score` is that at x."""
+
+    @abstractmethod
+    def log_density(self, x_new: Array, x: Array, score: Array | None = None) -> Array:
+        """``log q(x' | x)``, (*chains), without its constant; `score` is that at x."""
+
+    @abstractmethod
+    def gradients(self, x_new: Array, x: Array, score: Score | None = None, *args: Any) -> tuple[Array, Array]:
+        """Gradients of ``log q(x' | x)`` in x' and in x, both (*chains, dim); ``score(x, *args)`` where needed."""
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWalk(Proposal):
+    """``x' = x + step_size xi``, that of `RWM`.
+
+    Parameters
+    ----------
+    step_size : float or array
+        In units of x.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+
+    def __post_init__(self) -> None:
+        _check("step_size", self.step_size)
+
+    def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
+        return x + per_coordinate(self.step_size) * xi
+
+    def log_density(self, x_new: Array, x: Array, score: Array | None = None) -> Array:
+        xi = (x_new - x) / per_coordinate(self.step_size)
+        return -0.5 * array_namespace(x).sum(xi * xi, axis=-1)
+
+    def gradients(self, x_new: Array, x: Array, score: Score | None = None, *args: Any) -> tuple[Array, Array]:
+        pull = (x_new - x) / per_coordinate(self.step_size) ** 2
+        return -pull, pull
+
+
+@dataclass(frozen=True, eq=False)
+class Langevin(Proposal):
+    """``x' = x + eta s(x) + sqrt(2 eta) xi``, that of `MALA` and `ULA`; eta is epsilon^2 / 2 of the paper.
+
+    Parameters
+    ----------
+    step_size : float or array
+        eta, in units of x squared.
+
+    Notes
+    -----
+    The gradient in x goes through the score: it takes a product with the transposed Jacobian of s.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+
+    needs_score = True
+
+    def __post_init__(self) -> None:
+        _check("step_size", self.step_size)
+
+    def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
+        eta = per_coordinate(self.step_size)
+        return x + eta * score + sqrt(array_namespace(x), 2.0 * eta) * xi
+
+    def log_density(self, x_new: Array, x: Array, score: Array | None = None) -> Array:
+        eta = per_coordinate(self.step_size)
+        rest = x_new - x - eta * score
+        return -array_namespace(x).sum(rest * rest / (4.0 * eta), axis=-1)
+
+    def gradients(self, x_new: Array, x: Array, score: Score | None = None, *args: Any) -> tuple[Array, Array]:
+        assert score is not None
+        eta = per_coordinate(self.step_size)
+        pull = (x_new - x - eta * score(x, *args)) / (2.0 * eta)
+        return -pull, pull + eta * transposed_jacobian_product(score, x, pull, *args)
+
+
+@dataclass(frozen=True, eq=False)
+class CrankNicolson(Proposal):
+    """``x' = sqrt(1 - beta^2) x + beta xi``, that of `PCN` with the reference N(0, I): standardise the data.
+
+    Parameters
+    ----------
+    beta : float or array
+        Share of fresh noise, in (0, 1].
+    """
+
+    beta: Any = field(metadata=PER_CHAIN)
+
+    def __post_init__(self) -> None:
+        _check("beta", self.beta, 1.0)
+
+    def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
+        beta = per_coordinate(self.beta)
+        return self._keep(x) * x + beta * xi
+
+    def log_density(self, x_new: Array, x: Array, score: Array | None = None) -> Array:
+        xi = (x_new - self._keep(x) * x) / per_coordinate(self.beta)
+        return -0.5 * array_namespace(x).sum(xi * xi, axis=-1)
+
+    def gradients(self, x_new: Array, x: Array, score: Score | None = None, *args: Any) -> tuple[Array, Array]:
+        keep = self._keep(x)
+        pull = (x_new - keep * x) / per_coordinate(self.beta) ** 2
+        return -pull, keep * pull
+
+    def _keep(self, x: Array) -> Any:
+        beta = per_coordinate(self.beta)
+        return sqrt(array_namespace(x), 1.0 - beta * beta)
+
+
+def _check(name: str, value: Any, high: float = float("inf")) -> None:
+    if isinstance(value, (int, float)):
+        check_range(name, value, 0, high)

@@ -1,0 +1,56 @@
+"""Parameters in files: one npz archive, without pickle."""
+
+from pathlib import Path
+
+import numpy as np
+
+from xpsample import tree
+from xpsample.backend import to_host
+from xpsample.errors import DataError
+from xpsample.files import replacing
+
+
+def save(path: str | Path, parameters: tree.Tree) -> None:
+    """Write a tree of arrays, each under its path in the tree.
+
+    Parameters
+    ----------
+    path : path
+        Of the file, which is written whole or not at all.
+    parameters : tree of arrays
+        Of any library.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **{name or "0": to_host(leaf) for name, leaf in tree.items(parameters)})  # type: ignore[arg-type]
+
+
+def load(path: str | Path, like: tree.Tree) -> tree.Tree:
+    """Read a tree that `save` wrote, as NumPy arrays.
+
+    Parameters
+    ----------
+    path : path
+    like : tree of arrays
+        Of the structure and the shapes that are expected, such as ``init_score_network(2, 64, seed=0)``.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or does not hold such a tree.
+    """
+    try:
+        with np.load(Path(path), allow_pickle=False) as archive:
+            found = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    expected = {name or "0": tuple(leaf.shape) for name, leaf in tree.items(like)}
+    there = {name: array.shape for name, array in found.items()}
+    if there != expected:
+        different = sorted(name for name in there | expected if there.get(name) != expected.get(name))
+        lines = ", ".join(
+            f"{n}: {there.get(n, 'nothing')} there, {expected.get(n, 'nothing')} asked for" for n in different
+        )
+        raise DataError(f"{path} holds other parameters ({lines})")
+    return tree.fill(like, {name: found[name or "0"] for name, _ in tree.items(like)})
