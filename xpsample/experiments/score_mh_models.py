@@ -47,7 +47,24 @@ def train_scores(data: np.ndarray, runs: int, how: Training, place: Place, seed:
     They take positions (..., runs, chains, dim).
     """
     start = [init_score_network(data.shape[-1], how.hidden, seed * runs + r) for r in range(runs)]
-    return _train(ExactTrace(_joint_score(runs)), start, data, how, place, seed)
+    return _train(ExactTrace(_joint_score(runs)), start, data, how, place, seed, rows=how.batch * runs)
+
+
+def train_columns(data: np.ndarray, runs: int, how: Training, place: Place, seed: int) -> Trained:
+    """Networks for many data sets on the line, the columns of data (rows, sets): for each as many as `runs`.
+
+    Parameters (sets * runs, ...).
+    """
+    sets = data.shape[-1]
+
+    def network(x: Array, parameters: tree.Tree) -> Array:
+        xp = array_namespace(x)
+        columns = _joined(xp.matrix_transpose(x), (*x.shape[:-2], sets * runs, -1, 1))
+        found = score_network(columns, parameters)
+        return xp.matrix_transpose(_joined(found, (*x.shape[:-2], sets, x.shape[-2])))
+
+    start = [init_score_network(1, how.hidden, seed * sets * runs + r) for r in range(sets * runs)]
+    return _train(ExactTrace(network), start, data, how, place, seed, rows=how.batch * runs)
 
 
 def train_acceptances(
@@ -59,11 +76,14 @@ def train_acceptances(
     how: Training,
     place: Place,
     seed: int,
+    *,
+    whole: bool = False,
     **settings: Any,
 ) -> Trained:
     """Networks `acceptance_network`, by score balance matching with the given settings of `ScoreBalance`.
 
-    `score` takes (..., runs, chains, dim) and its parameters (or nothing, where these are None).
+    `score` takes (..., runs, chains, dim) and its parameters (or nothing, where these are None). With `whole` every
+    update takes all rows of the data, a part of them for each network.
     """
 
     def joint(x: Array, *parameters: tree.Tree) -> Array:
@@ -76,10 +96,12 @@ def train_acceptances(
         init_acceptance_network(data.shape[-1], how.hidden, seed * runs + r, blocks=how.blocks) for r in range(runs)
     ]
     loss = ScoreBalance(proposal, joint, score_parameters, network, **settings)
-    return _train(loss, start, data, how, place, seed + 1)
+    return _train(loss, start, data, how, place, seed + 1, rows=None if whole else how.batch * runs)
 
 
-def _train(loss: Any, start: Sequence[tree.Tree], data: np.ndarray, how: Training, place: Place, seed: int) -> Trained:
+def _train(
+    loss: Any, start: Sequence[tree.Tree], data: np.ndarray, how: Training, place: Place, seed: int, rows: int | None
+) -> Trained:
     # One loss over all networks' rows: Adam does not see that each gradient is divided by their number.
     began = time.process_time()
     found = fit(
@@ -88,7 +110,7 @@ def _train(loss: Any, start: Sequence[tree.Tree], data: np.ndarray, how: Trainin
         place.array(data),
         epochs=how.updates,
         steps_per_epoch=1,
-        batch_size=how.batch * len(start),
+        batch_size=rows,
         seed=seed,
         optimizer=Adam(how.rate),
         progress=False,
