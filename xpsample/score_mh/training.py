@@ -1,8 +1,6 @@
 """Training: a loss minimised over batches, by the same drivers that run chains."""
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,16 +8,16 @@ from array_api_compat import is_array_api_obj
 
 from xpsample import tree
 from xpsample.backend import Array, check_same_home, to_host
+from xpsample.checkpoint import Checkpoint, Store, describe
 from xpsample.errors import GradientError, HyperparameterError
-from xpsample.gradients.choices import Auto, Evaluations, GradientChoice
-from xpsample.kernels.kernel import Info, Kernel
-from xpsample.noise import NoiseSource, Portable, Specs, Uniform, as_source, chunk_steps
+from xpsample.gradients.choices import Auto, GradientChoice
+from xpsample.noise import NoiseSource, Portable, as_source, chunk_steps
 from xpsample.recorders import Record
-from xpsample.sampling import Program, progress_bar
+from xpsample.sampling import Program, Totals, progress_bar
+from xpsample.score_mh.epochs import Epoch, EpochState
 from xpsample.score_mh.losses import Loss
 from xpsample.sosmc.optimizers import Adam
-from xpsample.targets.discrete import as_index
-from xpsample.targets.target import BoundTarget, Capability, Point, Target, counter
+from xpsample.targets.target import BoundTarget, Capability, Point, Target
 from xpsample.tree import dtype_name
 
 
@@ -50,6 +48,7 @@ def fit(
     validation: Array | None = None,
     patience: int | None = None,
     gradient: GradientChoice | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
     progress: bool | None = None,
 ) -> Fitted:
     """Minimise a loss over rows of data.
@@ -78,6 +77,9 @@ def fit(
         Stop when the validation loss was not better for so many epochs.
     gradient : GradientChoice, optional
         In the parameters; `Auto` when not given. `Via` for NumPy and CuPy arrays.
+    checkpoint : path or Checkpoint, optional
+        A directory. The same call made again goes on from the last epoch that was saved there, and gives what one
+        uninterrupted call gives. A checkpoint of another training is refused.
     progress : bool, optional
         A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
 
@@ -107,16 +109,16 @@ def fit(
 
     # The rows and the constants are the target's data, which drivers hand to a compiled program as arguments.
     start = data[:1, 0]
-    held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": None, "noise": None}
+    held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": None}
     target = Target(None, score=_no_score, data=held).prepare(start, Capability.NONE)
     if validation is not None:
         fixed = Portable(0).block(target.backend, loss.noise(*validation.shape), 0, 1, start)
         noise = {name: numbers[0, ...] for name, numbers in fixed.items()}
-        target = target.with_data({**target.data, "validation": validation, "noise": noise})
+        target = target.with_data({**target.data, "noise": noise})
     chosen = gradient if gradient is not None else Auto()
     if isinstance(chosen, Auto):
         chosen = Auto.resolve(target.backend, dtype_name(data))
-    kernel = _Epoch(
+    kernel = Epoch(
         loss,
         chosen.value_and_gradient(target.backend, loss),
         Adam(1e-3) if optimizer is None else optimizer,
@@ -126,126 +128,73 @@ def fit(
         epochs,
     )
     program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
-    state, buffers, done = _run(program, start, as_source(seed), patience, progress)
+    source, store = as_source(seed), None
+    if checkpoint is not None:
+        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        store = Store(settings, _identity(kernel, target, source), Point(start, start, None))
+    state, buffers, done = _run(program, start, source, patience, progress, store)
     losses, validated = (to_host(rows)[:done] for rows in buffers[0])
     if validation is None:
         return Fitted(state.parameters, losses, None, False)
     return Fitted(state.best, losses, validated, done < epochs)
 
 
-class _State(NamedTuple):
-    """After an epoch; ``point`` holds one number, for the dtype and the place of the noise."""
-
-    point: Point
-    parameters: tree.Tree
-    optimizer: tree.Tree
-    epoch: Array
-    loss: Array
-    validation_loss: Array
-    best: tree.Tree
-    best_loss: Array
-    waited: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Epoch(Kernel):
-    """One epoch as a step."""
-
-    loss: Loss
-    derivative: Callable[..., tuple[Array, tree.Tree]]
-    optimizer: Any
-    batch: int | None
-    shape: tuple[int, int]
-    steps: int
-    epochs: int
-
-    requires = Capability.NONE
-
-    def init(self, target: BoundTarget, x: Array) -> _State:
-        parameters = tree.map(lambda leaf: 1 * leaf, target.data["start"])
-        zero, none = 0.0 * target.xp.sum(x), counter(target, x)
-        validated = target.data["validation"] is not None
-        return _State(
-            point=Point(x, None, None),
-            parameters=parameters,
-            optimizer=self.optimizer.init(parameters),
-            epoch=none,
-            loss=zero,
-            validation_loss=zero,
-            best=parameters if validated else None,
-            best_loss=zero + math.inf,
-            waited=none,
-        )
-
-    def noise(self, x: Array) -> Specs:
-        rows, dim = self.shape
-        own = self.loss.noise(rows if self.batch is None else self.batch, dim)
-        drawn: dict[str, Any] = {} if self.batch is None else {"row": Uniform((self.steps, self.batch))}
-        return drawn | {f"loss_{name}": type(spec)((self.steps, *spec.shape)) for name, spec in own.items()}
-
-    def step(self, target: BoundTarget, state: _State, noise: dict[str, Array]) -> tuple[_State, Info]:
-        xp, data = target.xp, target.data
-        one = xp.ones_like(state.loss)
-        progress = xp.astype(state.epoch, one.dtype) / max(self.epochs - 1, 1)
-
-        def update(i: Any, carry: tuple[tree.Tree, tree.Tree, Array]) -> tuple[tree.Tree, tree.Tree, Array]:
-            parameters, optimizer, total = carry
-            rows = data["rows"] if self.batch is None else _take(xp, data["rows"], noise["row"][i, ...])
-            own = {name.removeprefix("loss_"): n[i, ...] for name, n in noise.items() if name != "row"}
-            loss, gradient = self.derivative(parameters, rows, own, data["constants"], progress)
-            updates, optimizer = self.optimizer.update(gradient, optimizer, parameters)
-            return tree.map(lambda a, b: a + b, parameters, updates), optimizer, total + loss
-
-        start = state.parameters, state.optimizer, 0.0 * state.loss
-        parameters, optimizer, total = target.backend.repeat(self.steps, update, start)
-        state = state._replace(
-            parameters=parameters, optimizer=optimizer, loss=total / self.steps, epoch=state.epoch + 1
-        )
-        if state.best is not None:
-            found = self.derivative(parameters, data["validation"], data["noise"], data["constants"], one)[0]
-            better = found < state.best_loss
-            state = state._replace(
-                validation_loss=found,
-                best=tree.map(lambda new, old: xp.where(better, new, old), parameters, state.best),
-                best_loss=xp.where(better, found, state.best_loss),
-                waited=xp.where(better, xp.zeros_like(state.waited), state.waited + 1),
-            )
-        finite = xp.isfinite(state.loss)
-        return state, Info(xp.astype(finite, one.dtype), finite, ~finite, Evaluations())
-
-
 def _run(
-    program: Program, start: Array, source: NoiseSource, patience: int | None, progress: bool | None
-) -> tuple[_State, Any, int]:
-    """The last state, the buffers of losses, and the number of epochs made."""
+    program: Program,
+    start: Array,
+    source: NoiseSource,
+    patience: int | None,
+    progress: bool | None,
+    store: Store | None,
+) -> tuple[EpochState, Any, int]:
+    """The last state, the losses of all epochs, and the number of epochs made."""
     backend = program.target.backend
-    carry, buffers, done, stalled = program.init(start), None, 0, False
-    block = chunk_steps(program.specs(carry))
-    with progress_bar(progress, program.steps, unit="epoch") as bar:
-        while done < program.steps and not stalled:
-            stop = min(done + 1 if patience else (done // block + 1) * block, program.steps)
+    carry, buffers, done = program.init(start), None, 0
+    saved = None if store is None else store.load()
+    if saved is not None:
+        done, template = saved.step, (_losses(carry.state),)
+        carry = tree.fill(carry, {path: backend.from_host(saved.carry[path], a) for path, a in tree.items(carry)})
+        rows = {path: np.concatenate(parts) for path, parts in saved.rows.items()}
+        rows = {path: np.concatenate([a, np.zeros(program.draws - done, a.dtype)]) for path, a in rows.items()}
+        buffers = tree.fill(template, {path: backend.from_host(a, start) for path, a in rows.items()})
+    block = 1 if patience or store else chunk_steps(program.specs(carry))
+    with progress_bar(progress, program.steps, done, unit="epoch") as bar:
+        while done < program.steps and not _stalled(carry.state, patience):
+            stop = min((done // block + 1) * block, program.steps)
             carry, buffers, _ = backend.drive(program, carry, buffers, source, done, stop)
-            state = carry.state
-            if not np.isfinite(to_host(state.loss)):
+            if not np.isfinite(to_host(carry.state.loss)):
                 raise GradientError(
                     f"the loss left the finite numbers by epoch {stop}: lower the learning rate, or clip the gradients"
                 )
-            stalled = patience is not None and int(to_host(state.waited)) >= patience
             if bar is not None:
                 bar.update(stop - done)
             done = stop
+            if store is not None:
+                last = done == program.steps or _stalled(carry.state, patience)
+                store.save(done, carry, Totals(), buffers, done, final=last)
     return carry.state, buffers, done
 
 
-def _losses(state: _State) -> tuple[Array, Array]:
+def _stalled(state: EpochState, patience: int | None) -> bool:
+    return patience is not None and int(to_host(state.waited)) >= patience
+
+
+def _identity(kernel: Epoch, target: BoundTarget, source: NoiseSource) -> dict[str, Any]:
+    """What makes a training this one, as JSON values."""
+    return {
+        "loss": describe(kernel.loss),
+        "optimizer": describe(kernel.optimizer),
+        "batch_size": kernel.batch,
+        "steps_per_epoch": kernel.steps,
+        "epochs": kernel.epochs,
+        "noise": source.describe(),
+        "backend": target.backend.name,
+        **{f"data {path}": describe(leaf) for path, leaf in tree.items(target.data)},
+    }
+
+
+def _losses(state: EpochState) -> tuple[Array, Array]:
     return state.loss, state.validation_loss
-
-
-def _take(xp: Any, rows: Array, uniforms: Array) -> Array:
-    """Rows chosen by uniforms, with replacement."""
-    count = rows.shape[0]
-    place = xp.floor(uniforms * count)
-    return xp.take(rows, as_index(xp, xp.where(place < count, place, count - 1.0)), axis=0)
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -1,0 +1,247 @@
+"""Training: the same on all libraries, early stopping by hand, other people's networks, and bad input."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via, tree
+from xpsample.checkpoint import Store
+from xpsample.errors import BackendError, CheckpointError, GradientError, HyperparameterError
+from xpsample.score_mh import (
+    Denoising,
+    ExactTrace,
+    Langevin,
+    Loss,
+    RandomWalk,
+    ScoreBalance,
+    Sliced,
+    fit,
+    init_acceptance_network,
+    init_score_network,
+    score_network,
+)
+from xpsample.sosmc import SGD, Adam, Clipped
+
+DATA = np.random.default_rng(0).standard_normal((64, 2)) * [1.0, 0.6] + [0.5, 0.0]
+SCORE = init_score_network(2, 6, seed=3)
+
+
+def train(data, loss, start, **settings):
+    given = {"epochs": 3, "steps_per_epoch": 2, "batch_size": 16, "seed": Portable(4), "progress": False} | settings
+    return fit(loss, start, data, **given)
+
+
+CASES = {
+    "sliced": (Sliced(2), SCORE),
+    "balance": (
+        ScoreBalance(Langevin(0.4), score_network, SCORE, regularization=0.3, max_norm=3.0),
+        init_acceptance_network(2, 6, seed=5, blocks=1),
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def reference(request):
+    """Of NumPy arrays with torch's derivatives."""
+    pytest.importorskip("torch")
+    loss, start = CASES[request.param]
+    found = train(DATA, loss, start, validation=DATA[:20], gradient=Via("torch"), optimizer=Clipped(Adam(0.02), 5.0))
+    assert all(isinstance(leaf, np.ndarray) for leaf in tree.leaves(found.parameters))
+    moved = [np.max(np.abs(a - b)) for a, b in zip(tree.leaves(found.parameters), tree.leaves(start), strict=True)]
+    assert min(moved[:2]) > 0.01
+    return loss, start, found
+
+
+def test_the_same_on_every_library(reference, library):
+    loss, start, expected = reference
+    rows = library.array(DATA)
+    found = train(rows, loss, start, validation=rows[:20, ...], optimizer=Clipped(Adam(0.02), 5.0))
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-9)
+    np.testing.assert_allclose(found.validation_losses, expected.validation_losses, rtol=1e-9)
+    for a, b in zip(tree.leaves(found.parameters), tree.leaves(expected.parameters), strict=True):
+        np.testing.assert_allclose(library.host(a), b, rtol=1e-8, atol=1e-10)
+
+
+class Stopped(Exception):
+    """What a kill looks like."""
+
+
+def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
+    rows, start = differentiating.array(DATA), init_score_network(2, 4, seed=1)
+    settings = {"epochs": 8, "validation": rows[:20, ...], "patience": 4, "optimizer": Adam(0.3), "seed": 7}
+    expected = train(rows, Denoising(0.5), start, **settings)
+    assert len(expected.losses) > 4
+
+    saves, save = [], Store.save
+
+    def killed(self, step, *args, **kwargs):
+        save(self, step, *args, **kwargs)
+        saves.append(step)
+        if len(saves) == 3:
+            raise Stopped
+
+    folder = Checkpoint(tmp_path / "run", every=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "save", killed)
+        with pytest.raises(Stopped):
+            train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
+    for _ in range(2):  # and once more, when it is finished
+        found = train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
+        np.testing.assert_array_equal(found.losses, expected.losses)
+        np.testing.assert_array_equal(found.validation_losses, expected.validation_losses)
+        assert found.stopped_early == expected.stopped_early
+        for a, b in zip(tree.leaves(found.parameters), tree.leaves(expected.parameters), strict=True):
+            np.testing.assert_array_equal(differentiating.host(a), differentiating.host(b))
+
+    with pytest.raises(CheckpointError, match="epochs: 8 there, 9 here"):
+        train(rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings | {"epochs": 9})
+    with pytest.raises(CheckpointError, match="data rows"):
+        train(2 * rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings)
+
+
+def test_single_precision(library32):
+    rows = library32.array(DATA)
+    found = train(rows, Denoising(0.5), SCORE, validation=rows[:20, ...], optimizer=Adam(0.02))
+    expected = train(DATA, Denoising(0.5), SCORE, validation=DATA[:20], optimizer=Adam(0.02))
+    assert found.losses.dtype == np.float32
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
+    assert all(library32.host(leaf).dtype == np.float32 for leaf in tree.leaves(found.parameters))
+
+
+class Quadratic(Loss):
+    """(p - mean of x)^2, with what it is given kept."""
+
+    constants: ClassVar = {"shift": np.zeros(1)}
+
+    def noise(self, rows, dim):
+        return {}
+
+    def __call__(self, parameters, x, noise, constants, progress):
+        xp = array_namespace(x)
+        return xp.sum((parameters["p"] - xp.mean(x, axis=0) - constants["shift"]) ** 2)
+
+
+def test_early_stopping_by_hand(library):
+    """p_t = 1 - 0.9^t towards 1; the validation's best, of 0.3, is p_3, and two epochs later it stops."""
+    rows, held = library.array(np.ones((4, 1))), library.array(np.full((2, 1), 0.3))
+    settings = {"epochs": 50, "batch_size": None, "steps_per_epoch": 1, "optimizer": SGD(0.05)}
+    settings["gradient"] = FiniteDifference(1e-3) if library.backend.autodiff is None else Auto()
+    start = {"p": np.zeros(1)}
+    found = train(rows, Quadratic(), start, validation=held, patience=2, **settings)
+    p = 1 - 0.9 ** np.arange(1, 6)
+    assert found.stopped_early
+    np.testing.assert_allclose(library.host(found.parameters["p"]), [p[2]], rtol=1e-8)
+    np.testing.assert_allclose(found.validation_losses, (p - 0.3) ** 2, rtol=1e-6)
+    np.testing.assert_allclose(found.losses, 0.81 ** np.arange(5), rtol=1e-8)
+
+    whole = train(rows, Quadratic(), start, **settings)
+    assert not whole.stopped_early and whole.validation_losses is None and len(whole.losses) == 50
+    np.testing.assert_allclose(library.host(whole.parameters["p"]), [1 - 0.9**50], rtol=1e-8)
+
+
+def test_batches_are_rows_and_progress_goes_from_0_to_1():
+    class Watching(Quadratic):
+        def __init__(self):
+            self.seen = []
+
+        def __call__(self, parameters, x, noise, constants, progress):
+            self.seen.append((np.asarray(x), float(progress)))
+            return super().__call__(parameters, x, noise, constants, progress)
+
+    loss, rows = Watching(), np.arange(40.0)[:, None]
+    train(rows, loss, {"p": np.zeros(1)}, batch_size=8, steps_per_epoch=None, gradient=FiniteDifference())
+    batches = [x for x, _ in loss.seen]
+    assert all(x.shape == (8, 1) and set(x[:, 0]) <= set(rows[:, 0]) for x in batches)
+    assert len({tuple(x[:, 0]) for x in batches}) == 15  # 40 // 8 a epoch, three of them, all different
+    assert [p for _, p in loss.seen[:: len(loss.seen) // 3]] == [0.0, 0.5, 1.0]
+
+
+def test_a_torch_module_is_a_network():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.Softplus(), torch.nn.Linear(6, 2)).double()
+    parameters = {name: p.detach().clone() for name, p in module.named_parameters()}
+
+    def network(x, parameters):
+        return torch.func.functional_call(module, parameters, (x,))
+
+    found = train(torch.tensor(DATA), ExactTrace(network), parameters, epochs=10, optimizer=Adam(0.02))
+    assert found.losses[-1] < found.losses[0] - 0.1
+    x = torch.tensor(DATA, requires_grad=True)
+    module.load_state_dict(found.parameters)
+    torch.testing.assert_close(module(x), network(x, found.parameters))
+
+    # And an acceptance network, on its score.
+    pair = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.GELU(), torch.nn.Linear(6, 1)).double()
+
+    def acceptance(x_new, x, parameters):
+        return torch.func.functional_call(pair, parameters, (torch.cat([x_new, x], dim=-1),))[..., 0]
+
+    start = {name: p.detach().clone() for name, p in pair.named_parameters()}
+    loss = ScoreBalance(RandomWalk(0.5), network, found.parameters, network=acceptance)
+    found = train(torch.tensor(DATA), loss, start, epochs=10, optimizer=Adam(0.02))
+    assert found.losses[-1] < 0.9 * found.losses[0]
+
+
+def test_a_jax_function_is_a_network():
+    jax = pytest.importorskip("jax")
+
+    def apply(x, parameters):
+        return jax.nn.silu(x @ parameters["w"]) @ parameters["v"]
+
+    keys = jax.random.split(jax.random.key(0))
+    start = {"w": jax.random.normal(keys[0], (2, 6)), "v": jax.random.normal(keys[1], (6, 2))}
+    data = jax.numpy.asarray(DATA.astype(np.float32))
+    found = train(data, Denoising(0.5, apply), start, epochs=10, optimizer=Adam(0.02), seed=1)
+    assert found.losses[-1] < found.losses[0] - 0.1
+    assert not start["w"].is_deleted() and isinstance(found.parameters["v"], jax.Array)
+
+
+def test_an_optax_optimiser():
+    jax, optax = pytest.importorskip("jax"), pytest.importorskip("optax")
+    data = jax.numpy.asarray(DATA.astype(np.float32))
+    found = train(data, Denoising(0.5), SCORE, optimizer=optax.adam(0.02))
+    expected = train(DATA, Denoising(0.5), SCORE, optimizer=Adam(0.02))
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"steps_per_epoch": 1.5}, "steps_per_epoch"),
+        ({"patience": 0, "validation": DATA}, "patience"),
+        ({"patience": 3}, "pass validation=rows"),
+        ({"validation": DATA[:, :1]}, r"validation has shape \(64, 1\), the data \(64, 2\)"),
+        ({"validation": DATA[:0]}, "validation has shape"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(HyperparameterError, match=message):
+        train(DATA, ExactTrace(), SCORE, **settings)
+
+
+@pytest.mark.parametrize("data", [DATA[:, 0], DATA[:0], [[1.0, 2.0]]])
+def test_bad_data(data):
+    with pytest.raises(HyperparameterError, match=r"\(rows, dim\)"):
+        train(data, ExactTrace(), SCORE)
+
+
+def test_arrays_of_two_libraries():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(BackendError, match="validation"):
+        train(DATA, ExactTrace(), SCORE, validation=torch.tensor(DATA))
+
+
+def test_a_loss_that_is_not_finite():
+    with pytest.raises(GradientError, match="by epoch 1: lower the learning rate"):
+        train(
+            np.ones((4, 1)),
+            Quadratic(),
+            {"p": np.full(1, 1e200)},
+            validation=np.ones((4, 1)),
+            patience=2,
+            gradient=FiniteDifference(),
+        )

@@ -1,0 +1,120 @@
+"""One epoch of training as the step of a kernel."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xpsample import tree
+from xpsample.backend import Array
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.kernel import Info, Kernel
+from xpsample.noise import Specs, Uniform
+from xpsample.score_mh.losses import Loss
+from xpsample.targets.discrete import as_index
+from xpsample.targets.target import BoundTarget, Capability, Point, counter
+
+
+class EpochState(NamedTuple):
+    """After an epoch; ``point`` holds one number, for the dtype and the place of the noise."""
+
+    point: Point
+    parameters: tree.Tree
+    optimizer: tree.Tree
+    epoch: Array
+    loss: Array
+    validation_loss: Array
+    best: tree.Tree
+    best_loss: Array
+    waited: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch(Kernel):
+    """One epoch as a step, on a target whose data are a dictionary.
+
+    Its entries are ``rows`` (rows, dim), ``constants`` of the loss, ``start``, the first parameters, and ``validation``
+    and ``noise``, the rows and numbers of the validation loss, or None.
+
+    Parameters
+    ----------
+    loss : Loss
+    derivative : callable
+        ``derivative(parameters, x, noise, constants, progress)`` -> (loss, gradient in the parameters).
+    optimizer : Optimizer
+    batch : int or None
+        Rows of a batch, or all.
+    shape : (int, int)
+        Of the rows.
+    steps, epochs : int
+        Updates in an epoch; epochs of the whole training, for the progress.
+    """
+
+    loss: Loss
+    derivative: Callable[..., tuple[Array, tree.Tree]]
+    optimizer: Any
+    batch: int | None
+    shape: tuple[int, int]
+    steps: int
+    epochs: int
+
+    requires = Capability.NONE
+
+    def init(self, target: BoundTarget, x: Array) -> EpochState:
+        parameters = tree.map(lambda leaf: 1 * leaf, target.data["start"])
+        zero, none = 0.0 * target.xp.sum(x), counter(target, x)
+        validated = target.data["validation"] is not None
+        return EpochState(
+            point=Point(x, None, None),
+            parameters=parameters,
+            optimizer=self.optimizer.init(parameters),
+            epoch=none,
+            loss=zero,
+            validation_loss=zero,
+            best=parameters if validated else None,
+            best_loss=zero + math.inf,
+            waited=none,
+        )
+
+    def noise(self, x: Array) -> Specs:
+        rows, dim = self.shape
+        own = self.loss.noise(rows if self.batch is None else self.batch, dim)
+        drawn: dict[str, Any] = {} if self.batch is None else {"row": Uniform((self.steps, self.batch))}
+        return drawn | {f"loss_{name}": type(spec)((self.steps, *spec.shape)) for name, spec in own.items()}
+
+    def step(self, target: BoundTarget, state: EpochState, noise: dict[str, Array]) -> tuple[EpochState, Info]:
+        xp, data = target.xp, target.data
+        one = xp.ones_like(state.loss)
+        progress = xp.astype(state.epoch, one.dtype) / max(self.epochs - 1, 1)
+
+        def update(i: Any, carry: tuple[tree.Tree, tree.Tree, Array]) -> tuple[tree.Tree, tree.Tree, Array]:
+            parameters, optimizer, total = carry
+            rows = data["rows"] if self.batch is None else _take(xp, data["rows"], noise["row"][i, ...])
+            own = {name.removeprefix("loss_"): n[i, ...] for name, n in noise.items() if name != "row"}
+            loss, gradient = self.derivative(parameters, rows, own, data["constants"], progress)
+            updates, optimizer = self.optimizer.update(gradient, optimizer, parameters)
+            return tree.map(lambda a, b: a + b, parameters, updates), optimizer, total + loss
+
+        start = state.parameters, state.optimizer, 0.0 * state.loss
+        parameters, optimizer, total = target.backend.repeat(self.steps, update, start)
+        state = state._replace(
+            parameters=parameters, optimizer=optimizer, loss=total / self.steps, epoch=state.epoch + 1
+        )
+        if state.best is not None:
+            found = self.derivative(parameters, data["validation"], data["noise"], data["constants"], one)[0]
+            better = found < state.best_loss
+            state = state._replace(
+                validation_loss=found,
+                best=tree.map(lambda new, old: xp.where(better, new, old), parameters, state.best),
+                best_loss=xp.where(better, found, state.best_loss),
+                waited=xp.where(better, xp.zeros_like(state.waited), state.waited + 1),
+            )
+        finite = xp.isfinite(state.loss)
+        return state, Info(xp.astype(finite, one.dtype), finite, ~finite, Evaluations())
+
+
+def _take(xp: Any, rows: Array, uniforms: Array) -> Array:
+    """Rows chosen by uniforms, with replacement."""
+    count = rows.shape[0]
+    place = xp.floor(uniforms * count)
+    return xp.take(rows, as_index(xp, xp.where(place < count, place, count - 1.0)), axis=0)
