@@ -51,7 +51,10 @@ def test_rows(out):
     assert by["starts", ""]["w1_normal"] > 1.4 * by["floor", ""]["w1_normal"]
     steps = [row for row in rows if row["part"] == "steps"]
     assert [row["epsilon"] for row in steps if row["acceptance"] == "line"] == [0.05, 0.2]
-    assert [row["lambda"] for row in rows if row["part"] == "lambda"] == [0.0, 0.0, 4.0, 4.0]
+    settings = [row for row in rows if row["part"] == "settings" and row["acceptance"] == "direct"]
+    found = [(row["lambda"], row["max_norm"], row["pairs"]) for row in settings]
+    assert found[:2] == [(0.0, 100.0, "global"), (4.0, 100.0, "global")]
+    assert found[2:] == [(0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
 
 
 def test_report(out):
@@ -133,7 +136,8 @@ def test_plot(tmp_path):
         for e in (0.1, 0.2)
     ]
     weights = [
-        {"part": "lambda", "dataset": "moons", "acceptance": label, "lambda": w, "accept": 0.5, "grid_acceptance": 0.1}
+        {"part": "settings", "dataset": "moons", "acceptance": label, "lambda": w, "accept": 0.5}
+        | {"grid_acceptance": 0.1, "max_norm": 100.0, "pairs": "global"}
         for label in ("direct", "ratio")
         for w in (0.0, 1.0)
     ]

@@ -25,13 +25,13 @@ from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
 from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein
 from xpsample.places import Place, missing, places
 from xpsample.sampling import sample
-from xpsample.score_mh import CrankNicolson, Langevin, Learned, Proposal, RandomWalk, score_network
+from xpsample.score_mh import CrankNicolson, Langevin, Learned, Proposal, RandomWalk, log_sigmoid, score_network
 from xpsample.score_mh import acceptance_network as logit
 from xpsample.stein import RBF
 from xpsample.targets import Acceptance, LineIntegral, Target, Taylor
 from xpsample.targets.toys import TOYS
 
-PARTS = ("table", "steps", "lambda")
+PARTS = ("table", "steps", "settings")
 STARTS = ("data", "normal")
 
 SCORES = {"moons": (64, 5000, 1e-3)} | dict.fromkeys(("pinwheel", "s-curve", "swiss-roll"), (512, 2000, 5e-4))
@@ -107,8 +107,21 @@ PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, None, 512, None, sweep_runs=5)
 FULL = Size(5, 400, 500, 10_000, 128, 64, 5000, 64, 600)
 QUICK = Size(2, 60, 20, 500, 32, 16, 60, 8, 10, ("moons",), ("moons",), 2, (0.5, 2.0), (0.0, 4.0))
 
-REGULARIZATION, MAX_NORM, PAIRS = 1.0, 100.0, "global"
-"""lambda, C, and where training pairs come from: not in the paper, which has independent pairs in Algorithm 2."""
+
+class Loss(NamedTuple):
+    """lambda, C, and where training pairs come from: "local" ones with alpha = 1 throughout, as in Eq. 7."""
+
+    regularization: float
+    max_norm: float | None
+    pairs: str = "global"
+
+    def options(self) -> dict[str, Any]:
+        """Of `ScoreBalance`."""
+        return self._asdict() | {"alpha": (1.0, 1.0) if self.pairs == "local" else (0.0, 1.0)}
+
+
+PAPERS_LOSS = Loss(1.0, 100.0)
+"""As Algorithms 1 and 2 have it: regularised, clipped, independent pairs. The numbers are not in the paper."""
 
 LEGEND = """\
 floor      another draw of the data, as many: what any of these numbers is for a perfect sampler
@@ -150,7 +163,8 @@ def _run_all(args: argparse.Namespace) -> int:
         report.say(line)
     report.say(
         f"{place}, seed {args.seed}: {size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} "
-        f"steps on each; lambda = {REGULARIZATION:g}, C = {MAX_NORM:g}, {PAIRS} pairs"
+        f"steps on each; but in the settings, lambda = {PAPERS_LOSS.regularization:g}, C = {PAPERS_LOSS.max_norm:g}, "
+        f"{PAPERS_LOSS.pairs} pairs"
     )
     rows: list[dict[str, Any]] = []
     shown: dict[str, dict[str, np.ndarray]] = {}
@@ -165,8 +179,8 @@ def _run_all(args: argparse.Namespace) -> int:
             found = step_sizes(problem)
             rows += found
             report.say(_sweep_table(found))
-        if "lambda" in parts and name == "moons":
-            found = regularizations(problem)
+        if "settings" in parts and name == "moons":
+            found = settings(problem)
             rows += found
             report.say(_sweep_table(found))
         report.rows(_filled(rows))
@@ -277,9 +291,7 @@ def step_sizes(problem: Problem) -> list[dict[str, Any]]:
         size.acceptance(problem.name),
         problem.place,
         problem.seed,
-        regularization=REGULARIZATION,
-        max_norm=MAX_NORM,
-        pairs=PAIRS,
+        **PAPERS_LOSS.options(),
     )
     parameters = tree.map(
         lambda leaf: to_host(leaf).reshape(len(epsilons), 1, size.runs, *leaf.shape[1:]), trained.parameters
@@ -302,25 +314,48 @@ def step_sizes(problem: Problem) -> list[dict[str, Any]]:
     return rows
 
 
-def regularizations(problem: Problem) -> list[dict[str, Any]]:
-    """Fig. 8: lambda, by the mean of a(x', 0) over the paper's grid of x', and by what chains of Score-RW do."""
+def settings(problem: Problem) -> list[dict[str, Any]]:
+    """Fig. 8, and what else the paper leaves open about the loss, for Score-RW.
+
+    By the mean of a(x', 0) over the paper's grid of x', by the error of the log ratio, and by what the chains do.
+    """
     problem, rows = problem.few(), []
     method = methods(problem.epsilon)["RW"]
     side = (np.linspace(-1.5, 2.25, 40), np.linspace(-1.0, 1.5, 40))
     grid = problem.place.array(np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2))
-    for weight in problem.size.lambdas:
-        for label, acceptance, trained in _acceptances(problem, method, weight):
+    others = (Loss(0.0, None), Loss(0.0, None, "local"), Loss(1.0, None, "local"))
+    for loss in (*(PAPERS_LOSS._replace(regularization=weight) for weight in problem.size.lambdas), *others):
+        for label, acceptance, trained in _acceptances(problem, method, loss):
             if trained is None:
                 continue
             row = _sampled(problem, "RW", label, method.kernel, acceptance, problem.epsilon)[0]
-            logits = to_host(logit(grid, 0.0 * grid, trained.parameters))
-            shares = 1.0 / (1.0 + np.exp(-np.clip(logits.astype(np.float64), -700, 700)))
-            rows.append(row | {"part": "lambda", "lambda": weight, "grid_acceptance": float(np.mean(shares))})
+            logits = to_host(logit(grid, 0.0 * grid, trained.parameters)).astype(np.float64)
+            row |= {"part": "settings", "lambda": loss.regularization, "max_norm": loss.max_norm, "pairs": loss.pairs}
+            row["grid_acceptance"] = float(np.mean(1.0 / (1.0 + np.exp(-np.clip(logits, -700, 700)))))
+            rows.append(row | {"log_error": ratio_error(problem, trained)})
     return rows
 
 
+def ratio_error(problem: Problem, trained: Trained) -> float:
+    """Root mean square of log a(x', x) - log a(x, x') minus the line integral of the learned score, 32 nodes.
+
+    Over data x and random-walk proposals x'.
+    """
+    score, accept = (
+        tree.map(lambda leaf: to_host(leaf).astype(np.float64), found.parameters) for found in (problem.score, trained)
+    )
+    x = problem.starts[0]
+    tau = problem.epsilon * np.random.default_rng(problem.seed).standard_normal(x.shape)
+    places, weights = np.polynomial.legendre.leggauss(32)
+    along = x + (0.5 + 0.5 * places[:, None, None, None]) * tau
+    slopes = np.sum(score_network(along, score) * tau, axis=-1)
+    exact = 0.5 * np.tensordot(weights, slopes, axes=1)
+    found = log_sigmoid(logit(x + tau, x, accept)) - log_sigmoid(logit(x, x + tau, accept))
+    return float(np.sqrt(np.mean((found - exact) ** 2)))
+
+
 def _acceptances(
-    problem: Problem, method: Method, weight: float = REGULARIZATION
+    problem: Problem, method: Method, loss: Loss = PAPERS_LOSS
 ) -> Iterator[tuple[str, Acceptance, Trained | None]]:
     """The learned one in both uses, trained here, and those made from the score."""
     trained = train_acceptances(
@@ -332,9 +367,7 @@ def _acceptances(
         problem.size.acceptance(problem.name),
         problem.place,
         problem.seed,
-        regularization=weight,
-        max_norm=MAX_NORM,
-        pairs=PAIRS,
+        **loss.options(),
     )
     learned = Learned(logit, trained.parameters, method.proposal, direct=True)
     yield "direct", learned, trained
@@ -457,21 +490,19 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _sweep_table(rows: list[dict[str, Any]]) -> str:
-    cells = [
-        {
-            "lambda": _number(row, "lambda", "g"),
-            "epsilon": f"{row['epsilon']:g}",
-            "sampler": f"{row['sampler']} {row['acceptance']}".strip(),
-            "normal": _cell(row, "w1_normal"),
-            "data": _cell(row, "w1_data"),
-            "mmd2": _cell(row, "mmd2_data", ".4f"),
-            "accept": f"{row['accept']:.3f}",
-            "grid": _number(row, "grid_acceptance", ".3f"),
-        }
-        for row in rows
-    ]
-    heads = ("lambda", "epsilon", "sampler", "W1", "W1, data", "MMD^2, data", "accept", "a on grid")
-    return "\n" + table(cells, {key: (head, "s") for key, head in zip(cells[0], heads, strict=True)})
+    cells = []
+    for row in rows:
+        cell = {"epsilon": f"{row['epsilon']:g}"}
+        if "lambda" in row:
+            clipped = "none" if row["max_norm"] is None else f"{row['max_norm']:g}"
+            cell = {"lambda": f"{row['lambda']:g}", "C": clipped, "pairs": row["pairs"]}
+        cell |= {"sampler": f"{row['sampler']} {row['acceptance']}".strip()}
+        cell |= {head: _cell(row, key) for head, key in (("W1", "w1_normal"), ("W1, data", "w1_data"))}
+        cell |= {"MMD^2": _cell(row, "mmd2_normal", ".4f"), "accept": f"{row['accept']:.3f}"}
+        if "lambda" in row:
+            cell |= {"a on grid": f"{row['grid_acceptance']:.3f}", "error of log r": f"{row['log_error']:.2f}"}
+        cells.append(cell)
+    return "\n" + table(cells, {key: (key, "s") for key in cells[0]})
 
 
 def _filled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

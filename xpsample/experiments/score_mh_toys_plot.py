@@ -49,11 +49,11 @@ def plot_sweeps(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     path : path
         Of the PNG file.
     rows : sequence of mapping
-        Of the parts "steps" and "lambda".
+        Of the parts "steps" and "settings"; of these the ones with clipping and global pairs.
     """
     steps = [row for row in rows if row["part"] == "steps"]
     names = list(dict.fromkeys(row["dataset"] for row in steps))
-    weights = [row for row in rows if row["part"] == "lambda"]
+    weights = [r for r in rows if r["part"] == "settings" and r["max_norm"] is not None and r["pairs"] == "global"]
     panels = 2 * len(names) + bool(weights)
     figure = Figure(figsize=(4.2 * panels, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
