@@ -59,7 +59,7 @@ class Size(NamedTuple):
     shapes: tuple[float, ...] = SHAPES
 
 
-FULL = Size(3, 1000, 1000, 10_000, 128, 32, 3000, 500)
+FULL = Size(3, 400, 300, 10_000, 128, 32, 3000, 500)
 QUICK = Size(2, 80, 30, 200, 16, 8, 20, 10, (-0.25, 0.5))
 
 
