@@ -97,6 +97,26 @@ def test_a_wrong_acceptance_is_caught(what, acceptance, trained_for, its_score):
     assert np.sqrt(np.mean(np.sum(found**2, axis=-1))) > 0.1, what
 
 
+def test_what_is_missing_is_what_is_left():
+    """The residual of a wrong score is that score's error, and without the Jacobian the two products with it."""
+    x_new, x = pairs()
+
+    def flipped(x, p):
+        return -score(x, p)
+
+    q, exact = RandomWalk(0.8), metropolis_hastings(RandomWalk(0.8))
+    found = balance_residual(exact, x_new, x, (GAUSSIAN,), flipped, (GAUSSIAN,), q)
+    s_new, s = score(x_new, GAUSSIAN), score(x, GAUSSIAN)
+    np.testing.assert_allclose(found, np.concatenate([2 * s_new, -2 * s], axis=-1), rtol=1e-9, atol=1e-12)
+
+    eta, jacobian = 0.3, -GAUSSIAN["precision"]
+    exact = metropolis_hastings(Langevin(eta))
+    found = balance_residual(exact, x_new, x, (GAUSSIAN,), score, (GAUSSIAN,), WithoutJacobian(eta))
+    there, back = (x_new - x - eta * s) / (2 * eta), (x - x_new - eta * s_new) / (2 * eta)
+    left = np.concatenate([eta * back @ jacobian, -eta * there @ jacobian], axis=-1)
+    np.testing.assert_allclose(found, left, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", PROPOSALS)
 def test_gradients_of_a_proposal_are_those_of_its_log_density(name):
     """By central differences, for a score that is no gradient: its Jacobian is not symmetric."""
