@@ -231,8 +231,9 @@ def _table(rows: list[dict[str, Any]], size: Size) -> str:
                     continue
                 name = (row["sampler"], row["score"])
                 cell = cells.setdefault(name, {"sampler": name[0], "score": name[1]})
-                error = f" +- {row[f'{key}_se']:{spec}}" if f"{key}_se" in row else ""
-                cell[f"{row['shape']:g}"] = f"{row[key]:{spec}}{error}"
+                form = spec if abs(row[key]) < 1e4 else ".1e"  # of chains that went far out
+                error = f" +- {row[f'{key}_se']:{form}}" if f"{key}_se" in row else ""
+                cell[f"{row['shape']:g}"] = f"{row[key]:{form}}{error}"
             columns = {"sampler": ("sampler", "s"), "score": ("score", "s")}
             columns |= {f"{shape:g}": (f"xi = {shape:g}", "s") for shape in size.shapes}
             parts.append(f"eta = {eta:g}: {title}\n" + table(list(cells.values()), columns))

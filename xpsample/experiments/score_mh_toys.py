@@ -465,6 +465,7 @@ def _describe(problem: Problem) -> str:
 
 
 def _cell(row: dict[str, Any], key: str, spec: str = ".3f") -> str:
+    spec = spec if abs(row[key]) < 1e4 else ".1e"  # of chains that went far out
     return f"{row[key]:{spec}} +- {row[f'{key}_se']:{spec}}"
 
 

@@ -65,7 +65,13 @@ def plot_sweeps(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             for label, colour in COLOURS.items():
                 curve = [row for row in own if row["acceptance"] == label]
                 _curve(ax, curve, "epsilon", f"w1_{start}", f"MALA {label}" if label else "ULA", colour)
+            # What ULA's chains that went far out give is above the axes.
+            shown = [row[f"w1_{start}"] for row in own if row["acceptance"]]
+            epsilons = sorted({row["epsilon"] for row in own})
             ax.set(xscale="log", yscale="log", xlabel="epsilon", title=f"{name}: W1, starts: {start}")
+            ax.set_ylim(0.5 * min(shown), 2.0 * max(shown))
+            ax.minorticks_off()
+            ax.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
             ax.legend(frameon=False, fontsize=8)
     if weights:
         for label in ("direct", "ratio"):
