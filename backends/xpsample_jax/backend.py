@@ -13,10 +13,11 @@ from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, info_sums
 from xpsample.noise import Native, NoiseSource, Normal, Specs, Uniform, chunk_steps, seed_sequence
 
-AHEAD = 512
+AHEAD = 8192
 """Noise of a whole block is drawn before the loop up to this many numbers a step; above, step by step inside it.
 
-Both give the same numbers. Drawing ahead is faster for one chain of ten coordinates, step by step for a hundred.
+Both give the same numbers. Drawing ahead takes .7 to .8 of the time for 100 chains of 10 or 31 coordinates (MALA, HMC),
+and the same for 1,000.
 """
 
 

@@ -8,7 +8,7 @@ from xpsample import Portable, tree
 from xpsample.backend import to_host
 from xpsample.errors import HyperparameterError
 from xpsample.score_mh import (
-    Annealed,
+    AnnealedDenoising,
     Denoising,
     ExactTrace,
     Sliced,
@@ -62,7 +62,7 @@ LOSSES = {
     "exact": ExactTrace(affine),
     "sliced": Sliced(3, affine),
     "denoising": Denoising(0.3, affine),
-    "annealed": Annealed((2.0, 1.0, 0.5), at_level),
+    "annealed": AnnealedDenoising((2.0, 1.0, 0.5), at_level),
 }
 
 
@@ -112,14 +112,14 @@ def draws(rng, rows):
         (ExactTrace(), (0.0,), 0.05),
         (Sliced(2), (0.0,), 0.05),
         (Denoising(0.3), (0.3,), 0.05),
-        (Annealed(geometric_ladder(1.0, 0.3, 3)), (1.0, 0.3), 0.1),
+        (AnnealedDenoising(geometric_ladder(1.0, 0.3, 3)), (1.0, 0.3), 0.1),
     ],
     ids=["exact", "sliced", "denoising", "annealed"],
 )
 def test_a_network_learns_the_score_of_a_mixture(loss, sigmas, bound):
     """The mean squared error on fresh draws beside the mean square of the score; 4,000 rows, 600 updates."""
     torch = pytest.importorskip("torch")
-    rng, conditional = np.random.default_rng(5), isinstance(loss, Annealed)
+    rng, conditional = np.random.default_rng(5), isinstance(loss, AnnealedDenoising)
     start = init_score_network(2, 32, seed=1, conditional=conditional)
     data = torch.tensor(draws(rng, 4000))
     found = fit(
@@ -150,8 +150,8 @@ def test_the_ladder():
     [
         lambda: Sliced(0),
         lambda: Denoising(0.0),
-        lambda: Annealed(()),
-        lambda: Annealed((1.0, -1.0)),
+        lambda: AnnealedDenoising(()),
+        lambda: AnnealedDenoising((1.0, -1.0)),
         lambda: geometric_ladder(0.5, 1.0, 3),
         lambda: geometric_ladder(1.0, 0.0, 3),
         lambda: geometric_ladder(1.0, 0.5, 0),

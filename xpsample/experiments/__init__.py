@@ -44,6 +44,18 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xpsample.experiments.score_mh_digits",
         "Score-MH paper, Figs. 6, 9 and 16: digits by annealed ULA and annealed Score-MALA, over step sizes",
     ),
+    "score-mh-gev": Experiment(
+        "xpsample.experiments.score_mh_gev",
+        "Score-MH paper, Appendix B: ULA, MALA and Score-MALA on extreme value distributions of growing tails",
+    ),
+    "score-mh-toys": Experiment(
+        "xpsample.experiments.score_mh_toys",
+        "Score-MH paper, Table 1: four planar data sets by learned scores and acceptances, and by line integrals",
+    ),
+    "score-mh-weights": Experiment(
+        "xpsample.experiments.score_mh_weights",
+        "Score-MH paper, Fig. 1: the weights of two distant modes by ULA, random walks and MALA, from four starts",
+    ),
     "sosmc-deblur": Experiment(
         "xpsample.experiments.sosmc_deblur",
         "SOSMC paper, Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps",

@@ -27,8 +27,7 @@ from xpsample.metrics import class_shares, classes_covered, squared_mmd, tv_to_u
 from xpsample.places import Place, missing, places
 from xpsample.recorders import Draws, Statistics
 from xpsample.sampling import sample
-from xpsample.score_mh import Annealed as AnnealedMatching
-from xpsample.score_mh import Fitted, fit
+from xpsample.score_mh import AnnealedDenoising, Fitted, fit
 from xpsample.sosmc import Adam
 from xpsample.targets import Acceptance, LineIntegral, Target, Taylor
 from xpsample.targets.acceptance import Exact
@@ -186,7 +185,7 @@ class _Bench:
             "progress": False,
         }
         start = networks.init_score(size.hidden, self.seed)
-        matching = AnnealedMatching(self.sigmas, networks.score)
+        matching = AnnealedDenoising(self.sigmas, networks.score)
         fitted = fit(matching, start, standard[0], epochs=size.epochs, optimizer=Adam(5e-4), **settings)
         self.score, middle = fitted.parameters, time.perf_counter()
         report.say(f"score: {_told(fitted)}, {middle - begun:.0f} s")

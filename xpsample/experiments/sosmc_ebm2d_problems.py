@@ -8,20 +8,12 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.backend import Array
+from xpsample.targets.toys import moons
 
 EDGE = 6.0
 """The square Omega is [-EDGE, EDGE]^2 (Eq. 34)."""
 CENTRES = np.array([[-(3.0**0.5), -1.0], [3.0**0.5, -1.0], [0.0, 2.0]])
 """Of the blobs; those of the paper are not known."""
-
-
-def moons(rows: int, rng: np.random.Generator, noise: float = 0.08) -> np.ndarray:
-    """Two interleaving half circles, (rows, 2), the first half of the rows on the upper one."""
-    outer = rows // 2
-    angle = np.concatenate([np.linspace(0, math.pi, outer), np.linspace(0, math.pi, rows - outer)])
-    upper = (np.arange(rows) < outer)[:, None]
-    x = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-    return np.where(upper, x, [1.0, 0.5] - x) + noise * rng.standard_normal((rows, 2))
 
 
 def circles(rows: int, rng: np.random.Generator, noise: float = 0.02, factor: float = 0.8) -> np.ndarray:
@@ -51,7 +43,7 @@ class Dataset(NamedTuple):
 
 
 DATASETS: Mapping[str, Dataset] = {
-    "moons": Dataset(moons, 2.2),
+    "moons": Dataset(lambda rows, rng: moons(rows, rng, 0.08), 2.2),
     "circles": Dataset(circles, 2.5),
     "blobs": Dataset(blobs, 2.0, 0.4),
 }

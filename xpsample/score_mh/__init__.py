@@ -4,7 +4,7 @@ from xpsample.score_mh.activations import gelu, log_sigmoid, softplus
 from xpsample.score_mh.balance import ScoreBalance, balance_residual, negative_entropy
 from xpsample.score_mh.learned import Learned
 from xpsample.score_mh.losses import Loss
-from xpsample.score_mh.matching import Annealed, Denoising, ExactTrace, Sliced, geometric_ladder
+from xpsample.score_mh.matching import AnnealedDenoising, Denoising, ExactTrace, Sliced, geometric_ladder
 from xpsample.score_mh.networks import (
     AcceptanceNetwork,
     acceptance_network,
@@ -20,7 +20,7 @@ from xpsample.score_mh.training import Fitted, fit
 
 __all__ = [
     "AcceptanceNetwork",
-    "Annealed",
+    "AnnealedDenoising",
     "CrankNicolson",
     "Denoising",
     "ExactTrace",

@@ -100,7 +100,7 @@ class Denoising(Loss):
 
 
 @dataclass(frozen=True)
-class Annealed(Loss):
+class AnnealedDenoising(Loss):
     """Denoising at many noise levels by one network: ``E |sigma s(x + sigma xi, sigma) + xi|^2``, sigma uniform among
     them for each row, which weighs the levels by sigma^2 (Song & Ermon 2019).
 

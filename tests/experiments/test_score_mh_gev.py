@@ -1,0 +1,73 @@
+"""The score-mh-gev experiment in its quick size, and the score that its training sees."""
+
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from xpsample import ULA
+from xpsample.cli import main
+from xpsample.experiments.score_mh_gev import BOUND, ETAS, QUICK, bounded
+from xpsample.targets.gev import gev
+
+LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
+METHODS = ("MALA direct", "MALA ratio", "MALA line", "MALA Taylor")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A quick run, with no matplotlib to be had."""
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.figure", None)
+        patch.delitem(sys.modules, "xpsample.experiments.score_mh_gev_plot", raising=False)
+        assert main(["run", "score-mh-gev", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_rows(out):
+    rows = json.loads((out / "results.json").read_text())
+    by = {(row["eta"], row["shape"], row["sampler"], row["score"]): row for row in rows}
+    assert len(by) == len(rows) == len(ETAS) * len(QUICK.shapes) * (1 + 2 + 1 + 2 * len(METHODS))
+    for eta in ETAS:
+        for shape in QUICK.shapes:
+            exact, line = (by[eta, shape, name, "true"] for name in ("MALA", "MALA line"))
+            assert line["accept"] == pytest.approx(exact["accept"], abs=0.02)
+            assert line["w1"] == pytest.approx(exact["w1"], rel=0.3)
+            for score in ("true", "learned"):
+                assert by[eta, shape, "MALA direct", score]["accept"] < by[eta, shape, "MALA ratio", score]["accept"]
+                assert by[eta, shape, "ULA", score]["accept"] >= 1 - by[eta, shape, "ULA", score]["frozen"]
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "no plot: it needs matplotlib" in text and "xi = 0.5" in text and "frozen chains of ULA" in text
+
+
+def test_the_score_in_training_is_finite_everywhere(library):
+    """Outside of the support 0, next to its edge (-2 for xi = 0.5) the bound, and elsewhere itself."""
+    target = gev(np.array([0.5]))
+    x = library.array(np.array([[-2.5], [-1.9], [0.0], [3.0]]))
+    bound = target.prepare(x[1:, ...], ULA(1.0).requires)
+    found = library.host(bounded(bound.score)(x))[:, 0]
+    wanted = library.host(bound.score(x))[:, 0]
+    np.testing.assert_array_equal(found[:2], [0.0, BOUND])
+    np.testing.assert_array_equal(found[2:], wanted[2:])
+
+
+def test_plot(tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    from xpsample.experiments.score_mh_gev_plot import COLOURS, plot
+
+    rows = [
+        dict.fromkeys(("w1", "w1_se", "mmd2", "mmd2_se"), 0.1)
+        | {"eta": 0.1, "shape": shape, "sampler": name, "score": score}
+        for name in COLOURS
+        for score in ("true", "learned")
+        for shape in (0.0, 0.5)
+    ]
+    plot(tmp_path / "plot.png", rows)
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,146 @@
+"""The score-mh-toys experiment in its quick size, its starts and measures, and networks that are trained together."""
+
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from xpsample import tree
+from xpsample.backend import to_host
+from xpsample.cli import main
+from xpsample.experiments.score_mh_models import Trained, Training, train_columns, train_scores
+from xpsample.experiments.score_mh_toys import PAPER, PARTS, QUICK, Problem, asymmetry, methods
+from xpsample.networks import Dense
+from xpsample.places import places
+from xpsample.score_mh import score_network
+from xpsample.targets.toys import TOYS
+
+# Eager torch needs no compilation; where it is not here, NumPy borrows what there is.
+LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A quick run, with no matplotlib to be had."""
+    pytest.importorskip("ot")
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.figure", None)
+        patch.delitem(sys.modules, "xpsample.experiments.score_mh_toys_plot", raising=False)
+        assert main(["run", "score-mh-toys", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_rows(out):
+    rows = json.loads((out / "results.json").read_text())
+    assert [part for part in PARTS if any(row["part"] == part for row in rows)] == list(PARTS)
+    by = {(row["sampler"], row["acceptance"]): row for row in rows if row["part"] == "table"}
+    assert len(by) == 3 + 3 * 4
+    for kind in ("RW", "MALA", "pCN"):
+        direct, ratio = by[kind, "direct"], by[kind, "ratio"]
+        assert direct["accept"] < ratio["accept"] <= 1  # a is never above the ratio's acceptance
+        assert by[kind, "line"]["scores"] == by[kind, "ratio"]["scores"] + 8
+        assert (direct["paper_w1"], direct["paper_w2"], direct["paper_mmd"]) == PAPER["moons"][kind]
+        assert ratio["paper_w1"] is None and ratio["training_seconds"] > 0
+    for row in by.values():
+        assert row["w1_normal"] <= row["w2_normal"]  # Jensen's inequality
+        assert row["half_w2_squared_normal"] >= 0.5 * row["w2_normal"] ** 2 - 1e-12
+    # Normal starts have the data's first moments only.
+    assert by["starts", ""]["w1_normal"] > 1.4 * by["floor", ""]["w1_normal"]
+    steps = [row for row in rows if row["part"] == "steps"]
+    assert [row["epsilon"] for row in steps if row["acceptance"] == "line"] == [0.05, 0.2]
+    settings = [row for row in rows if row["part"] == "settings" and row["acceptance"] == "direct"]
+    found = [(row["lambda"], row["max_norm"], row["pairs"]) for row in settings]
+    assert found[:2] == [(0.0, 100.0, "global"), (4.0, 100.0, "global")]
+    assert found[2:] == [(0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
+
+
+def test_report(out):
+    text = (out / "report.txt").read_text()
+    assert "no plot: it needs matplotlib" in text and "0.143 / 0.096 / 0.054" in text and "a on grid" in text
+
+
+def test_a_part_of_the_table_that_the_paper_calls_w2_is_below_w1():
+    """So it is no W2; half its square fits all rows: x = W2^2 / 2 with W2 at least W1."""
+    found = [(w1, w2) for row in PAPER.values() for w1, w2, _ in row.values()]
+    assert sum(w2 < w1 for w1, w2 in found) == 12
+    assert all((2 * w2) ** 0.5 >= w1 for w1, w2 in found)
+
+
+def test_proposals_are_those_of_the_kernels():
+    for method in methods(0.3).values():
+        proposal, kernel = method
+        setting = "beta" if hasattr(proposal, "beta") else "step_size"
+        assert getattr(proposal, setting) == getattr(kernel, setting)
+
+
+def a_place():
+    return next(p for p in places([LIBRARY]) if p.dtype == "float32")
+
+
+def problem_with(parameters):
+    rng, shape = np.random.default_rng(0), (1, 50)
+    x = rng.standard_normal((2, *shape, 2))
+    return Problem("moons", QUICK, a_place(), 0, x[0, 0], x[0], x[1], x, Trained(parameters, 0.0, 0.0))
+
+
+@pytest.mark.parametrize(("matrix", "wanted"), [([[2.0, 1.0], [1.0, -3.0]], 0.0), ([[0.0, 1.0], [-1.0, 0.0]], 2**0.5)])
+def test_asymmetry_of_a_linear_score(matrix, wanted):
+    """0 for a symmetric Jacobian, and |J_12 - J_21| / |J| = 2 / sqrt(2) for a rotation."""
+    place = a_place()
+    linear = (Dense(place.array(np.asarray(matrix)[None]), place.array(np.zeros((1, 1, 2)))),)
+    assert asymmetry(problem_with(linear)) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_networks_trained_together_learn_a_normal_score_each():
+    """Of N(0, I) the score is -x: within 0.25 in the root mean square, and the networks are not the same."""
+    data = np.random.default_rng(0).standard_normal((2000, 2))
+    trained = train_scores(data, 2, Training(16, 0, 300, 128, 1e-2), a_place(), seed=0)
+    x = np.random.default_rng(1).standard_normal((2, 500, 2))
+    found = score_network(x, tree.map(lambda leaf: to_host(leaf).astype(np.float64), trained.parameters))
+    error = np.sqrt(np.mean((found + x) ** 2, axis=(1, 2)))
+    assert np.all(error < 0.25)
+    again = score_network(x[::-1], tree.map(lambda leaf: to_host(leaf).astype(np.float64), trained.parameters))
+    assert np.max(np.abs(found[0] - again[1])) > 1e-3
+
+
+def test_columns_are_data_sets_of_their_own():
+    """N(0, 1) and N(3, 0.5^2): at 0 and 3 the scores are 0, and the slopes -1 and -4."""
+    data = np.random.default_rng(0).standard_normal((4000, 2)) * [1.0, 0.5] + [0.0, 3.0]
+    trained = train_columns(data, 1, Training(16, 0, 400, 256, 1e-2), a_place(), seed=0)
+    parameters = tree.map(lambda leaf: to_host(leaf).astype(np.float64), trained.parameters)
+    z = np.array([-1.0, 0.0, 1.0])
+    x = np.stack([z, 3.0 + 0.5 * z])[..., None]
+    found = score_network(x, parameters)[..., 0]
+    np.testing.assert_allclose(found, [-z, -2 * z], atol=0.5)
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_every_data_set_has_its_settings(name):
+    assert QUICK.score(name).hidden == 16 and QUICK.acceptance(name).hidden == 8
+    assert QUICK.acceptance(name).blocks == (3 if name == "moons" else 4)
+
+
+def test_plot(tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    from xpsample.experiments.score_mh_toys_plot import SHOWN, plot_draws, plot_sweeps
+
+    x = np.random.default_rng(0).standard_normal((2, 30, 2))
+    plot_draws(tmp_path / "plot.png", {"moons": dict.fromkeys(SHOWN, x)})
+    steps = [
+        {"part": "steps", "dataset": "moons", "acceptance": label, "epsilon": e, "w1_normal": 1.0, "w1_data": 1.0}
+        for label in ("", "direct", "ratio", "line", "Taylor")
+        for e in (0.1, 0.2)
+    ]
+    weights = [
+        {"part": "settings", "dataset": "moons", "acceptance": label, "lambda": w, "accept": 0.5}
+        | {"grid_acceptance": 0.1, "max_norm": 100.0, "pairs": "global"}
+        for label in ("direct", "ratio")
+        for w in (0.0, 1.0)
+    ]
+    plot_sweeps(tmp_path / "sweeps.png", steps + weights)
+    for file in ("plot.png", "sweeps.png"):
+        assert (tmp_path / file).read_bytes().startswith(b"\x89PNG")
