@@ -88,15 +88,14 @@ def test_score_of_a_silent_network_is_that_of_a_normal(library):
 def test_score_is_learned_where_no_normal_has_it():
     """Two points at +-1 in every coordinate: the score with noise is (tanh(x / sigma^2) - x) / sigma^2 along them."""
     jax = pytest.importorskip("jax")
-    from xpsample.score_mh import Annealed as AnnealedMatching
-    from xpsample.score_mh import fit
+    from xpsample.score_mh import AnnealedDenoising, fit
     from xpsample.sosmc import Adam
 
     networks, sigmas = Networks((1.0,)), (1.0, 0.5)
     data = jax.numpy.asarray([[-1.0], [1.0]])
     settings = {"batch_size": 128, "steps_per_epoch": 100, "seed": 0, "progress": False}
     found = fit(
-        AnnealedMatching(sigmas, networks.score),
+        AnnealedDenoising(sigmas, networks.score),
         networks.init_score(32, 0),
         data,
         epochs=10,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from xpsample import HMC, MALA, SRMC, ULA, FiniteDifference, Record, Replay, Target, UnderdampedLangevin, sample
+from xpsample import HMC, MALA, SRMC, ULA, Draws, FiniteDifference, Record, Replay, Target, UnderdampedLangevin, sample
 from xpsample.errors import HyperparameterError
 from xpsample.metrics import squared_ksd, squared_mmd
 from xpsample.srld import RBF, SRLD, Balanced, InverseMultiquadric, Median, MedianFromPoint, Rolling, Thinned
@@ -332,3 +332,15 @@ def test_a_run_is_no_worse_than_langevins_with_the_same_noise():
     for measure in (squared_ksd(runs, -runs, RBF(1.0), False), squared_mmd(runs, exact, RBF(2.0), False)):
         gain = measure[0] - measure[1]
         assert gain.mean() > 5 * gain.std() / math.sqrt(chains)
+
+
+def test_drift_is_what_the_next_step_moves_along(library):
+    kernel = SRLD(ULA(ETA), 0.7, Rolling(3, 2), RBF(2.0))
+    for steps in (5, 12):  # without a past, and with one
+        noise = Replay({"proposal": library.array(np.concatenate([NOISE[:steps], np.zeros((1, CHAINS, DIM))]))})
+        record = Record("drift", kernel.drift)
+        trace = sample(TARGET, kernel, library.array(START), steps + 1, seed=noise, recorders=(Draws(), record))
+        draws, drifts = library.host(trace.draws), library.host(trace.recorded["drift"])
+        np.testing.assert_allclose(draws[-1] - draws[-2], ETA * drifts[-2], rtol=1e-9, atol=1e-12)
+        plain = score(draws[-2])
+        assert (np.max(np.abs(drifts[-2] - plain)) > 0.01) == (steps == 12)

@@ -148,8 +148,9 @@ def _run(
     recorders: tuple[Recorder, ...] = (Draws(),)
     kernel: Kernel = base
     if alpha:
-        kernel = SRLD(base, alpha, Thinned(size.past, padded=setting.padded), RBF(setting.bandwidth))
-        recorders += (Record("drifts", lambda state: (state.point.score, state.base.point.score)),)
+        repelled = SRLD(base, alpha, Thinned(size.past, padded=setting.padded), RBF(setting.bandwidth))
+        recorders += (Record("drifts", lambda state: (state.point.score, repelled.drift(state))),)
+        kernel = repelled
     trace = sample(
         correlated(),
         kernel,

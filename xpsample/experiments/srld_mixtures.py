@@ -245,8 +245,9 @@ def _run(
     if eta is None:
         alpha = place.array(np.asarray(problem.alphas)[:, None])
         history = Thinned(size.past, problem.every, padded=setting.padded)
-        kernel: Kernel = SRLD(ULA(problem.eta), alpha, history, RBF(setting.bandwidth))
-        recorders += (Record("drifts", _squared_drifts),)
+        repelled = SRLD(ULA(problem.eta), alpha, history, RBF(setting.bandwidth))
+        recorders += (Record("drifts", lambda state: _squares(state.point.score, repelled.drift(state))),)
+        kernel: Kernel = repelled
     else:
         kernel = ULA(place.array(eta))
     trace = sample(
@@ -267,9 +268,8 @@ def _run(
     return draws, np.sqrt(np.mean(whole, axis=0) / np.mean(own, axis=0))
 
 
-def _squared_drifts(state: Any) -> tuple[Array, Array]:
-    """|s|^2 and |s + alpha g|^2, (strength, repeat)."""
-    own, whole = state.point.score, state.base.point.score
+def _squares(own: Array, whole: Array) -> tuple[Array, Array]:
+    """Squared lengths, (strength, repeat)."""
     xp = array_namespace(own)
     return xp.sum(own * own, axis=-1), xp.sum(whole * whole, axis=-1)
 

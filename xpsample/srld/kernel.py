@@ -6,6 +6,8 @@ Source: Ye, Ren & Liu, "Stein Self-Repulsive Dynamics: Benefits from Past Sample
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from array_api_compat import array_namespace
+
 from xpsample.backend import Array
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.hyperparameters import PER_CHAIN, per_coordinate
@@ -83,10 +85,7 @@ class Repelled(WrappedTarget):
         return Point(base.x, base.log_density, self._repelled(base.x, base.score), base)
 
     def _repelled(self, x: Array, score: Array) -> Array:
-        alpha = per_coordinate(self.alpha)
-        force = stein_force(self.xp, self.kernel, x, *self.past, self.sigma)
-        # Chosen, not multiplied by 0: before there is a past the force may be anything.
-        return self.xp.where(alpha > 0, score + alpha * force, score)
+        return _repel(self.xp, self.kernel, x, score, self.past, self.alpha, self.sigma)
 
     def score(self, x: Array) -> Array:
         return self._repelled(x, self.target.score(x))
@@ -157,6 +156,16 @@ class SRLD(Kernel):
         memory = self.history.push(xp, state.past, state.n, point)
         return SRLDState(base, memory, state.n + 1, alpha, strength), info
 
+    def drift(self, state: SRLDState) -> Array:
+        """s(x) + alpha g(x; past), ``(*chains, dim)``, at the state's position: what the next step moves along (Eq. 3).
+
+        With the alpha of the last step, which a `Strength` may change before the next.
+        """
+        xp, point = array_namespace(state.point.x), state.point
+        past, ready = self._past(xp, state.past, state.n)
+        sigma, alpha = common_bandwidth(xp, self.kernel, past.x), xp.where(ready, state.alpha, 0.0)
+        return _repel(xp, self.kernel, point.x, point.score, past, alpha, sigma)
+
     def _past(self, xp: Any, memory: Past, n: Array) -> tuple[Past, Array]:
         """The positions that repel at step n, and whether there are enough."""
         history = self.history
@@ -165,3 +174,11 @@ class SRLD(Kernel):
         if history.padded:
             past, ready = repeated(xp, past, count), count >= 1
         return (pooled(xp, past) if self.shared else past), ready
+
+
+def _repel(xp: Any, kernel: PairKernel, x: Array, score: Array, past: Past, alpha: Array, sigma: Any) -> Array:
+    """The score s(x) with alpha times the force of the past."""
+    alpha = per_coordinate(alpha)
+    force = stein_force(xp, kernel, x, *past, sigma)
+    # Chosen, not multiplied by 0: before there is a past the force may be anything.
+    return xp.where(alpha > 0, score + alpha * force, score)
