@@ -16,9 +16,6 @@ from xpsample import data
 from xpsample.backend import Backend, backend_named
 from xpsample.errors import DataError
 
-# The tests compile far more than they compute: XLA's CPU compiler optimises less, in .7 of the time.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
-
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
 """What a test runs on; those that are not here are skipped by name."""
 
