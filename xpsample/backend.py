@@ -10,6 +10,7 @@ import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -119,7 +120,7 @@ def eager_drive(
     start: int,
     stop: int,
     *,
-    walk: Callable[[Any, dict[str, Array]], Iterator[tuple[Any, Any]]] | None = None,
+    steps: Callable[..., tuple["Carry", Any, Any]] | None = None,
     write: Callable[[Array, Sequence[Array]], None] | None = None,
 ) -> tuple["Carry", tuple | None, Any]:
     """Drive eagerly: a plain loop, for libraries whose arrays can be written in place.
@@ -130,28 +131,54 @@ def eager_drive(
         As in `Backend.drive`.
     noise : dict
         A block for every name, (stop - start, ...).
-    walk : callable, optional
-        ``walk(state, noise)`` yields (state, info) after every step, where there is something faster than `walk_steps`.
+    steps : callable, optional
+        What makes the steps, where there is something faster than `make_steps`, and as that does it.
     write : callable, optional
         ``write(rows, arrays)`` puts arrays into the rows of a buffer, likewise.
     """
     xp, write = program.target.xp, write or _write
+    carry, infos, rows = (steps or make_steps)(program, carry, noise, start, stop)
+    first, last, stacked = program.rows(start), program.rows(stop), {}
+    if last > first:
+        if buffers is None:
+            buffers = tree.map(lambda a: allocate(xp, program.draws, a), rows.first)
+        for buffer, column in zip(tree.leaves(buffers), rows.columns, strict=True):
+            write(buffer[first:last, ...], column)
+            stacked[id(column)] = buffer[first:last, ...]
+    return carry, buffers, _totals(xp, infos, stacked)
+
+
+class Rows(NamedTuple):
+    """Of a block of steps: the first row, a tree of arrays, and for each leaf the arrays of all rows."""
+
+    first: tree.Tree
+    columns: Sequence[Sequence[Array]]
+
+
+def make_steps(
+    program: "Program",
+    carry: "Carry",
+    noise: dict[str, Array],
+    start: int,
+    stop: int,
+    *,
+    walk: Callable[..., Iterator[tuple[Any, Any]]] | None = None,
+) -> tuple["Carry", Sequence, Rows]:
+    """Make steps [start, stop): the new carry; for each field of the infos the values of all steps; and what is kept.
+
+    ``walk(program, state, noise)`` yields (state, info) after every step, where there is something else than
+    `walk_steps`.
+    """
     recording = start >= program.burn_in
     state, folds = carry
     infos, emitted = [], []
-    steps = walk(state, noise) if walk else walk_steps(program, state, noise)
-    for t, (state, info) in zip(range(start, stop), steps, strict=False):
+    for t, (state, info) in zip(range(start, stop), (walk or walk_steps)(program, state, noise), strict=False):
         infos.append(info)
         if recording and program.due(t):
             folds, kept = program.record(folds, state, info)
             emitted.append(kept)
-    if emitted:
-        if buffers is None:
-            buffers = tree.map(lambda a: allocate(xp, program.draws, a), emitted[0])
-        last = program.rows(stop)
-        first = last - len(emitted)
-        tree.map(lambda buffer, *kept: write(buffer[first:last, ...], kept), buffers, *emitted)
-    return type(carry)(state, folds), buffers, _totals(xp, infos)
+    rows = Rows(emitted[0], list(zip(*map(tree.leaves, emitted), strict=True))) if emitted else Rows((), ())
+    return type(carry)(state, folds), tuple(zip(*(info[:4] for info in infos), strict=True)), rows
 
 
 def walk_steps(
@@ -162,13 +189,14 @@ def walk_steps(
     `unstack` gives the rows of a block, where the library has something faster than to index them one by one.
     """
     step, target, names = program.kernel.step, program.target, tuple(noise)
-    rows = zip(*map(unstack or _rows, noise.values()), strict=True) if names else itertools.repeat(())
+    rows = zip(*map(unstack or unstacked, noise.values()), strict=True) if names else itertools.repeat(())
     for row in rows:
         state, info = step(target, state, dict(zip(names, row, strict=True)))
         yield state, info
 
 
-def _rows(block: Array) -> list[Array]:
+def unstacked(block: Array) -> list[Array]:
+    """The rows of a block."""
     return [block[i, ...] for i in range(block.shape[0])]
 
 
@@ -177,13 +205,14 @@ def _write(rows: Array, arrays: Sequence[Array]) -> None:
         rows[i, ...] = array
 
 
-def _totals(xp: Any, infos: Sequence[Any]) -> Any:
-    """The sums of the infos of a block, as `info_sums` gives them."""
-    dtype = infos[0].acceptance_probability.dtype
-    arrays = zip(*(info[:3] for info in infos), strict=True)
-    sums = [xp.sum(xp.astype(xp.stack(column), dtype), axis=0) for column in arrays]
-    counts = zip(*(info.evaluations for info in infos), strict=True)
-    return *sums, type(infos[0].evaluations)(*(sum(column) for column in counts))
+def _totals(xp: Any, infos: Sequence, stacked: dict[int, Array]) -> Any:
+    """The sums of the infos of a block, as `info_sums` gives them; some columns are stacked already."""
+    *columns, evaluations = infos
+    dtype = columns[0][0].dtype
+    arrays = [stacked[id(column)] if id(column) in stacked else xp.stack(column) for column in columns]
+    sums = [xp.sum(xp.astype(array, dtype), axis=0) for array in arrays]
+    counts = zip(*evaluations, strict=True)
+    return *sums, type(evaluations[0])(*(sum(column) for column in counts))
 
 
 def allocate(xp: Any, draws: int, array: Array) -> Array:
@@ -251,6 +280,16 @@ def backend_of(array: object) -> Backend:
     if kind not in _by_type:
         _by_type[kind] = _find(array)
     return _by_type[kind]
+
+
+@contextmanager
+def owning(kind: type, backend: Backend) -> Iterator[None]:
+    """For a time, arrays of a type belong to a backend."""
+    _by_type[kind] = backend
+    try:
+        yield
+    finally:
+        del _by_type[kind]
 
 
 def namespace(array: object) -> Any:

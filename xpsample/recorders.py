@@ -10,6 +10,7 @@ import numpy as np
 
 from xpsample.backend import Array
 from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.straight import opaque
 from xpsample.targets.discrete import Discrete
 from xpsample.targets.target import BoundTarget, counter
 from xpsample.tree import Tree
@@ -97,7 +98,7 @@ class Record(Recorder):
         return None
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
-        return None, self.function(state)
+        return None, opaque(self.function)(state)
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
         return rows

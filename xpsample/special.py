@@ -1,6 +1,6 @@
 """Functions that the standard lacks: those of the array's own namespace where it has them, else made of the standard's.
 
-A backend's namespace may define ``sigmoid`` and ``softplus``, each one pass over the array.
+A backend's namespace may define them, each one pass over the array.
 """
 
 from typing import Any
@@ -21,3 +21,9 @@ def softplus(xp: Any, a: Array) -> Array:
         return own(a)
     size = xp.abs(a)
     return 0.5 * (a + size) + xp.log1p(xp.exp(-size))
+
+
+def negative_part(xp: Any, a: Array) -> Array:
+    """min(a, 0), elementwise; nan where a is nan."""
+    own = getattr(xp, "negative_part", None)
+    return 0.5 * (a - xp.abs(a)) if own is None else own(a)

@@ -6,8 +6,20 @@ from typing import Any
 import numpy as np
 
 from xpsample.backend import Array, Backend, Device, eager_drive
+from xpsample.straight.steps import StraightSteps
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, open_interval, seed_sequence
 from xpsample_numpy import namespace as xp
+
+
+SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "@": np.matmul}
+
+
+def _with_out(what: Any, args: tuple) -> tuple | None:
+    function = SIGNS.get(what) if isinstance(what, str) else what
+    return (function, args) if isinstance(function, np.ufunc) and function.nin == len(args) else None
+
+
+STEPS = StraightSteps(_with_out, list)
 
 
 class NumpyBackend(Backend):
@@ -41,7 +53,7 @@ class NumpyBackend(Backend):
         noise = source.block(self, program.specs(carry), start, stop, program.like(carry))
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, noise, start, stop)
+            return eager_drive(program, carry, buffers, noise, start, stop, steps=STEPS)
 
     def synchronize(self, value: Any) -> None:
         pass

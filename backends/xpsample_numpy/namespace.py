@@ -6,7 +6,7 @@ import numpy as np
 from array_api_compat.numpy import *  # noqa: F403
 from array_api_compat.numpy import __array_namespace_info__
 
-__all__ = ["__array_namespace_info__", "sigmoid", "softplus", "sum"]
+__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "sum"]
 
 Array = Any
 
@@ -25,6 +25,11 @@ def sigmoid(a: Array, /) -> Array:
     out *= 0.5
     out += 0.5
     return out
+
+
+def negative_part(a: Array, /) -> Array:
+    """min(a, 0)."""
+    return np.minimum(a, 0.0)
 
 
 def softplus(a: Array, /) -> Array:

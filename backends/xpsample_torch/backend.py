@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from xpsample import tree
-from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive, walk_steps
+from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive, make_steps
+from xpsample.straight.steps import StraightSteps
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
 from xpsample_torch import compiled
 from xpsample_torch import namespace as xp
@@ -94,8 +95,8 @@ class TorchBackend(Backend):
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
-            walk = partial(compiled.walk if compiled.wanted() else walk_steps, program, unstack=torch.unbind)
-            return eager_drive(program, carry, buffers, noise, start, stop, walk=walk, write=_write)
+            steps = COMPILED if compiled.wanted() else STEPS
+            return eager_drive(program, carry, buffers, noise, start, stop, steps=steps, write=_write)
 
     def synchronize(self, value: Any) -> None:
         for device in {leaf.device for leaf in tree.leaves(value) if isinstance(leaf, torch.Tensor)}:
@@ -124,4 +125,18 @@ def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     torch.stack(tuple(tensors), out=rows)
 
 
+SIGNS = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div, "@": torch.matmul}
+FUNCTIONS = frozenset({torch.exp, torch.log, torch.abs, torch.sqrt, torch.sigmoid, torch.tanh, torch.isfinite})
+
+
+def _with_out(what: Any, args: tuple) -> tuple | None:
+    if isinstance(what, str):
+        if what in ("+", "*") and isinstance(args[0], (int, float)):
+            args = args[::-1]
+        return (SIGNS[what], args) if what in SIGNS and len(args) == 2 and hasattr(args[0], "shape") else None
+    return (what, args) if what in FUNCTIONS else None
+
+
+STEPS = StraightSteps(_with_out, torch.unbind)
+COMPILED = partial(make_steps, walk=partial(compiled.walk, unstack=torch.unbind))
 BACKEND = TorchBackend()

@@ -8,10 +8,15 @@ from array_api_compat import torch as compat
 from array_api_compat.torch import *  # noqa: F403
 from array_api_compat.torch import __array_namespace_info__
 
-__all__ = ["__array_namespace_info__", "sigmoid", "softplus", "sum", "where"]
+__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "sum", "where"]
 
 Array = Any
 sigmoid = torch.sigmoid
+
+
+def negative_part(a: Array, /) -> Array:
+    """min(a, 0)."""
+    return a.clamp(max=0.0)
 
 
 def softplus(a: Array, /) -> Array:

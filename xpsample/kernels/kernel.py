@@ -9,6 +9,7 @@ from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
 from xpsample.noise import Normal, Specs, Uniform
+from xpsample.special import negative_part
 from xpsample.targets.target import BoundTarget, Capability, Point
 
 
@@ -142,7 +143,7 @@ def metropolis(
     ok = xp.isfinite(log_ratio)  # the current density is finite, so this tells of the proposal's
     log_ratio = xp.where(ok, log_ratio, -math.inf)
     accept = xp.log(uniform) < log_ratio
-    probability = xp.exp(0.5 * (log_ratio - xp.abs(log_ratio)))  # the negative part, exactly: no constant to fill in
+    probability = xp.exp(negative_part(xp, log_ratio))
     return select(xp, accept, proposal, current), Info(probability, accept, ~ok, evaluations)
 
 

@@ -37,7 +37,7 @@ def banana(curvature: float = 0.5) -> Target:
         first = (-1 + 2 * b * z2 - 4 * b * b * x1**2) * v1 + 2 * b * x1 * v2
         return array_namespace(x).stack([first, 2 * b * x1 * v1 - v2], axis=-1)
 
-    return Target(log_density, score=score, hvp=hvp)
+    return Target(log_density, score=score, hvp=hvp, pure=True)
 
 
 def bend(z: Any, curvature: float = 0.5) -> Any:

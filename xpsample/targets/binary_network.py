@@ -78,6 +78,7 @@ def binary_network(
         log_density_and_score=both,
         data={"inputs": inputs, "outputs": outputs},
         space=Spins(),
+        pure=True,
     )
 
 

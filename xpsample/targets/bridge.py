@@ -105,9 +105,11 @@ class BridgedTarget(BoundTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         return self.target.hvp(x, v)
 
-    def with_data(self, data: tree.Tree) -> "BridgedTarget":
+    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "BridgedTarget":
         initial, target = data
-        return replace(self, initial=self.initial.with_data(initial), target=self.target.with_data(target))
+        return replace(
+            self, initial=self.initial.with_data(initial, backend), target=self.target.with_data(target, backend)
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ def gev(shape: Any, location: Any = 0.0, scale: Any = 1.0) -> Target:
         if not np.all(np.isfinite(value)) or (name == "scale" and not np.all(value > 0)):
             positive = "positive and " if name == "scale" else ""
             raise HyperparameterError(f"{name} must be {positive}finite; got {value[..., 0]}")
-    return Target(_log_density, score=_score, hvp=_hvp, data=data)
+    return Target(_log_density, score=_score, hvp=_hvp, data=data, pure=True)
 
 
 def gev_quantile(probability: Any, shape: Any, location: Any = 0.0, scale: Any = 1.0) -> np.ndarray:

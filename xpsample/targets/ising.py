@@ -63,6 +63,7 @@ def ising_lattice(shape: Sequence[int], coupling: float, field: Any = 0.0, perio
         differences=lambda x, field: (-2.0 * x * score(x, field))[..., None],
         data=data,
         space=Spins(),
+        pure=True,
     )
 
 
@@ -111,6 +112,7 @@ def ising_couplings(couplings: np.ndarray, field: Any = 0.0) -> Target:
         differences=lambda x, data: (-2.0 * x * (both(x, data)[1] - data["diagonal"] * x))[..., None],
         data=data,
         space=Spins(),
+        pure=True,
     )
 
 

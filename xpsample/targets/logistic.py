@@ -50,24 +50,24 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
     signed = features * (2.0 * labels[:, None] - 1.0)
 
     # Chains times rows numbers are most of the cost, so no formula below makes more such arrays than it must: the sign
-    # goes to the positions, and the functions of the margin are made in one pass where the namespace has that.
+    # goes to the rows, and the functions of the margin are made in one pass where the namespace has that.
 
     def log_density(x: Array, rows: Array) -> Array:
         xp = namespace(x)
-        return _log_density(xp, x, (-x) @ rows.T)
+        return _log_density(xp, x, x @ -rows.T)
 
     def _log_density(xp: Any, x: Array, margin: Array) -> Array:
         return -0.5 * precision * xp.sum(x * x, axis=-1) - xp.sum(softplus(xp, margin), axis=-1)
 
     def both(x: Array, rows: Array) -> tuple[Array, Array]:
-        xp, margin = namespace(x), (-x) @ rows.T
+        xp, margin = namespace(x), x @ -rows.T
         return _log_density(xp, x, margin), sigmoid(xp, margin) @ rows - precision * x
 
     def score(x: Array, rows: Array) -> Array:
-        return sigmoid(namespace(x), (-x) @ rows.T) @ rows - precision * x
+        return sigmoid(namespace(x), x @ -rows.T) @ rows - precision * x
 
     def hvp(x: Array, v: Array, rows: Array) -> Array:
-        p = sigmoid(namespace(x), (-x) @ rows.T)
-        return (p * (1.0 - p) * ((-v) @ rows.T)) @ rows - precision * v
+        p = sigmoid(namespace(x), x @ -rows.T)
+        return (p * (1.0 - p) * (v @ -rows.T)) @ rows - precision * v
 
-    return Target(log_density, score=score, hvp=hvp, log_density_and_score=both, data=signed)
+    return Target(log_density, score=score, hvp=hvp, log_density_and_score=both, data=signed, pure=True)

@@ -101,6 +101,7 @@ def mnist_ebm(parameters: Parameters | None = None) -> Target:
         score=_folded_score,
         log_density_and_score=_folded_density_and_score,
         data=load_parameters() if parameters is None else parameters,
+        pure=True,
     )
 
 

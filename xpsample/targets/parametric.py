@@ -1,11 +1,11 @@
 """Targets whose parameters move: U(x, parameters) with the parameters a tree of arrays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array
+from xpsample.backend import Array, Backend
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.targets.space import Real, Space
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point, Target
@@ -78,6 +78,11 @@ class ParametricTarget(DerivedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         costs = self.target.costs
         return costs._replace(refresh=costs.at)
+
+    def with_data(self, data: Tree, backend: Backend | None = None) -> BoundTarget:
+        # Derivatives that were made by one backend are not those of another.
+        made = self._derivatives if backend is None else {}
+        return replace(self, target=self.target.with_data(data, backend), _derivatives=made)
 
     def at(self, x: Array) -> Point:
         return self.target.at(x)

@@ -94,6 +94,7 @@ def potts(
             differences=lambda x, data: changes(*written(x, data), data),
             data=data,
             space=Categorical(tuple(range(states))),
+            pure=True,
         )
 
     def score(x: Array, data: Any) -> Array:
@@ -110,6 +111,7 @@ def potts(
         differences=differences,
         data=data,
         space=OneHot(states),
+        pure=True,
     )
 
 

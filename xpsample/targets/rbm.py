@@ -50,6 +50,7 @@ def rbm(parameters: RBM) -> Target:
     return Target(
         log_density, score=_score, hvp=_hvp, log_density_and_score=_both, differences=_differences, data=parameters,
         space=Binary(),
+        pure=True,
     )  # fmt: skip
 
 

@@ -101,6 +101,7 @@ class RewardNetwork:
             score=lambda x, data: both(x, data)[1],
             log_density_and_score=both,
             data=data,
+            pure=True,
         )
 
     def _weights(self, x: Array) -> list[tuple[Array, Array]]:

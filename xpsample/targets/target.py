@@ -17,6 +17,7 @@ from array_api_compat import is_array_api_obj
 from xpsample import tree
 from xpsample.backend import Array, Backend, backend_of, check_same_home, to_host
 from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
+from xpsample.straight import opaque, pure
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.targets.acceptance import Acceptance, Exact
 from xpsample.targets.discrete import Discrete
@@ -129,8 +130,8 @@ class BoundTarget(ABC):
         """
 
     @abstractmethod
-    def with_data(self, data: tree.Tree) -> "BoundTarget":
-        """The same target with other data of the same structure."""
+    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "BoundTarget":
+        """The same target with other data of the same structure, and with another backend if one is given."""
 
     def log_ratio(self, proposal: Point, current: Point, log_proposal_ratio: Array | float = 0.0) -> Array:
         """The logarithm of the Metropolis-Hastings ratio, ``(*chains)``, of two of this target's points.
@@ -177,8 +178,8 @@ class DerivedTarget(BoundTarget):
     def real(self, x: Array) -> Array:
         return self.target.real(x)
 
-    def with_data(self, data: tree.Tree) -> BoundTarget:
-        return replace(self, target=self.target.with_data(data))  # type: ignore[type-var]
+    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> BoundTarget:
+        return replace(self, target=self.target.with_data(data, backend))  # type: ignore[type-var]
 
 
 class WrappedTarget(DerivedTarget):
@@ -232,6 +233,10 @@ class Target(AbstractTarget):
     acceptance : Acceptance
         How kernels that accept or reject get the ratio of densities. With `LineIntegral` or `Taylor` a score is enough
         for them (`RWM`, `MALA`, `HMC`, ...), and the log density is not used.
+    pure : bool
+        Whether the functions do nothing but compute, by the array API, what they return. Then what they call may be
+        called without their Python code, and once where several of them call the same: a Hessian-vector product beside
+        a score costs less. On JAX it changes nothing, since functions must be pure there.
 
     Notes
     -----
@@ -249,6 +254,7 @@ class Target(AbstractTarget):
     data: tree.Tree = None
     space: Space = Real()
     acceptance: Acceptance = Exact()
+    pure: bool = False
     _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -315,14 +321,15 @@ class Target(AbstractTarget):
         if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
             moves = space.variables(x.shape[-1]) * (space.choices - 1)
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
+        known = pure if self.pure else opaque
         return FixedTarget(
             backend=backend,
             xp=backend.xp,
             requires=requires,
             costs=Costs(at, at, Evaluations(), score.cost, hvp.cost),
-            functions=Functions(self.log_density, score.call, hvp.call, both.call),
+            functions=Functions(*map(known, (self.log_density, score.call, hvp.call, both.call))),
             space=space,
-            differences=self.differences,
+            differences=known(self.differences),
             acceptance=self.acceptance,
             dtype=None if x is integers else x.dtype,
             data=self._data(backend, x),
@@ -447,8 +454,9 @@ class FixedTarget(BoundTarget):
             return self.acceptance.estimate(self, proposal, current, log_proposal_ratio, self.data.acceptance)
         return self.acceptance.estimate(self, proposal, current, log_proposal_ratio)
 
-    def with_data(self, data: tree.Tree) -> "FixedTarget":
-        return replace(self, data=data)
+    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "FixedTarget":
+        backend = backend or self.backend
+        return replace(self, data=data, backend=backend, xp=backend.xp)
 
 
 def counter(target: BoundTarget, x: Array) -> Array:

@@ -43,7 +43,7 @@ def tsp(cities: np.ndarray, temperature: float = 1.0) -> Target:
     def log_density(x: Array, distances: Array) -> Array:
         return -tour_length(x, distances) / temperature
 
-    return Target(log_density, data=distances, space=Permutations())
+    return Target(log_density, data=distances, space=Permutations(), pure=True)
 
 
 def tsp_one_hot(
@@ -117,7 +117,7 @@ def tsp_one_hot(
 
     plain = relaxation == "lengths" and not standardised
     hvp = (lambda x, v, data: by_lengths(v, data)) if plain else None
-    return Target(log_density, score=score, hvp=hvp, data=data, space=OneHot(n))
+    return Target(log_density, score=score, hvp=hvp, data=data, space=OneHot(n), pure=True)
 
 
 def draw_tours(cities: np.ndarray, draws: int, temperature: float = 1.0, seed: int = 0) -> tuple[np.ndarray, float]:

@@ -1,0 +1,187 @@
+"""A program's steps as one function, and the driver's part that keeps such functions."""
+
+import functools
+import itertools
+import linecache
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xpsample import tree
+from xpsample.backend import Array, Rows, make_steps, owning, unstacked, walk_steps
+from xpsample.straight.source import WithOut, Writer, distinct, listed, needed, split_off_noise, uses
+from xpsample.straight.tape import Block, CannotTrace, Symbol, Tape, form_of
+
+SHORTEST = 32
+"""Steps of a run below which writing a step down, which costs about as much as 50 short ones, is not begun."""
+
+KEPT = 16
+"""Functions kept for one target; the oldest goes first."""
+
+_serial = itertools.count()
+
+
+class StraightSteps:
+    """`make_steps` by straight-line functions, each written down when it is needed first and kept with its target.
+
+    Parameters
+    ----------
+    with_out : WithOut, optional
+        How to call functions into memory that is there.
+    unstack : callable, optional
+        Gives the rows of a block.
+    """
+
+    def __init__(
+        self, with_out: WithOut | None = None, unstack: Callable[[Array], Iterable[Array]] = unstacked
+    ) -> None:
+        self.with_out, self.unstack = with_out, unstack
+        self._walk = functools.partial(walk_steps, unstack=unstack)
+
+    def __call__(
+        self, program: Any, carry: Any, noise: dict[str, Array], start: int, stop: int
+    ) -> tuple[Any, Sequence, Rows]:
+        straight = None
+        if program.steps >= SHORTEST:
+            straight = self._straight(program, carry, noise, start >= program.burn_in)
+        if straight is None:
+            return make_steps(program, carry, noise, start, stop, walk=self._walk)
+        return straight(program, carry, noise, start, stop)
+
+    def _straight(self, program: Any, carry: Any, noise: dict[str, Array], record: bool) -> "Straight | None":
+        held, row = program.target.compiled, {name: block[0, ...] for name, block in noise.items()}
+        forms = tuple((path, *form_of(leaf)) for path, leaf in tree.items((tuple(carry), program.target.data, row)))
+        key = (self, program.kernel, program.recorders, program.burn_in, program.thinning, record, forms)
+        if key not in held:
+            if len(held) >= KEPT:
+                held.pop(next(iter(held)))
+            try:
+                held[key] = Straight(program, carry, row, record, self)
+            except Exception:  # whatever it is: the steps themselves will say so, or do well without this
+                held[key] = None
+        return held[key]
+
+
+class Straight:
+    """The steps of a program from carries and with noise of one form, as a function.
+
+    Parameters
+    ----------
+    program : Program
+    carry : Carry
+    noise : dict
+        That of one step.
+    record : bool
+        Whether states are recorded.
+    settings : StraightSteps
+
+    Raises
+    ------
+    Exception
+        Of any kind, where a step cannot be written down.
+    """
+
+    def __init__(
+        self, program: Any, carry: Any, noise: dict[str, Array], record: bool, settings: StraightSteps
+    ) -> None:
+        tape = Tape(program.target.backend)
+        with owning(tape.kind, tape.backend):
+            # Written down: the step, then what is recorded, in a block of its own where that is not at every step.
+            data = tree.map(lambda leaf: tape.symbol(leaf) if tape.real.owns(leaf) else leaf, program.target.data)
+            once, step, seldom = tape.open[0], Block(1), Block(2)
+            tape.open.append(step)
+            state, folds, row = tape.symbols((carry.state, carry.folds, noise))
+            target = program.target.with_data(data, tape.backend)
+            new, info = program.kernel.step(target, state, row)
+            new, infos = tape.lifted((new, info[:3]))
+            counts = tuple(info.evaluations)
+            folded, kept = folds, ()
+            apart = record and program.thinning > 1
+            if apart:
+                tape.open.append(seldom)
+                tape.floor = seldom.depth
+            if record:
+                folded, kept = tape.lifted(replace(program, target=target).record(folds, new, info))
+        _check_form((carry.state, carry.folds), (new, folded))
+
+        # What of it is wanted.
+        sums = distinct([*infos, *(s for s in counts if isinstance(s, Symbol))])
+        rows = distinct(tree.leaves(kept))
+        often, rows = (sums, rows) if apart else (distinct([*sums, *rows]), [])
+        moved, changed = _changes(state, new), _changes(folds, folded)
+        ends = {b.name for _, b in moved + changed} | {s.name for s in often + rows}
+        wanted = set(ends)
+        for block in (seldom, step, once):
+            block.nodes[:] = needed(block.nodes, wanted)
+        ahead, step.nodes[:] = split_off_noise(step.nodes, list(row.values()))
+        used = {*uses(step.nodes)[0], *uses(seldom.nodes)[0]}
+        drawn = [s for s in (*row.values(), *(n.out[0] for n in ahead)) if s.name in used]
+
+        # As source.
+        writer, carried = Writer(tape.real.xp, settings.with_out), tree.leaves((state, folds))
+        columns = [f"r{k}" for k in range(len(often) + len(rows))]
+        writer.line(0, "def steps(data, carry, noise, first, stop):")
+        inputs = {"data": [s for s in tree.leaves(data) if isinstance(s, Symbol)], "carry": carried, "noise": row.values()}
+        for name, symbols in inputs.items():
+            if symbols:
+                writer.line(1, f"{listed(symbols)} = {name}")
+        for name in columns:
+            writer.line(1, f"{name} = []")
+        writer.block([*once.nodes, *ahead], 1, wanted)
+        unstack = writer.constant(settings.unstack)
+        blocks = "".join(f", {unstack}({s.name})" for s in drawn)
+        writer.line(1, f"for t, {listed(drawn)} in zip(range(first, stop){blocks}):")
+        writer.block(step.nodes, 2, ends | set(uses(seldom.nodes)[0]))
+        for name, symbol in zip(columns, often, strict=False):
+            writer.line(2, f"{name}.append({writer.name(symbol)})")
+        if apart:
+            writer.line(2, f"if not (t + {1 - program.burn_in}) % {program.thinning}:")
+        indent = 3 if apart else 2
+        writer.block(seldom.nodes, indent, ends)
+        for name, symbol in zip(columns[len(often) :], rows, strict=True):
+            writer.line(indent, f"{name}.append({writer.name(symbol)})")
+        writer.assign(indent, changed)
+        writer.assign(2, moved)
+        writer.line(1, f"return ({listed(carried)}), ({' '.join(f'{name},' for name in columns)})")
+
+        # Nothing below holds a symbol, and with it a value of the first step.
+        self.source = writer.source()
+        self._function = _compiled(self.source, writer.names)
+        self._owns, self._evaluations = tape.real.owns, type(info.evaluations)
+        self._paths = [path for path, _ in tree.items((state, folds))]
+        column = {s.name: k for k, s in enumerate([*often, *rows])}
+        self._infos = [column[s.name] for s in infos]
+        self._counts = [(column[s.name], 0) if isinstance(s, Symbol) else (None, s) for s in counts]
+        self._rows = tree.map(lambda s: column[s.name], kept)
+
+    def __call__(
+        self, program: Any, carry: Any, noise: dict[str, Array], first: int, stop: int
+    ) -> tuple[Any, Sequence, Rows]:
+        """As `make_steps`."""
+        data = [leaf for leaf in tree.leaves(program.target.data) if self._owns(leaf)]
+        values, columns = self._function(data, tree.leaves(tuple(carry)), noise.values(), first, stop)
+        state, folds = tree.fill(tuple(carry), dict(zip(self._paths, values, strict=True)))
+        counts = [itertools.repeat(each, stop - first) if k is None else columns[k] for k, each in self._counts]
+        evaluations = list(map(self._evaluations, *counts))
+        kept = [columns[k] for k in tree.leaves(self._rows)]
+        rows = Rows(tree.map(lambda k: columns[k][0], self._rows), kept) if kept and kept[0] else Rows((), ())
+        return type(carry)(state, folds), (*(columns[k] for k in self._infos), evaluations), rows
+
+
+def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:
+    file = f"<straight-line steps {next(_serial)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # so that tracebacks show its lines
+    exec(compile(source, file, "exec"), names)
+    return names["steps"]
+
+
+def _changes(before: tree.Tree, after: tree.Tree) -> list[tuple[Symbol, Symbol]]:
+    pairs = zip(tree.leaves(before), tree.leaves(after), strict=True)
+    return [(a, b) for a, b in pairs if a is not b]
+
+
+def _check_form(before: tree.Tree, after: tree.Tree) -> None:
+    paths, forms = zip(*((path, form_of(leaf)) for path, leaf in tree.items(before)), strict=True)
+    ends = [(path, form_of(leaf.value)) for path, leaf in tree.items(after)]
+    if list(zip(paths, forms, strict=True)) != ends:
+        raise CannotTrace("a step changes the form of its state")
