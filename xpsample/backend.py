@@ -10,7 +10,6 @@ import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -172,7 +171,8 @@ def make_steps(
     recording = start >= program.burn_in
     state, folds = carry
     infos, emitted = [], []
-    for t, (state, info) in zip(range(start, stop), (walk or walk_steps)(program, state, noise), strict=False):
+    steps = (walk or walk_steps)(program, state, noise)
+    for t, (state, info) in zip(range(start, stop), steps, strict=False):
         infos.append(info)
         if recording and program.due(t):
             folds, kept = program.record(folds, state, info)
@@ -282,14 +282,12 @@ def backend_of(array: object) -> Backend:
     return _by_type[kind]
 
 
-@contextmanager
-def owning(kind: type, backend: Backend) -> Iterator[None]:
-    """For a time, arrays of a type belong to a backend."""
-    _by_type[kind] = backend
-    try:
-        yield
-    finally:
-        del _by_type[kind]
+def set_backend_of_type(kind: type, backend: Backend | None) -> None:
+    """Say which backend arrays of a type belong to, or (None) forget it."""
+    if backend is None:
+        _by_type.pop(kind, None)
+    else:
+        _by_type[kind] = backend
 
 
 def namespace(array: object) -> Any:

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from xpsample.backend import Array, Backend, Device, eager_drive
-from xpsample.straight.steps import StraightSteps
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, open_interval, seed_sequence
+from xpsample.straight.steps import StraightSteps
 from xpsample_numpy import namespace as xp
-
 
 SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "@": np.matmul}
 

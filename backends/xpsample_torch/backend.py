@@ -10,8 +10,8 @@ import torch
 
 from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive, make_steps
-from xpsample.straight.steps import StraightSteps
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
+from xpsample.straight.steps import StraightSteps
 from xpsample_torch import compiled
 from xpsample_torch import namespace as xp
 

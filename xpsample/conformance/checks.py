@@ -192,7 +192,7 @@ def no_host_transfer(scenario: Scenario, place: Place, quick: bool) -> Outcome:
 
 def driven_equals_eager(scenario: Scenario, place: Place, quick: bool) -> Outcome:
     """The backend's driver, compiled or not, gives what calling the step in a Python loop gives."""
-    steps, x0 = 5, _start(scenario, place)
+    steps, x0 = 16, _start(scenario, place)  # a run of some length, as drivers look at that
     kernel = scenario.kernel(place.array)
     target = scenario.target(place.array).prepare(x0, kernel.requires)
     program = Program(kernel, target, (), 0, 1, steps)

@@ -183,7 +183,7 @@ def uses(nodes: Sequence[Node]) -> tuple[dict[str, int], set[str]]:
 
 
 def needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
-    """The calls that make what is wanted, and all calls of functions of the user's; what they use is wanted, too."""
+    """The calls that make what is wanted, and all calls of users' functions; what they use is wanted, too."""
     kept = []
     for node in reversed(nodes):
         if node.form in ("opaque", "loop") or any(s.name in wanted for s in node.out):
@@ -195,7 +195,7 @@ def needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
 
 
 def split_off_noise(nodes: list[Node], noise: Sequence[Symbol]) -> tuple[list[Node], list[Node]]:
-    """Calls by elements on one stream of noise and numbers alone, which may be made for a block at once; and the others.
+    """Calls by elements on one stream of noise and numbers alone, to be made for a block at once; and the others.
 
     Not where a step's noise is large: its block would be read from memory twice.
     """
@@ -205,8 +205,8 @@ def split_off_noise(nodes: list[Node], noise: Sequence[Symbol]) -> tuple[list[No
         unary = node.form == "prefix" or (node.form == "call" and node.what.name in BY_ELEMENT and len(node.args) == 1)
         numbers = all(isinstance(a, (Symbol, int, float)) for a in node.args) and not node.kwargs
         if numbers and (unary or (node.form == "infix" and node.what in ("+", "-", "*"))):
-            origins = {stream.get(s.name) for s in symbols_of(node.args)}
-            if len(origins) == 1 and None not in origins:
+            origins = {stream.get(s.name, "") for s in symbols_of(node.args)}
+            if len(origins) == 1 and "" not in origins:
                 stream[node.out[0].name] = origins.pop()
                 ahead.append(node)
                 continue

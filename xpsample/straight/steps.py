@@ -3,17 +3,17 @@
 import functools
 import itertools
 import linecache
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xpsample import tree
-from xpsample.backend import Array, Rows, make_steps, owning, unstacked, walk_steps
+from xpsample.backend import Array, Rows, make_steps, unstacked, walk_steps
 from xpsample.straight.source import WithOut, Writer, distinct, listed, needed, split_off_noise, uses
-from xpsample.straight.tape import Block, CannotTrace, Symbol, Tape, form_of
+from xpsample.straight.tape import Block, Symbol, Tape, check_form, form_of
 
-SHORTEST = 32
-"""Steps of a run below which writing a step down, which costs about as much as 50 short ones, is not begun."""
+SHORTEST = 8
+"""Steps of a run below which writing a step down, which takes a few milliseconds, is not begun."""
 
 KEPT = 16
 """Functions kept for one target; the oldest goes first."""
@@ -33,7 +33,7 @@ class StraightSteps:
     """
 
     def __init__(
-        self, with_out: WithOut | None = None, unstack: Callable[[Array], Iterable[Array]] = unstacked
+        self, with_out: WithOut | None = None, unstack: Callable[[Array], Sequence[Array]] = unstacked
     ) -> None:
         self.with_out, self.unstack = with_out, unstack
         self._walk = functools.partial(walk_steps, unstack=unstack)
@@ -85,7 +85,7 @@ class Straight:
         self, program: Any, carry: Any, noise: dict[str, Array], record: bool, settings: StraightSteps
     ) -> None:
         tape = Tape(program.target.backend)
-        with owning(tape.kind, tape.backend):
+        with tape:
             # Written down: the step, then what is recorded, in a block of its own where that is not at every step.
             data = tree.map(lambda leaf: tape.symbol(leaf) if tape.real.owns(leaf) else leaf, program.target.data)
             once, step, seldom = tape.open[0], Block(1), Block(2)
@@ -102,7 +102,7 @@ class Straight:
                 tape.floor = seldom.depth
             if record:
                 folded, kept = tape.lifted(replace(program, target=target).record(folds, new, info))
-        _check_form((carry.state, carry.folds), (new, folded))
+        check_form("a step", (carry.state, carry.folds), (new, folded))
 
         # What of it is wanted.
         sums = distinct([*infos, *(s for s in counts if isinstance(s, Symbol))])
@@ -121,7 +121,11 @@ class Straight:
         writer, carried = Writer(tape.real.xp, settings.with_out), tree.leaves((state, folds))
         columns = [f"r{k}" for k in range(len(often) + len(rows))]
         writer.line(0, "def steps(data, carry, noise, first, stop):")
-        inputs = {"data": [s for s in tree.leaves(data) if isinstance(s, Symbol)], "carry": carried, "noise": row.values()}
+        inputs = {
+            "data": [s for s in tree.leaves(data) if isinstance(s, Symbol)],
+            "carry": carried,
+            "noise": row.values(),
+        }
         for name, symbols in inputs.items():
             if symbols:
                 writer.line(1, f"{listed(symbols)} = {name}")
@@ -149,9 +153,10 @@ class Straight:
         self._function = _compiled(self.source, writer.names)
         self._owns, self._evaluations = tape.real.owns, type(info.evaluations)
         self._paths = [path for path, _ in tree.items((state, folds))]
-        column = {s.name: k for k, s in enumerate([*often, *rows])}
+        column = {s.name: k for k, s in enumerate(often)}
         self._infos = [column[s.name] for s in infos]
         self._counts = [(column[s.name], 0) if isinstance(s, Symbol) else (None, s) for s in counts]
+        column.update((s.name, len(often) + k) for k, s in enumerate(rows))
         self._rows = tree.map(lambda s: column[s.name], kept)
 
     def __call__(
@@ -178,10 +183,3 @@ def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:
 def _changes(before: tree.Tree, after: tree.Tree) -> list[tuple[Symbol, Symbol]]:
     pairs = zip(tree.leaves(before), tree.leaves(after), strict=True)
     return [(a, b) for a, b in pairs if a is not b]
-
-
-def _check_form(before: tree.Tree, after: tree.Tree) -> None:
-    paths, forms = zip(*((path, form_of(leaf)) for path, leaf in tree.items(before)), strict=True)
-    ends = [(path, form_of(leaf.value)) for path, leaf in tree.items(after)]
-    if list(zip(paths, forms, strict=True)) != ends:
-        raise CannotTrace("a step changes the form of its state")

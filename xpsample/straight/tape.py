@@ -12,21 +12,38 @@ import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample import tree
-from xpsample.backend import Array, Autodiff, Backend
+from xpsample.backend import Array, Autodiff, Backend, set_backend_of_type
 
 LONGEST = 4000
 """Calls of one step above which nothing is gained by writing them down."""
 
 FRESH = frozenset(
-    "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_or bitwise_xor ceil clip cos "
-    "cosh divide equal exp expm1 floor floor_divide greater greater_equal hypot isfinite isinf isnan less less_equal "
-    "log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative "
-    "not_equal pow reciprocal remainder round sigmoid sign sin sinh softplus sqrt square subtract tan tanh trunc "
-    "where negative_part all any max mean min prod std sum var cumulative_sum argmax argmin matmul".split()
+    (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "exp", "expm1", "hypot", "log"),
+        *("log10", "log1p", "log2", "logaddexp", "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh"),
+        *("abs", "add", "divide", "maximum", "minimum", "multiply", "negative", "pow", "remainder", "subtract"),
+        *("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"),
+        *("logical_and", "logical_not", "logical_or", "logical_xor", "where", "negative_part", "sigmoid", "softplus"),
+        *(
+            "all",
+            "any",
+            "argmax",
+            "argmin",
+            "cumulative_sum",
+            "matmul",
+            "max",
+            "mean",
+            "min",
+            "prod",
+            "std",
+            "sum",
+            "var",
+        ),
+    )
 )
 """Functions whose result is an array of its own, which shares memory with no argument: by elements, or reductions."""
 
-BY_ELEMENT = frozenset("abs exp expm1 log log1p log2 negative sign sin cos sqrt square tanh".split())
+BY_ELEMENT = frozenset(("abs", "exp", "expm1", "log", "log1p", "negative", "sqrt", "square", "tanh"))
 """Those of one argument that do to an array what they do to each row of it."""
 
 INFIX = {
@@ -35,6 +52,10 @@ INFIX = {
 }  # fmt: skip
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 PREFIX = {"neg": "-", "pos": "+", "invert": "~"}
+
+
+_open: set["Tape"] = set()
+"""Tapes that something is being written on: while there is none, functions need not look for symbols."""
 
 
 class CannotTrace(Exception):
@@ -55,7 +76,9 @@ class Node:
     @property
     def fresh(self) -> bool:
         """Whether the result shares memory with no argument, and what it is made from."""
-        return self.form in ("infix", "prefix") or (self.form == "call" and self.what.name in FRESH)
+        if self.form in ("infix", "prefix"):
+            return len(self.args) == 2 or self.what != "+"  # some libraries give x itself for +x
+        return self.form == "call" and self.what.name in FRESH
 
     @property
     def function(self) -> Any:
@@ -106,12 +129,12 @@ class Symbol:
         return device_of(self.value)
 
     @property
-    def T(self) -> "Symbol":  # noqa: N802
+    def T(self) -> "Symbol":
         """The transposed matrix."""
         return self.tape.record("getattr", "T", (self,), {})
 
     @property
-    def mT(self) -> "Symbol":  # noqa: N802
+    def mT(self) -> "Symbol":
         """The transposed matrices."""
         return self.tape.record("getattr", "mT", (self,), {})
 
@@ -214,10 +237,17 @@ class TracedBackend(Backend):
     def devices(self, array: Array | None = None) -> list:
         return self.backend.devices(array.value if isinstance(array, Symbol) else array)
 
-    def noise(self, *args: Any) -> Any:
+    def noise(self, seed: int, specs: Any, start: int, stop: int, like: Array) -> dict[str, Array]:
         raise CannotTrace("a step drew noise")
 
-    drive = synchronize = to_host = noise
+    def drive(self, program: Any, carry: Any, buffers: Any, source: Any, start: int, stop: int) -> Any:
+        raise CannotTrace("a step ran another run")
+
+    def synchronize(self, value: tree.Tree) -> None:
+        raise CannotTrace("a step waited for values")
+
+    def to_host(self, array: Array) -> np.ndarray:
+        raise CannotTrace("a step asked for values on the host")
 
 
 class Tape:
@@ -230,8 +260,17 @@ class Tape:
         self.xp: Any = TracedNamespace(backend.xp, self)
         self.backend = TracedBackend(backend, self)
         self.open = [Block(0)]
-        self.floor = 0  # the depth of what is recorded, while that is written down
+        self.floor = 0  # the least depth of what is made in a step, while what is recorded is written down
         self.calls = 0
+
+    def __enter__(self) -> "Tape":
+        _open.add(self)
+        set_backend_of_type(self.kind, self.backend)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _open.discard(self)
+        set_backend_of_type(self.kind, None)
 
     def mark(self) -> Any:
         """Where the tape is, for `back`."""
@@ -264,9 +303,7 @@ class Tape:
             for block in self.open:
                 if key in block.known:
                     return block.known[key]
-        if form == "opaque":
-            args, kwargs = self._packed(args), kwargs
-        result = self._add(form, what, args, kwargs)
+        result = self._add(form, what, self._packed(args) if form == "opaque" else args, kwargs)
         if key is not None and isinstance(result, Symbol):
             result.block.known[key] = result
         return result
@@ -275,28 +312,15 @@ class Tape:
         """A loop of the straight-line function; its body is run once."""
         if n <= 1:
             return body(0, carry) if n else carry
-        floor, inner = self.floor, Block(len(self.open))
+        inner = Block(len(self.open))
         self.open.append(inner)
-        starts = tree.map(lambda leaf: self.symbol(_value(leaf)), carry)
-        index = self.symbol(0)
-        self.floor = max(floor, 0)
+        index, starts = self.symbol(0), self.symbols(tree.map(_value, carry))
         ends = self.lifted(body(index, starts))
-        self.floor = floor
         self.open.pop()
-        pairs = list(zip(tree.leaves(starts), tree.leaves(ends), strict=True))
-        for a, b in pairs:
-            if form_of(a.value) != form_of(b.value):
-                raise CannotTrace("a repeated part changes the form of what it carries")
+        check_form("a repeated part", starts, ends)
         results = tree.map(lambda end: self.symbol(end.value), ends)
-        node = Node(
-            tuple(tree.leaves(results)),
-            "loop",
-            (n, index),
-            (*tree.leaves(carry), *(a for a, _ in pairs), *(b for _, b in pairs)),
-            {},
-            inner,
-        )
-        self.open[-1].nodes.append(node)
+        args = tuple(leaf for part in (carry, starts, ends) for leaf in tree.leaves(part))
+        self.open[-1].nodes.append(Node(tuple(tree.leaves(results)), "loop", (n, index), args, {}, inner))
         return results
 
     def _add(self, form: str, what: Any, args: tuple, kwargs: dict) -> Any:
@@ -304,7 +328,7 @@ class Tape:
         if self.calls > LONGEST:
             raise CannotTrace(f"a step of more than {LONGEST} calls")
         result = _evaluate(form, what, _values(args), _values(kwargs))
-        block = self._home((args, kwargs))
+        block = self.open[-1] if form == "opaque" else self._home((args, kwargs))
         if form in ("constant", "pack", "getitem") or self.real.owns(result) or type(result) is int:
             symbol = self.kind(self, result, block)
             block.nodes.append(Node((symbol,), form, what, args, kwargs))
@@ -331,9 +355,7 @@ class Tape:
     def _packed(self, args: tuple) -> tuple:
         """Trees among arguments as values of their own, made as seldom as can be."""
         return tuple(
-            self._add("pack", None, (arg,), {})
-            if isinstance(arg, (tuple, list, dict)) and holds_symbols(arg)
-            else arg
+            self._add("pack", None, (arg,), {}) if isinstance(arg, (tuple, list, dict)) and holds_symbols(arg) else arg
             for arg in args
         )
 
@@ -347,7 +369,7 @@ class Tape:
 
 
 def opaque(function: Callable[..., Any] | None) -> Any:
-    """A function that is called at every step as it is, whatever its Python code does: one of a user's. None is None."""
+    """A function that is called at every step as it is, whatever its code does: one of a user's. None is None."""
     return function if function is None else _Called(function, False)
 
 
@@ -362,17 +384,15 @@ class _Called:
         self.function, self.pure = function, pure
 
     def __call__(self, *args: Any) -> Any:
-        for arg in args:
-            if isinstance(arg, Symbol):
-                return self._record(arg.tape, args)
-        return self.function(*args)
+        symbol = next(iter(symbols_of(args)), None) if _open else None
+        return self.function(*args) if symbol is None else self._record(symbol.tape, args)
 
-    def _record(self, tape: "Tape", args: tuple) -> Any:
+    def _record(self, tape: Tape, args: tuple) -> Any:
         if self.pure:
             before = tape.mark()
             try:
                 return self.function(*args)
-            except Exception:
+            except Exception:  # whatever it is, it comes again below if it is the function's own
                 tape.back(before)
         return tape.record("opaque", self.function, args, {})
 
@@ -415,6 +435,13 @@ def form_of(value: Any) -> tuple:
     return (tuple(value.shape), value.dtype) if hasattr(value, "shape") else (type(value),)
 
 
+def check_form(what: str, before: tree.Tree, after: tree.Tree) -> None:
+    """Raise CannotTrace unless two trees have the same paths, shapes and dtypes."""
+    forms = [[(path, *form_of(_value(leaf))) for path, leaf in tree.items(side)] for side in (before, after)]
+    if forms[0] != forms[1]:
+        raise CannotTrace(f"{what} changes the form of what it carries")
+
+
 def _key(value: Any) -> Any:
     """What tells arguments apart: arrays and functions by identity, numbers with their type and sign."""
     if isinstance(value, Symbol):
@@ -447,8 +474,6 @@ def _evaluate(form: str, what: Any, args: tuple, kwargs: dict) -> Any:
     return (what.function if isinstance(what, Function) else what)(*args, **kwargs)
 
 
-def _sign(sign: str, operands: int) -> Callable[..., Any]:
-    if operands == 1:
-        return {"-": operator.neg, "+": operator.pos, "~": operator.invert}[sign]
-    name = next(name for name, its in {**INFIX, **COMPARISONS}.items() if its == sign)
-    return getattr(operator, f"__{name}__")
+def _sign(sign: str, operands: int) -> Any:
+    names = {**INFIX, **COMPARISONS} if operands == 2 else PREFIX
+    return getattr(operator, next(f"__{name}__" for name, its in names.items() if its == sign))

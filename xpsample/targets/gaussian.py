@@ -30,7 +30,9 @@ def gaussian(covariance: np.ndarray, mean: np.ndarray | None = None) -> Target:
         "mean": np.zeros(len(covariance)) if mean is None else np.asarray(mean, dtype=np.float64),
         "precision": 0.5 * (precision + precision.T),
     }
-    return Target(_log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data, pure=True)
+    return Target(
+        _log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data, pure=True
+    )
 
 
 def _score(x: Array, data: Any) -> Array:

@@ -54,7 +54,9 @@ def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
         "precisions": sds**-2.0,
         "log_weights": np.log(weights / np.sum(weights)) - means.shape[1] * (np.log(sds) + 0.5 * math.log(2 * math.pi)),
     }
-    return Target(_log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data, pure=True)
+    return Target(
+        _log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data, pure=True
+    )
 
 
 def smoothed_mixture(weights: Any, means: np.ndarray, sds: Any, sigma: float) -> Target:

@@ -17,8 +17,8 @@ from array_api_compat import is_array_api_obj
 from xpsample import tree
 from xpsample.backend import Array, Backend, backend_of, check_same_home, to_host
 from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
-from xpsample.straight import opaque, pure
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
+from xpsample.straight import opaque, pure
 from xpsample.targets.acceptance import Acceptance, Exact
 from xpsample.targets.discrete import Discrete
 from xpsample.targets.space import Real, Space, as_floating
