@@ -148,7 +148,7 @@ def eager_drive(
 
 
 class Rows(NamedTuple):
-    """Of a block of steps: the first row, a tree of arrays, and for each leaf the arrays of all rows."""
+    """Of a block of steps: the first row, a tree of arrays (or None), and for each leaf the arrays of all rows."""
 
     first: tree.Tree
     columns: Sequence[Sequence[Array]]
@@ -177,7 +177,7 @@ def make_steps(
         if recording and program.due(t):
             folds, kept = program.record(folds, state, info)
             emitted.append(kept)
-    rows = Rows(emitted[0], list(zip(*map(tree.leaves, emitted), strict=True))) if emitted else Rows((), ())
+    rows = Rows(emitted[0] if emitted else None, list(zip(*map(tree.leaves, emitted), strict=True)))
     return type(carry)(state, folds), tuple(zip(*(info[:4] for info in infos), strict=True)), rows
 
 

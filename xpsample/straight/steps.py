@@ -169,7 +169,7 @@ class Straight:
         counts = [itertools.repeat(each, stop - first) if k is None else columns[k] for k, each in self._counts]
         evaluations = list(map(self._evaluations, *counts))
         kept = [columns[k] for k in tree.leaves(self._rows)]
-        rows = Rows(tree.map(lambda k: columns[k][0], self._rows), kept) if kept and kept[0] else Rows((), ())
+        rows = Rows(tree.map(lambda k: columns[k][0], self._rows) if all(kept) else None, kept)
         return type(carry)(state, folds), (*(columns[k] for k in self._infos), evaluations), rows
 
 

@@ -83,7 +83,7 @@ class Node:
     @property
     def function(self) -> Any:
         """What is called: a function, or the sign of an operation."""
-        return self.what.function if isinstance(self.what, Function) else self.what
+        return getattr(self.what, "function", self.what)
 
 
 @dataclass(eq=False)
@@ -368,20 +368,28 @@ class Tape:
         return self.open[depth]
 
 
-def opaque(function: Callable[..., Any] | None) -> Any:
-    """A function that is called at every step as it is, whatever its code does: one of a user's. None is None."""
-    return function if function is None else _Called(function, False)
+def opaque(function: Callable[..., Any] | None, like: Callable[..., tree.Tree] | None = None) -> Any:
+    """A function that is called at every step as it is, whatever its code does: one of a user's. None is None.
+
+    Parameters
+    ----------
+    function : callable or None
+    like : callable, optional
+        Gives for the function's arguments arrays of the form of its results: without it, the function is called once
+        more, when the step is written down, to see.
+    """
+    return function if function is None else _Called(function, like, False)
 
 
-def pure(function: Callable[..., Any] | None) -> Any:
+def pure(function: Callable[..., Any] | None, like: Callable[..., tree.Tree] | None = None) -> Any:
     """A function whose own calls may be written down, if they can be: then what others call as well is called once."""
-    return function if function is None else _Called(function, True)
+    return function if function is None else _Called(function, like, True)
 
 
 class _Called:
-    def __init__(self, function: Callable[..., Any], pure: bool) -> None:
+    def __init__(self, function: Callable[..., Any], like: Callable[..., tree.Tree] | None, pure: bool) -> None:
         functools.update_wrapper(self, function, updated=())
-        self.function, self.pure = function, pure
+        self.function, self.like, self.pure = function, like or function, pure
 
     def __call__(self, *args: Any) -> Any:
         symbol = next(iter(symbols_of(args)), None) if _open else None
@@ -394,7 +402,7 @@ class _Called:
                 return self.function(*args)
             except Exception:  # whatever it is, it comes again below if it is the function's own
                 tape.back(before)
-        return tape.record("opaque", self.function, args, {})
+        return tape.record("opaque", self, args, {})
 
 
 # ---- what arguments hold ---------------------------------------------------------------------------------------------
@@ -471,7 +479,7 @@ def _evaluate(form: str, what: Any, args: tuple, kwargs: dict) -> Any:
         return getattr(args[0], what)
     if form in ("infix", "prefix"):
         return _sign(what, len(args))(*args)
-    return (what.function if isinstance(what, Function) else what)(*args, **kwargs)
+    return (what.like if form == "opaque" else what.function)(*args, **kwargs)
 
 
 def _sign(sign: str, operands: int) -> Any:

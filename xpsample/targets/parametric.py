@@ -1,12 +1,13 @@
 """Targets whose parameters move: U(x, parameters) with the parameters a tree of arrays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from array_api_compat import array_namespace
 
 from xpsample.backend import Array, Backend
 from xpsample.gradients.choices import Auto, GradientChoice
+from xpsample.straight import opaque
 from xpsample.targets.space import Real, Space
 from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point, Target
 from xpsample.tree import Tree
@@ -57,7 +58,7 @@ class Parametric(AbstractTarget):
 
     def prepare(self, x: Array, requires: Capability) -> "ParametricTarget":
         bound = self._target.prepare(x, requires)
-        return self._bound.setdefault(bound, ParametricTarget(bound, self.gradient, self.log_density))
+        return self._bound.setdefault(bound, ParametricTarget(bound, self.gradient, self.log_density, bound.backend))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,7 @@ class ParametricTarget(DerivedTarget):
     target: BoundTarget
     gradient: GradientChoice
     log_density: Callable[..., Array]
+    library: Backend
     compiled: dict = field(default_factory=dict, repr=False)
     _derivatives: dict = field(default_factory=dict, repr=False)
 
@@ -78,11 +80,6 @@ class ParametricTarget(DerivedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         costs = self.target.costs
         return costs._replace(refresh=costs.at)
-
-    def with_data(self, data: Tree, backend: Backend | None = None) -> BoundTarget:
-        # Derivatives that were made by one backend are not those of another.
-        made = self._derivatives if backend is None else {}
-        return replace(self, target=self.target.with_data(data, backend), _derivatives=made)
 
     def at(self, x: Array) -> Point:
         return self.target.at(x)
@@ -114,7 +111,7 @@ class ParametricTarget(DerivedTarget):
         The derivative of a loss is made once and kept as long as the target: pass the same function at every step.
         """
         if loss not in self._derivatives:
-            self._derivatives[loss] = self.gradient.value_and_gradient(self.backend, loss)
+            self._derivatives[loss] = opaque(self.gradient.value_and_gradient(self.library, loss))
         return self._derivatives[loss]
 
     def potential_gradient(self, parameters: Tree, x: Array, coefficients: Array) -> Tree:

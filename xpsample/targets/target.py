@@ -321,13 +321,18 @@ class Target(AbstractTarget):
         if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
             moves = space.variables(x.shape[-1]) * (space.choices - 1)
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
-        known = pure if self.pure else opaque
+        known, zeros = pure if self.pure else opaque, backend.xp.zeros_like
         return FixedTarget(
             backend=backend,
             xp=backend.xp,
             requires=requires,
             costs=Costs(at, at, Evaluations(), score.cost, hvp.cost),
-            functions=Functions(*map(known, (self.log_density, score.call, hvp.call, both.call))),
+            functions=Functions(
+                known(self.log_density, lambda x, *data: zeros(x[..., 0])),
+                known(score.call, lambda x, *data: zeros(x)),
+                known(hvp.call, lambda x, v, *data: zeros(x)),
+                known(both.call, lambda x, *data: (zeros(x[..., 0]), zeros(x))),
+            ),
             space=space,
             differences=known(self.differences),
             acceptance=self.acceptance,
