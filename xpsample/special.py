@@ -23,6 +23,16 @@ def softplus(xp: Any, a: Array) -> Array:
     return 0.5 * (a + size) + xp.log1p(xp.exp(-size))
 
 
+def softplus_and_sigmoid(xp: Any, a: Array) -> tuple[Array, Array]:
+    """`softplus` and its derivative `sigmoid`, which share an exponential."""
+    own = getattr(xp, "softplus_and_sigmoid", None)
+    if own is not None:
+        return own(a)
+    size = xp.abs(a)
+    small = xp.exp(-size)
+    return 0.5 * (a + size) + xp.log1p(small), xp.where(a < 0.0, small, xp.ones_like(a)) / (1.0 + small)
+
+
 def negative_part(xp: Any, a: Array) -> Array:
     """min(a, 0), elementwise; nan where a is nan."""
     own = getattr(xp, "negative_part", None)

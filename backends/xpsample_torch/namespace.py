@@ -8,7 +8,7 @@ from array_api_compat import torch as compat
 from array_api_compat.torch import *  # noqa: F403
 from array_api_compat.torch import __array_namespace_info__
 
-__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "sum", "where"]
+__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "softplus_and_sigmoid", "sum", "where"]
 
 Array = Any
 sigmoid = torch.sigmoid
@@ -22,6 +22,11 @@ def negative_part(a: Array, /) -> Array:
 def softplus(a: Array, /) -> Array:
     """log(1 + exp(a)); torch's own softplus is off by 2e-9 where it turns linear."""
     return -torch.nn.functional.logsigmoid(-a)
+
+
+def softplus_and_sigmoid(a: Array, /) -> tuple[Array, Array]:
+    """`softplus` and `sigmoid`."""
+    return softplus(a), sigmoid(a)
 
 
 def sum(x: Array, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:  # noqa: A001

@@ -6,7 +6,7 @@ import numpy as np
 
 from xpsample.backend import Array, namespace
 from xpsample.errors import HyperparameterError
-from xpsample.special import sigmoid, softplus
+from xpsample.special import sigmoid, softplus, softplus_and_sigmoid
 from xpsample.targets.target import Target
 
 
@@ -54,14 +54,15 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
 
     def log_density(x: Array, rows: Array) -> Array:
         xp = namespace(x)
-        return _log_density(xp, x, x @ -rows.T)
+        return _log_density(xp, x, softplus(xp, x @ -rows.T))
 
-    def _log_density(xp: Any, x: Array, margin: Array) -> Array:
-        return -0.5 * precision * xp.sum(x * x, axis=-1) - xp.sum(softplus(xp, margin), axis=-1)
+    def _log_density(xp: Any, x: Array, losses: Array) -> Array:
+        return -0.5 * precision * xp.sum(x * x, axis=-1) - xp.sum(losses, axis=-1)
 
     def both(x: Array, rows: Array) -> tuple[Array, Array]:
-        xp, margin = namespace(x), x @ -rows.T
-        return _log_density(xp, x, margin), sigmoid(xp, margin) @ rows - precision * x
+        xp = namespace(x)
+        losses, slopes = softplus_and_sigmoid(xp, x @ -rows.T)
+        return _log_density(xp, x, losses), slopes @ rows - precision * x
 
     def score(x: Array, rows: Array) -> Array:
         return sigmoid(namespace(x), x @ -rows.T) @ rows - precision * x
