@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -18,6 +19,24 @@ from xpsample.errors import DataError
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
 """What a test runs on; those that are not here are skipped by name."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the environment of the session's workers, and of the children that their tests start.
+
+    A worker takes one core: torch's threads, in as many workers as there are cores, wait for one another and take
+    many times as long. What JAX compiles is shared, for the time of the session or, where JAX_COMPILATION_CACHE_DIR
+    names a folder, for longer.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="xpsample-jax-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ def test_sharded_positions_stay_sharded():
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
         "JAX_ENABLE_X64": "1",
         "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_COMPILATION_CACHE": "0",  # its warnings would be errors here
     }
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(SCRIPT)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

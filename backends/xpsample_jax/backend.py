@@ -1,7 +1,7 @@
 """JAX: one compiled loop per block, whose trip count is an argument, so that no block length compiles anew."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import jax
@@ -11,13 +11,15 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, info_sums
-from xpsample.noise import Native, NoiseSource, Normal, Specs, Uniform, chunk_steps, seed_sequence
+from xpsample.noise import Native, NoiseSource, Normal, Portable, Specs, Uniform, chunk_steps, seed_sequence
 
 AHEAD = 8192
 """Noise of a whole block is drawn before the loop up to this many numbers a step; above, step by step inside it.
 
 Both give the same numbers. Drawing ahead takes .7 to .8 of the time for 100 chains of 10 or 31 coordinates (MALA, HMC),
-and the same for 1,000.
+and the same for 1,000. What draws ahead is a program of its own for each stream, which all kernels, targets and runs
+with such a stream share: inside a block it would take longer to compile than most blocks do without it. Positions on
+several devices have theirs drawn inside the loop, where it is spread like them.
 """
 
 
@@ -140,13 +142,22 @@ class Runner:
             )
         return self._empty[draws, x.sharding, x.shape]()
 
+    def native(self, seed: int, start: int, like: Array) -> tuple[Any, int]:
+        """What a block that begins at a step takes its noise from, and the step that this belongs to."""
+        size = sum(int(np.prod(spec.shape)) for spec in self.specs.values())
+        if size > AHEAD or len(like.sharding.device_set) > 1:
+            return Keys.of(seed, self.specs, like), 0
+        origin = self.origin(start)
+        return _draw_steps(seed, self.specs, origin, self.length, like), origin
+
+    def origin(self, start: int) -> int:
+        """The first step of the chunk of noise that a step belongs to."""
+        return start // self.length * self.length
+
     def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
-        if not isinstance(noise, Keys):
-            return lambda t: {name: _take(rows, t - origin) for name, rows in noise.items()}
-        if sum(int(np.prod(spec.shape)) for spec in self.specs.values()) > AHEAD:
-            return lambda t: _draw(noise, self.specs, t)
-        rows = jax.vmap(lambda t: _draw(noise, self.specs, t))(origin + jnp.arange(self.length))
-        return lambda t: {name: _take(a, t - origin) for name, a in rows.items()}
+        if isinstance(noise, Keys):
+            return lambda t: {k: _draw(noise.keys[k], spec, noise.dtype, t) for k, spec in self.specs.items()}
+        return lambda t: {name: _take(rows, t - origin) for name, rows in noise.items()}
 
 
 @jax.tree_util.register_pytree_node_class
@@ -158,9 +169,10 @@ class Keys:
 
     @classmethod
     def of(cls, seed: int, specs: Specs, like: Array) -> "Keys":
-        """Keys of a seed."""
-        words = {name: seed_sequence(seed, name, 0).generate_state(2) for name in specs}
-        return cls({name: jax.random.wrap_key_data(jnp.asarray(w)) for name, w in words.items()}, like.dtype)
+        """Keys of a seed, where `like` lives if that is one device."""
+        devices = like.sharding.device_set
+        device = next(iter(devices)) if len(devices) == 1 else None
+        return cls({name: _key(seed, name, device) for name in specs}, like.dtype)
 
     def tree_flatten(self) -> tuple:
         """Keys are leaves, the dtype is static."""
@@ -172,22 +184,30 @@ class Keys:
         return cls(children[0], dtype)
 
 
-def _draw(keys: Keys, specs: Specs, t: Array) -> dict[str, Array]:
-    """The noise of step t: the same whether it is drawn ahead or inside the loop."""
-
-    def one(name: str, spec: Normal | Uniform) -> Array:
-        key = jax.random.fold_in(keys.keys[name], t)
-        if isinstance(spec, Normal):
-            return jax.random.normal(key, spec.shape, keys.dtype)
-        return jax.random.uniform(key, spec.shape, keys.dtype, minval=jnp.finfo(keys.dtype).tiny)
-
-    return {name: one(name, spec) for name, spec in specs.items()}
+@lru_cache(maxsize=64)  # for a run asks at every block
+def _key(seed: int, name: str, device: Any) -> Array:
+    """The key of a stream."""
+    return jax.device_put(jax.random.wrap_key_data(jnp.asarray(seed_sequence(seed, name, 0).generate_state(2))), device)
 
 
-_draw_steps = jax.jit(
-    lambda keys, specs, start, n: jax.vmap(lambda t: _draw(keys, dict(specs), t))(start + jnp.arange(n)),
-    static_argnums=(1, 3),
-)
+def _draw(key: Array, spec: Normal | Uniform, dtype: Any, t: Array) -> Array:
+    """The noise of step t of one stream: the same whether it is drawn ahead or inside the loop."""
+    key = jax.random.fold_in(key, t)
+    if isinstance(spec, Normal):
+        return jax.random.normal(key, spec.shape, dtype)
+    return jax.random.uniform(key, spec.shape, dtype, minval=jnp.finfo(dtype).tiny)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _draw_rows(kind: type, shape: tuple[int, ...], dtype: Any, n: int, key: Array, start: int) -> Array:
+    """Steps [start, start + n) of one stream; its kind is an argument, since specs of two kinds compare equal."""
+    return jax.vmap(lambda t: _draw(key, kind(shape), dtype, t))(start + jnp.arange(n))
+
+
+def _draw_steps(seed: int, specs: Specs, start: int, n: int, like: Array) -> dict[str, Array]:
+    """Steps [start, start + n) of all streams."""
+    keys = Keys.of(seed, specs, like).keys
+    return {k: _draw_rows(type(s), tuple(s.shape), like.dtype, n, keys[k], start) for k, s in specs.items()}
 
 
 def _take(rows: Array, i: Array) -> Array:
@@ -215,7 +235,7 @@ class JaxBackend(Backend):
         return isinstance(array, jax.Array)
 
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
-        return _draw_steps(Keys.of(seed, specs, like), tuple(specs.items()), start, stop - start)
+        return _draw_steps(seed, specs, start, stop - start, like)
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         if _traced(carry):
@@ -240,14 +260,17 @@ class JaxBackend(Backend):
         if keep and buffers is None:
             buffers = runner.allocate(program.draws, target.data, carry)
         if isinstance(source, Native):
-            noise, origin = Keys.of(source.seed, specs, like), start // runner.length * runner.length
+            noise, origin = runner.native(source.seed, start, like)
+        elif isinstance(source, Portable) and stop - start > 1:  # which draws whole chunks in any case
+            origin = runner.origin(start)
+            noise = source.block(self, specs, origin, origin + runner.length, like)
         else:
             noise, origin = source.block(self, specs, start, stop, like), start
             if stop - start > 1:  # one length for all blocks, and one for single steps
                 noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
         rest = () if not keep else buffers
         carry, rest, sums = runner.block(
-            keep, target.data, _distinct(carry), rest, noise, jnp.int32(origin), jnp.int32(start), jnp.int32(stop)
+            keep, target.data, _distinct(carry), rest, noise, np.int32(origin), np.int32(start), np.int32(stop)
         )
         return carry, (rest if keep else buffers), sums
 
@@ -280,9 +303,10 @@ def _row_sharding(shape: tuple[int, ...], x: Array) -> Any:
     return NamedSharding(x.sharding.mesh, spec)
 
 
+@partial(jax.jit, static_argnums=1)
 def _pad(rows: Array, length: int) -> Array:
     missing = max(0, length - rows.shape[0])
-    return jnp.concat([rows, jnp.zeros((missing, *rows.shape[1:]), rows.dtype)]) if missing else rows
+    return jnp.concat([rows, jnp.zeros((missing, *rows.shape[1:]), rows.dtype)])
 
 
 def _distinct(carry: Any) -> Any:

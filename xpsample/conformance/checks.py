@@ -20,7 +20,8 @@ from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.kernels import Kernel
 from xpsample.noise import Portable, Replay
 from xpsample.places import Place, places
-from xpsample.sampling import Carry, Program, sample
+from xpsample.recorders import Draws, Statistics
+from xpsample.sampling import Program, sample
 from xpsample.srld import SRLD
 from xpsample.targets import AbstractTarget, BoundTarget
 from xpsample.targets.space import as_floating
@@ -28,6 +29,7 @@ from xpsample.trace import Trace
 from xpsample.tree import dtype_name
 
 STEPS = 200
+RECORDERS = (Draws(), Statistics())
 SAME_CHAIN = {"float64": 1e-10, "float32": 2e-2}
 """Largest deviation from the NumPy float64 chain over STEPS steps; a float32 chain may lose digits, not its way."""
 
@@ -56,7 +58,7 @@ class _Setting(NamedTuple):
     """A scenario set up at a place; made once, so that checks share what a driver compiles."""
 
     target: AbstractTarget
-    kernel: Kernel
+    kernel: "_Guarded"
     x0: Array
 
 
@@ -71,7 +73,7 @@ def _start(scenario: Scenario, place: Place, chains: int = 6) -> Array:
 
 @lru_cache(maxsize=1)
 def _run(scenario: Scenario, place: Place) -> Trace:
-    return sample(*_setting(scenario, place), STEPS, seed=Portable(1), progress=False)
+    return sample(*_setting(scenario, place), STEPS, seed=Portable(1), recorders=RECORDERS, progress=False)
 
 
 @cache
@@ -192,17 +194,17 @@ def no_host_transfer(scenario: Scenario, place: Place, quick: bool) -> Outcome:
 
 def driven_equals_eager(scenario: Scenario, place: Place, quick: bool) -> Outcome:
     """The backend's driver, compiled or not, gives what calling the step in a Python loop gives."""
-    steps, x0 = 16, _start(scenario, place)  # a run of some length, as drivers look at that
-    kernel = scenario.kernel(place.array)
-    target = scenario.target(place.array).prepare(x0, kernel.requires)
-    program = Program(kernel, target, (), 0, 1, steps)
+    steps, (target, guarded, x0) = 5, _setting(scenario, place)
+    kernel, bound = guarded.kernel, target.prepare(x0, guarded.requires)
+    # The program of `_run`, so that a driver that compiled it does not compile another.
+    program = Program(guarded, bound, RECORDERS, 0, 1, STEPS)
     carry = program.init(x0)
     noise = Portable(2).block(place.backend, program.specs(carry), 0, steps, program.like(carry))
     state = program.init(x0).state
     with np.errstate(all="ignore"):
         for i in range(steps):
-            state, _ = kernel.step(target, state, {name: block[i, ...] for name, block in noise.items()})
-    driven, _, _ = place.backend.drive(program, Carry(carry.state, ()), None, Replay(noise), 0, steps)
+            state, _ = kernel.step(bound, state, {name: block[i, ...] for name, block in noise.items()})
+    driven, _, _ = place.backend.drive(program, carry, None, Replay(noise), 0, steps)
     deviation = float(np.abs(to_host(driven.state.point.x) - to_host(state.point.x)).max())
     return Outcome(deviation <= 100 * float(np.finfo(place.dtype).eps), f"{deviation:.1e}")
 
