@@ -10,15 +10,7 @@ from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, ope
 from xpsample.straight.steps import StraightSteps
 from xpsample_numpy import namespace as xp
 
-SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "@": np.matmul}
-
-
-def _with_out(what: Any, args: tuple) -> tuple | None:
-    function = SIGNS.get(what) if isinstance(what, str) else what
-    return (function, args) if isinstance(function, np.ufunc) and function.nin == len(args) else None
-
-
-STEPS = StraightSteps(_with_out, list)
+STEPS = StraightSteps(list)
 
 
 class NumpyBackend(Backend):

@@ -125,18 +125,6 @@ def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     torch.stack(tuple(tensors), out=rows)
 
 
-SIGNS = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div, "@": torch.matmul}
-FUNCTIONS = frozenset({torch.exp, torch.log, torch.abs, torch.sqrt, torch.sigmoid, torch.tanh, torch.isfinite})
-
-
-def _with_out(what: Any, args: tuple) -> tuple | None:
-    if isinstance(what, str):
-        if what in ("+", "*") and isinstance(args[0], (int, float)):
-            args = args[::-1]
-        return (SIGNS[what], args) if what in SIGNS and len(args) == 2 and hasattr(args[0], "shape") else None
-    return (what, args) if what in FUNCTIONS else None
-
-
-STEPS = StraightSteps(_with_out, torch.unbind)
+STEPS = StraightSteps(torch.unbind)
 COMPILED = partial(make_steps, walk=partial(compiled.walk, unstack=torch.unbind))
 BACKEND = TorchBackend()

@@ -1,47 +1,30 @@
 """From a tape to Python source."""
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import device as device_of
 
-from xpsample.backend import Array
-from xpsample.straight.tape import BY_ELEMENT, Node, Symbol, form_of, holds_symbols, symbols_of
+from xpsample.straight.tape import BY_ELEMENT, LARGE, Node, Symbol, holds_symbols, size_of, symbols_of
 
-SMALLEST = 2**15
-"""Bytes of an array from which on its memory is used again: below, allocating costs less than naming the memory."""
+INLINE = frozenset(("infix", "prefix", "getattr", "getitem", "call"))
 
-WithOut = Callable[[Any, tuple], tuple[Callable[..., Any], tuple] | None]
-"""For what is called (a function, or the sign of an operation) and its arguments, a function that does the same and
-takes ``out``, and its arguments; None where the library has none."""
+DEEPEST = 12
+"""Calls within calls in one line of source."""
 
 
 class Writer:
-    """The source of a straight-line function, and the values that it names.
+    """The source of a straight-line function, and the values that it names."""
 
-    Parameters
-    ----------
-    xp : namespace
-    with_out : WithOut, optional
-        Without it, every call allocates.
-    """
-
-    def __init__(self, xp: Any, with_out: WithOut | None) -> None:
-        self.xp, self.with_out = xp, with_out
+    def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
-        self._memory: dict[str, str] = {}  # of symbols that are kept in the memory of another variable
-        self._buffers: list[str] = []
+        self._inline: dict[str, str] = {}  # symbols that are written where they are used
+        self._depth: dict[str, int] = {}
 
     def line(self, indent: int, text: str) -> None:
         """Add a line."""
         self.lines.append("    " * indent + text)
-
-    def name(self, symbol: Symbol) -> str:
-        """The variable that holds a symbol."""
-        return self._memory.get(symbol.name, symbol.name)
 
     def constant(self, value: Any) -> str:
         """A name for a value that source cannot spell."""
@@ -55,48 +38,43 @@ class Writer:
     def assign(self, indent: int, pairs: Sequence[tuple[Symbol, Symbol]]) -> None:
         """The second ones to the first ones, all at once."""
         if pairs:
-            self.line(indent, f"{listed(a for a, _ in pairs)} = {', '.join(self.name(b) for _, b in pairs)},")
+            self.line(indent, f"{listed(a for a, _ in pairs)} = {listed(b for _, b in pairs)}")
 
     def block(self, nodes: Sequence[Node], indent: int, kept: set[str]) -> None:
-        """The calls of a block. Symbols named in `kept` are needed after it."""
-        last, shared = uses(nodes)
-        mine = {s.name for node in nodes if node.fresh for s in node.out} - shared - kept
-        free: dict[tuple, list[str]] = {}
+        """The calls of a block. Symbols named in `kept` are needed after it.
+
+        What is used once is written where it is used, as by hand: so libraries see which arrays are needed no more.
+        """
+        users: dict[str, list[int]] = {}
+        for k, node in enumerate(nodes):
+            for name in used_by(node):
+                users.setdefault(name, []).append(k)
+        at = list(range(len(nodes)))  # the line on which a call ends up
+        for k in reversed(range(len(nodes))):
+            name = nodes[k].out[0].name if nodes[k].out else ""
+            once = users.get(name, [])
+            if nodes[k].form in INLINE and name not in kept and len(once) == 1 and nodes[once[0]].form != "loop":
+                at[k] = at[once[0]]
+        last: dict[str, int] = {}
+        for k, node in enumerate(nodes):
+            for name in used_by(node):
+                last[name] = max(last.get(name, 0), at[k])
+        large = {s.name for node in nodes for s in node.out if size_of(s.value) >= LARGE} - kept
         for k, node in enumerate(nodes):
             if node.form == "loop":
                 self._loop(node, indent)
                 continue
-            symbols = distinct(symbols_of((node.args, node.kwargs)))
-            dying = [s for s in symbols if last[s.name] == k and s.name in mine]
-            out = node.out[0]
-            call = self._into_memory(node, dying, free) if out.name in mine else None
-            self.line(indent, call or f"{out.name} = {self._expression(node)}")
-            for s in dying:
-                free.setdefault(_shape(s), []).append(self.name(s))
-
-    def _into_memory(self, node: Node, dying: list[Symbol], free: dict[tuple, list[str]]) -> str | None:
-        """A call whose result goes to memory that is there: of an array that is needed no more, or set apart for it."""
-        out, shape = node.out[0], _shape(node.out[0])
-        if self.with_out is None or node.kwargs or _bytes(out) < SMALLEST:
-            return None
-        found = self.with_out(node.function, node.args)
-        if found is None:
-            return None
-        own = [s for s in dying if _shape(s) == shape and node.what != "@"]
-        if own:
-            dying.remove(own[0])
-            into = self.name(own[0])
-        elif free.get(shape):
-            into = free[shape].pop()
-        else:
-            into = self._buffer(out.value)
-        self._memory[out.name] = into
-        return self._call(*found, {})[:-1] + f", out={into})"
-
-    def _buffer(self, like: Array) -> str:
-        make = functools.partial(self.xp.empty, tuple(like.shape), dtype=like.dtype, device=device_of(like))
-        self._buffers.append(self.constant(make))
-        return f"b{len(self._buffers) - 1}"
+            out, expression = node.out[0], self._expression(node)
+            self._depth[out.name] = 1 + max(
+                (self._depth.get(n, 0) for n in used_by(node) if n in self._inline), default=0
+            )
+            if at[k] != k and self._depth[out.name] < DEEPEST:
+                self._inline[out.name] = f"({expression})"
+                continue
+            self.line(indent, f"{out.name} = {expression}")
+            gone = [name for name in large if last.get(name) == k and name not in self._inline]
+            if gone:
+                self.line(indent, f"del {', '.join(sorted(gone))}")
 
     def _loop(self, node: Node, indent: int) -> None:
         (n, index), size = node.what, len(node.out)
@@ -132,7 +110,7 @@ class Writer:
 
     def _argument(self, value: Any) -> str:
         if isinstance(value, Symbol):
-            return self.name(value)
+            return self._inline.get(value.name, value.name)
         if value is ...:
             return "..."
         if value is None or type(value) in (bool, int, str) or (type(value) is float and np.isfinite(value)):
@@ -151,9 +129,8 @@ class Writer:
         return ", ".join(map(self._argument, values))
 
     def source(self) -> str:
-        """All lines, with the memory that is set apart after the first one."""
-        buffers = [f"    b{k} = {make}()" for k, make in enumerate(self._buffers)]
-        return "\n".join([self.lines[0], *buffers, *self.lines[1:]]) + "\n"
+        """All lines."""
+        return "\n".join(self.lines) + "\n"
 
 
 def listed(symbols: Iterable[Symbol]) -> str:
@@ -166,20 +143,10 @@ def distinct(symbols: Iterable[Symbol]) -> list[Symbol]:
     return list({s.name: s for s in symbols}.values())
 
 
-def uses(nodes: Sequence[Node]) -> tuple[dict[str, int], set[str]]:
-    """The last call that uses each symbol, and the symbols whose memory a call may keep or share."""
-    last: dict[str, int] = {}
-    shared: set[str] = set()
-    for k, node in enumerate(nodes):
-        for s in symbols_of((node.args, node.kwargs)):
-            last[s.name] = k
-            if not node.fresh:
-                shared.add(s.name)
-        if node.block is not None:
-            inner, _ = uses(node.block.nodes)
-            last.update(dict.fromkeys(inner, k))
-            shared.update(inner)
-    return last, shared
+def used_by(node: Node) -> list[str]:
+    """The symbols that a call uses, once for each time; of a repeated part all that its body uses."""
+    names = [s.name for s in symbols_of((node.args, node.kwargs))]
+    return names + ([name for inner in node.block.nodes for name in used_by(inner)] if node.block else [])
 
 
 def needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
@@ -199,7 +166,7 @@ def split_off_noise(nodes: list[Node], noise: Sequence[Symbol]) -> tuple[list[No
 
     Not where a step's noise is large: its block would be read from memory twice.
     """
-    stream = {s.name: s.name for s in noise if _bytes(s) < SMALLEST}
+    stream = {s.name: s.name for s in noise if size_of(s.value) < LARGE}
     ahead, rest = [], []
     for node in nodes:
         unary = node.form == "prefix" or (node.form == "call" and node.what.name in BY_ELEMENT and len(node.args) == 1)
@@ -212,12 +179,3 @@ def split_off_noise(nodes: list[Node], noise: Sequence[Symbol]) -> tuple[list[No
                 continue
         rest.append(node)
     return ahead, rest
-
-
-def _shape(symbol: Symbol) -> tuple:
-    return form_of(symbol.value)
-
-
-def _bytes(symbol: Symbol) -> int:
-    value = symbol.value
-    return value.nbytes if getattr(value, "shape", ()) else 0

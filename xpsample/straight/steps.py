@@ -9,11 +9,11 @@ from typing import Any
 
 from xpsample import tree
 from xpsample.backend import Array, Rows, make_steps, unstacked, walk_steps
-from xpsample.straight.source import WithOut, Writer, distinct, listed, needed, split_off_noise, uses
+from xpsample.straight.source import Writer, distinct, listed, needed, split_off_noise, used_by
 from xpsample.straight.tape import Block, Symbol, Tape, check_form, form_of
 
-SHORTEST = 8
-"""Steps of a run below which writing a step down, which takes a few milliseconds, is not begun."""
+SHORTEST = 32
+"""Steps of a run below which none is written down, which costs one more step and a few milliseconds."""
 
 KEPT = 16
 """Functions kept for one target; the oldest goes first."""
@@ -26,16 +26,12 @@ class StraightSteps:
 
     Parameters
     ----------
-    with_out : WithOut, optional
-        How to call functions into memory that is there.
     unstack : callable, optional
         Gives the rows of a block.
     """
 
-    def __init__(
-        self, with_out: WithOut | None = None, unstack: Callable[[Array], Sequence[Array]] = unstacked
-    ) -> None:
-        self.with_out, self.unstack = with_out, unstack
+    def __init__(self, unstack: Callable[[Array], Sequence[Array]] = unstacked) -> None:
+        self.unstack = unstack
         self._walk = functools.partial(walk_steps, unstack=unstack)
 
     def __call__(
@@ -114,11 +110,11 @@ class Straight:
         for block in (seldom, step, once):
             block.nodes[:] = needed(block.nodes, wanted)
         ahead, step.nodes[:] = split_off_noise(step.nodes, list(row.values()))
-        used = {*uses(step.nodes)[0], *uses(seldom.nodes)[0]}
+        used = {name for node in (*step.nodes, *seldom.nodes) for name in used_by(node)}
         drawn = [s for s in (*row.values(), *(n.out[0] for n in ahead)) if s.name in used]
 
         # As source.
-        writer, carried = Writer(tape.real.xp, settings.with_out), tree.leaves((state, folds))
+        writer, carried = Writer(), tree.leaves((state, folds))
         columns = [f"r{k}" for k in range(len(often) + len(rows))]
         writer.line(0, "def steps(data, carry, noise, first, stop):")
         inputs = {
@@ -135,15 +131,15 @@ class Straight:
         unstack = writer.constant(settings.unstack)
         blocks = "".join(f", {unstack}({s.name})" for s in drawn)
         writer.line(1, f"for t, {listed(drawn)} in zip(range(first, stop){blocks}):")
-        writer.block(step.nodes, 2, ends | set(uses(seldom.nodes)[0]))
+        writer.block(step.nodes, 2, ends.union(*map(used_by, seldom.nodes)))
         for name, symbol in zip(columns, often, strict=False):
-            writer.line(2, f"{name}.append({writer.name(symbol)})")
+            writer.line(2, f"{name}.append({symbol.name})")
         if apart:
             writer.line(2, f"if not (t + {1 - program.burn_in}) % {program.thinning}:")
         indent = 3 if apart else 2
         writer.block(seldom.nodes, indent, ends)
         for name, symbol in zip(columns[len(often) :], rows, strict=True):
-            writer.line(indent, f"{name}.append({writer.name(symbol)})")
+            writer.line(indent, f"{name}.append({symbol.name})")
         writer.assign(indent, changed)
         writer.assign(2, moved)
         writer.line(1, f"return ({listed(carried)}), ({' '.join(f'{name},' for name in columns)})")

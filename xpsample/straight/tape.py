@@ -14,34 +14,11 @@ from array_api_compat import device as device_of
 from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, set_backend_of_type
 
+LARGE = 2**15
+"""Bytes from which on an array is large: a symbol holds its form only, and it is let go when it is needed no more."""
+
 LONGEST = 4000
 """Calls of one step above which nothing is gained by writing them down."""
-
-FRESH = frozenset(
-    (
-        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "exp", "expm1", "hypot", "log"),
-        *("log10", "log1p", "log2", "logaddexp", "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh"),
-        *("abs", "add", "divide", "maximum", "minimum", "multiply", "negative", "pow", "remainder", "subtract"),
-        *("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"),
-        *("logical_and", "logical_not", "logical_or", "logical_xor", "where", "negative_part", "sigmoid", "softplus"),
-        *(
-            "all",
-            "any",
-            "argmax",
-            "argmin",
-            "cumulative_sum",
-            "matmul",
-            "max",
-            "mean",
-            "min",
-            "prod",
-            "std",
-            "sum",
-            "var",
-        ),
-    )
-)
-"""Functions whose result is an array of its own, which shares memory with no argument: by elements, or reductions."""
 
 BY_ELEMENT = frozenset(("abs", "exp", "expm1", "log", "log1p", "negative", "sqrt", "square", "tanh"))
 """Those of one argument that do to an array what they do to each row of it."""
@@ -74,13 +51,6 @@ class Node:
     block: "Block | None" = None  # the body, of a loop
 
     @property
-    def fresh(self) -> bool:
-        """Whether the result shares memory with no argument, and what it is made from."""
-        if self.form in ("infix", "prefix"):
-            return len(self.args) == 2 or self.what != "+"  # some libraries give x itself for +x
-        return self.form == "call" and self.what.name in FRESH
-
-    @property
     def function(self) -> Any:
         """What is called: a function, or the sign of an operation."""
         return getattr(self.what, "function", self.what)
@@ -96,7 +66,10 @@ class Block:
 
 
 class Symbol:
-    """An array of a step that is being written down: it knows its value of the first step, and shows only its form."""
+    """An array of a step that is being written down: it has a value of the form that it has in every step.
+
+    The value is that of the first step, or zeros that take no memory where that is large or came from large ones.
+    """
 
     __slots__ = ("block", "name", "tape", "value")
     __array_ufunc__ = None
@@ -286,7 +259,7 @@ class Tape:
 
     def symbol(self, value: Any) -> Symbol:
         """An input of the innermost block."""
-        return self.kind(self, value, self.open[-1])
+        return self.kind(self, self._light(value), self.open[-1])
 
     def symbols(self, values: tree.Tree) -> tree.Tree:
         """Inputs of the innermost block."""
@@ -330,16 +303,22 @@ class Tape:
         result = _evaluate(form, what, _values(args), _values(kwargs))
         block = self.open[-1] if form == "opaque" else self._home((args, kwargs))
         if form in ("constant", "pack", "getitem") or self.real.owns(result) or type(result) is int:
-            symbol = self.kind(self, result, block)
+            symbol = self.kind(self, self._light(result), block)
             block.nodes.append(Node((symbol,), form, what, args, kwargs))
             return symbol
         if not all(self.real.owns(leaf) for leaf in tree.leaves(result)):
             if form == "opaque":
                 raise CannotTrace(f"{what} gives no arrays")
             return result  # a dtype, a shape
-        whole = self.kind(self, result, block)
+        whole = self.kind(self, tree.map(self._light, result), block)
         block.nodes.append(Node((whole,), form, what, args, kwargs))
-        return self._part(whole, result)
+        return self._part(whole, whole.value)
+
+    def _light(self, value: Any) -> Any:
+        if not self.real.owns(value) or size_of(value) < LARGE:
+            return value
+        zero = self.real.xp.zeros((), dtype=value.dtype, device=device_of(value))
+        return self.real.xp.broadcast_to(zero, value.shape)
 
     def _part(self, symbol: Symbol, value: tree.Tree) -> tree.Tree:
         """The arrays of a tree that a call gave, by their keys."""
@@ -441,6 +420,11 @@ def _values(arguments: Any) -> Any:
 def form_of(value: Any) -> tuple:
     """Shape and dtype of an array, or the type of what is none."""
     return (tuple(value.shape), value.dtype) if hasattr(value, "shape") else (type(value),)
+
+
+def size_of(value: Any) -> int:
+    """Bytes of an array; 0 of a number."""
+    return value.nbytes if getattr(value, "shape", ()) else 0
 
 
 def check_form(what: str, before: tree.Tree, after: tree.Tree) -> None:
