@@ -46,29 +46,29 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
     if not prior_scale > 0:
         raise HyperparameterError(f"prior_scale must be positive; got {prior_scale}")
     precision = 1.0 / float(prior_scale) ** 2
-    # With the sign of the label in the row, p(y_i | w) = sigmoid(b_i . w).
-    signed = features * (2.0 * labels[:, None] - 1.0)
+    # With minus the sign of the label in the row, p(y_i | w) = sigmoid(-b_i . w): no formula below has a sign to turn.
+    signed = features * (1.0 - 2.0 * labels[:, None])
 
-    # Chains times rows numbers are most of the cost, so no formula below makes more such arrays than it must: the sign
-    # goes to the rows, and the functions of the margin are made in one pass where the namespace has that.
+    # Chains times rows numbers are most of the cost, so no formula makes more such arrays than it must, and the
+    # functions of the margin are made in one pass where the namespace has that.
 
     def log_density(x: Array, rows: Array) -> Array:
         xp = namespace(x)
-        return _log_density(xp, x, softplus(xp, x @ -rows.T))
+        return _log_density(xp, x, softplus(xp, x @ rows.T))
 
     def _log_density(xp: Any, x: Array, losses: Array) -> Array:
         return -0.5 * precision * xp.sum(x * x, axis=-1) - xp.sum(losses, axis=-1)
 
     def both(x: Array, rows: Array) -> tuple[Array, Array]:
         xp = namespace(x)
-        losses, slopes = softplus_and_sigmoid(xp, x @ -rows.T)
-        return _log_density(xp, x, losses), slopes @ rows - precision * x
+        losses, slopes = softplus_and_sigmoid(xp, x @ rows.T)
+        return _log_density(xp, x, losses), -precision * x - slopes @ rows
 
     def score(x: Array, rows: Array) -> Array:
-        return sigmoid(namespace(x), x @ -rows.T) @ rows - precision * x
+        return -precision * x - sigmoid(namespace(x), x @ rows.T) @ rows
 
     def hvp(x: Array, v: Array, rows: Array) -> Array:
-        p = sigmoid(namespace(x), x @ -rows.T)
-        return (p * (1.0 - p) * (v @ -rows.T)) @ rows - precision * v
+        p = sigmoid(namespace(x), x @ rows.T)
+        return -precision * v - (p * (1.0 - p) * (v @ rows.T)) @ rows
 
     return Target(log_density, score=score, hvp=hvp, log_density_and_score=both, data=signed, pure=True)
