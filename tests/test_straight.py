@@ -1,5 +1,8 @@
 """Straight-line steps give what the steps themselves give, to the last bit, and call a user's functions as they are."""
 
+import gc
+import linecache
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -252,6 +255,22 @@ def test_functions_are_kept_for_every_form_and_the_oldest_goes(eager):
             sample(target, kernel, eager.array(start[:chains]), 32, seed=1, progress=False)
     assert len(functions_of(target)) == straight.KEPT
     assert None not in functions_of(target)
+
+
+def test_a_function_goes_with_its_target():
+    target, start = logistic(3)
+    sample(target, ULA(0.01), start, 40, seed=1, progress=False)
+    (function,) = (weakref.ref(f) for f in functions_of(target))
+    files = [
+        file
+        for file in linecache.cache
+        if file.startswith("<straight-line") and function().source in "".join(linecache.cache[file][2])
+    ]
+    assert files
+    del target
+    gc.collect()
+    assert function() is None
+    assert not set(files) & set(linecache.cache)
 
 
 def test_values_of_a_symbol_are_refused():

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -146,7 +147,7 @@ class Straight:
 
         # Nothing below holds a symbol, and with it a value of the first step.
         self.source = writer.source()
-        self._function = _compiled(self.source, writer.names)
+        self._function = self._compiled(writer.names)
         self._owns, self._evaluations = tape.real.owns, type(info.evaluations)
         self._paths = [path for path, _ in tree.items((state, folds))]
         column = {s.name: k for k, s in enumerate(often)}
@@ -154,6 +155,13 @@ class Straight:
         self._counts = [(column[s.name], 0) if isinstance(s, Symbol) else (None, s) for s in counts]
         column.update((s.name, len(often) + k) for k, s in enumerate(rows))
         self._rows = tree.map(lambda s: column[s.name], kept)
+
+    def _compiled(self, names: dict[str, Any]) -> Callable[..., Any]:
+        file = f"<straight-line steps {next(_serial)}>"
+        linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)  # for tracebacks
+        weakref.finalize(self, linecache.cache.pop, file, None)
+        exec(compile(self.source, file, "exec"), names)
+        return names["steps"]
 
     def __call__(
         self, program: Any, carry: Any, noise: dict[str, Array], first: int, stop: int
@@ -167,13 +175,6 @@ class Straight:
         kept = [columns[k] for k in tree.leaves(self._rows)]
         rows = Rows(tree.map(lambda k: columns[k][0], self._rows) if all(kept) else None, kept)
         return type(carry)(state, folds), (*(columns[k] for k in self._infos), evaluations), rows
-
-
-def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    file = f"<straight-line steps {next(_serial)}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # so that tracebacks show its lines
-    exec(compile(source, file, "exec"), names)
-    return names["steps"]
 
 
 def _changes(before: tree.Tree, after: tree.Tree) -> list[tuple[Symbol, Symbol]]:
