@@ -15,7 +15,8 @@ from xpsample.conformance.checks import reference
 from xpsample.errors import XpsampleError
 from xpsample.kernels import ChainState, Kernel
 from xpsample.kernels.kernel import Info
-from xpsample.noise import Normal, Portable
+from xpsample.noise import Normal, Portable, Replay
+from xpsample.sampling import Program
 from xpsample.straight import steps as straight
 from xpsample.straight import tape
 from xpsample.targets import Capability
@@ -255,6 +256,19 @@ def test_functions_are_kept_for_every_form_and_the_oldest_goes(eager):
             sample(target, kernel, eager.array(start[:chains]), 32, seed=1, progress=False)
     assert len(functions_of(target)) == straight.KEPT
     assert None not in functions_of(target)
+
+
+def test_numbers_among_the_data_are_not_those_of_another_run():
+    target, x = Target(None, score=lambda x, data: -data["rate"] * x, data={"rate": 1.0}, pure=True), np.ones((3, 2))
+    kernel, backend = ULA(0.1), reference().backend
+    bound = target.prepare(x, kernel.requires)
+    noise = {"proposal": np.zeros((40, 3, 2))}
+    ends = []
+    for rate in (1.0, 2.0):
+        program = Program(kernel, bound.with_data({"rate": rate}), (), 0, 1, 40)
+        carry, _, _ = backend.drive(program, program.init(x), None, Replay(noise), 0, 40)
+        ends.append(carry.state.point.x[0, 0])
+    np.testing.assert_allclose(ends, [0.9**40, 0.8**40], rtol=1e-12)
 
 
 def test_a_function_goes_with_its_target():

@@ -47,7 +47,9 @@ class StraightSteps:
 
     def _straight(self, program: Any, carry: Any, noise: dict[str, Array], record: bool) -> "Straight | None":
         held, row = program.target.compiled, {name: block[0, ...] for name, block in noise.items()}
-        forms = tuple((path, *form_of(leaf)) for path, leaf in tree.items((tuple(carry), program.target.data, row)))
+        leaves = tree.items((tuple(carry), program.target.data, row))
+        # A number among the data is written into the source, so another one makes another function.
+        forms = tuple((path, *form_of(leaf), None if hasattr(leaf, "shape") else repr(leaf)) for path, leaf in leaves)
         key = (self, program.kernel, program.recorders, program.burn_in, program.thinning, record, forms)
         if key not in held:
             if len(held) >= KEPT:
