@@ -271,6 +271,58 @@ def test_numbers_among_the_data_are_not_those_of_another_run():
     np.testing.assert_allclose(ends, [0.9**40, 0.8**40], rtol=1e-12)
 
 
+@dataclass(frozen=True, eq=False)
+class Asking(Kernel):
+    """Asks three times for the same score."""
+
+    requires = Capability.SCORE
+
+    def init(self, target, x):
+        return ChainState(target.at(x))
+
+    def noise(self, x):
+        return {"move": Normal(tuple(x.shape))}
+
+    def step(self, target, state, noise):
+        x = state.point.x
+        total = target.backend.repeat(3, lambda i, total: total + target.score(x), 0 * x)
+        one = target.xp.ones_like(x[..., 0])
+        return ChainState(target.at(x + 0.1 * total + noise["move"])), Info(one, one > 0, one < 0, target.costs.at)
+
+
+def test_users_functions_are_called_as_often_in_a_repeated_part(eager):
+    calls = []
+
+    def score(x):
+        calls.append(None)
+        return -x
+
+    target, x = Target(None, score=score), eager.array(np.ones((3, 2)))
+    sample(target, Asking(), x, 32, seed=1, progress=False)
+    few = len(calls)
+    sample(target, Asking(), x, 52, seed=1, progress=False)
+    assert functions_of(target)[0] is not None
+    assert (len(calls) - few) - few == 20 * 4
+
+
+def test_what_is_recorded_now_and_then_is_made_then():
+    target, start = logistic(3)
+    sample(target, ULA(0.01), start, 32, thinning=4, recorders=(Moments(),), seed=1, progress=False)
+    (function,) = functions_of(target)
+    always, due = function.source.split("if not (t + 1) % 4:")
+    assert " / " in due  # the running mean
+    assert " / " not in always
+
+
+def test_numbers_that_are_equal_are_not_the_same():
+    with tape.Tape(reference().backend) as written:
+        x = written.symbol(np.asarray([1, 2]))
+        assert (x * 1).dtype != (x * 1.0).dtype
+        y = written.symbol(np.asarray([1.0, 2.0]))
+        assert np.signbit((y * -0.0).value[0])
+        assert not np.signbit((y * 0.0).value[0])
+
+
 def test_a_function_goes_with_its_target():
     target, start = logistic(3)
     sample(target, ULA(0.01), start, 40, seed=1, progress=False)
