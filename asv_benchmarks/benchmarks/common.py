@@ -97,7 +97,7 @@ def step_seconds(
     for run in runs:
         steps = SHORTEST
         runner(*run, steps)()  # compiles
-        for _ in range(2):  # twice, since a run has a cost of its own
+        for _ in range(3):  # ever closer, since a run has a cost of its own
             began = clock()
             runner(*run, steps)()
             steps = int(min(max(SHORTEST, seconds * steps / (clock() - began)), 100_000))

@@ -201,6 +201,7 @@ def test_the_cost_of_an_hvp_is_over_that_of_a_score():
     spent = hvps.costs("logistic", "numpy", 10, ["analytic", "central differences"], seconds=0.005, rounds=3)
     assert set(spent) == {"score", "analytic", "central differences"}
     assert 0 < spent["score"] < 0.01 and 0.2 < spent["central differences"] / spent["score"] < 20
+    assert hvps.with_products("central differences", "numpy", 10, seconds=0.005) > 1
     with pytest.raises(NotImplementedError, match="numpy has no forward over reverse"):
         hvps.Hvp().setup("forward over reverse", "numpy", 1)
 
