@@ -9,6 +9,7 @@ from xpsample.kernels import Cosine, Kernel
 from xpsample.srld import Rolling
 from xpsample.targets import AbstractTarget
 from xpsample.targets.ising import ising_lattice
+from xpsample.targets.logistic import logistic_regression
 from xpsample.targets.tsp import tsp
 
 LADDER = tuple(np.linspace(0, 1, 21))
@@ -48,6 +49,14 @@ def gaussian(dim: int = 10) -> xps.Target:
         hvp=lambda x, v, p: -(v @ p),
         data=precision,
     )
+
+
+def logistic() -> xps.Target:
+    """The logistic regression of the peers: 100 made-up rows of 10 features, all derivatives given."""
+    generator = np.random.default_rng(1)
+    features = generator.standard_normal((100, 10))
+    chance = 1 / (1 + np.exp(-features @ generator.standard_normal(10)))
+    return logistic_regression(features, generator.random(100) < chance)
 
 
 CASES = {

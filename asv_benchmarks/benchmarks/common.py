@@ -13,6 +13,7 @@ import xpsample as xps
 from xpsample.backend import Backend, backend_named, installed_backends
 from xpsample.errors import BackendError
 from xpsample.kernels import Kernel
+from xpsample.straight.steps import SHORTEST
 from xpsample.targets import AbstractTarget
 
 from .cases import Case
@@ -69,12 +70,39 @@ def runner(target: AbstractTarget, kernel: Kernel, x0: Any, steps: int) -> Calla
     return run
 
 
-def in_turns(runs: list[Callable[[], Any]], rounds: int = 5, clock: Callable[[], float] = time.process_time) -> list:
-    """Median CPU seconds of each of some runs that take turns, after one round that is not counted."""
+def in_turns(
+    runs: list[Callable[[], Any]], rounds: int = 5, clock: Callable[[], float] = time.process_time, warm: int = 1
+) -> list[float]:
+    """Median CPU seconds of each of some runs that take turns, after `warm` rounds that are not counted."""
     seconds: list[list[float]] = [[] for _ in runs]
-    for _ in range(rounds + 1):
+    for _ in range(warm + rounds):
         for run, spent in zip(runs, seconds, strict=True):
             began = clock()
             run()
             spent.append(clock() - began)
-    return [statistics.median(spent[1:]) for spent in seconds]
+    return [statistics.median(spent[warm:]) for spent in seconds]
+
+
+def step_seconds(
+    runs: list[tuple[AbstractTarget, Kernel, Any]],
+    seconds: float,
+    rounds: int = 5,
+    clock: Callable[[], float] = time.process_time,
+) -> list[float]:
+    """Median CPU seconds of a step of each (target, kernel, start), in turns.
+
+    A run takes about `seconds`, and `SHORTEST` steps at least, from which on steps are written down.
+    """
+    counts = []
+    for run in runs:
+        steps = SHORTEST
+        runner(*run, steps)()  # compiles
+        for _ in range(3):  # ever closer, since a run has a cost of its own
+            began = clock()
+            runner(*run, steps)()
+            steps = int(min(max(SHORTEST, seconds * steps / (clock() - began)), 100_000))
+            if steps == SHORTEST:
+                break
+        counts.append(steps)
+    spent = in_turns([runner(*run, steps) for run, steps in zip(runs, counts, strict=True)], rounds, clock, warm=0)
+    return [total / steps for total, steps in zip(spent, counts, strict=True)]

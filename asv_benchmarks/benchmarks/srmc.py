@@ -3,7 +3,7 @@
 import xpsample as xps
 from xpsample.kernels import Kernel
 
-from .cases import Case
+from .cases import Case, logistic
 from .common import PLACES, in_turns, place_or_skip, put, runner, start
 
 
@@ -41,22 +41,11 @@ def overhead(base: str, place: str, chains: int, steps: int = 0, rounds: int = 5
     if case.family == "spins":
         target, x0 = case.target(100), start(case, place, chains, 100)
     else:
-        target, x0 = _logistic(), put(place, case.start(chains, 10))
+        target, x0 = logistic(), put(place, case.start(chains, 10))
     if not steps:
         steps = max(50, (5_000 if place.startswith("jax") else 1_000) // (1 + chains // 10))
     plain, repelled = in_turns([runner(target, kernel, x0, steps) for kernel in (case.kernel, repellent)], rounds)
     return repelled / plain
-
-
-def _logistic() -> xps.Target:
-    import numpy as np
-
-    from xpsample.targets.logistic import logistic_regression
-
-    generator = np.random.default_rng(1)
-    features = generator.standard_normal((100, 10))
-    chance = 1 / (1 + np.exp(-features @ generator.standard_normal(10)))
-    return logistic_regression(features, generator.random(100) < chance)
 
 
 if __name__ == "__main__":

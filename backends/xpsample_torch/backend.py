@@ -23,39 +23,40 @@ class TorchAutodiff(Autodiff):
         self._local = threading.local()
 
     def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
-        def both(x: tree.Tree, *args: Any) -> tuple[Array, tree.Tree]:
-            depth = getattr(self._local, "depth", 0)
-            nested = depth > 0
-            self._local.depth = depth + 1
-            try:
-                with torch.enable_grad():
-                    tracked = tree.map(lambda a: self._track(a, nested), x)
-                    value = f(tracked, *args)
-                    gradient = self._gradient(value, tracked, nested)
-            finally:
-                self._local.depth = depth
-            return (value if nested else value.detach()), gradient
-
-        return both
+        return lambda x, *args: self._backward(f, None, x, args)
 
     def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
-        # J is symmetric, so the gradient of score . v is J v: one double backward.
-        along = self.value_and_grad(lambda x, v, *args: torch.sum(score(x, *args) * v, dim=-1))
-        return lambda x, v, *args: along(x, v, *args)[1]
+        # J is symmetric, so the backward pass from v, which gives J^T v, gives J v.
+        return lambda x, v, *args: self._backward(score, v, x, args)[1]
 
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: torch.func.vmap(lambda one: f(one, *args))(x)
+
+    def _backward(self, f: Callable[..., Array], along: Array | None, x: tree.Tree, args: tuple) -> Any:
+        """f(x, *args) and its Jacobian in x, transposed, times `along`: an array like f(x), or None for ones."""
+        depth = getattr(self._local, "depth", 0)
+        nested = depth > 0
+        self._local.depth = depth + 1
+        try:
+            with torch.enable_grad():
+                tracked = tree.map(lambda a: self._track(a, nested), x)
+                value = f(tracked, *args)
+                gradient = self._gradient(value, along, tracked, nested)
+        finally:
+            self._local.depth = depth
+        return (value if nested else value.detach()), gradient
 
     @staticmethod
     def _track(leaf: torch.Tensor, nested: bool) -> torch.Tensor:
         return leaf if nested and leaf.requires_grad else leaf.detach().requires_grad_(True)
 
     @staticmethod
-    def _gradient(value: torch.Tensor, tracked: tree.Tree, nested: bool) -> tree.Tree:
+    def _gradient(value: torch.Tensor, along: Array | None, tracked: tree.Tree, nested: bool) -> tree.Tree:
         leaves = dict(tree.items(tracked))
         if not value.requires_grad:  # a constant
             return tree.map(torch.zeros_like, tracked)
-        found = torch.autograd.grad(value.sum(), list(leaves.values()), create_graph=nested, allow_unused=True)
+        along = torch.ones_like(value) if along is None else along
+        found = torch.autograd.grad(value, list(leaves.values()), along, create_graph=nested, allow_unused=True)
         full = [torch.zeros_like(a) if g is None else g for a, g in zip(leaves.values(), found, strict=True)]
         return tree.fill(tracked, dict(zip(leaves, full, strict=True)))
 

@@ -1,8 +1,11 @@
 """Steps compiled by ``torch.compile``, some at a time: for long runs of few chains, whose cost is torch's overhead."""
 
+import importlib
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -36,7 +39,8 @@ def walk(
     done = 0
     while chunk is not None and steps - done >= CHUNK:
         try:
-            states, infos = chunk.run(state, {name: block[done : done + CHUNK] for name, block in noise.items()})
+            with nullcontext() if chunk.ran else _compiling():
+                states, infos = chunk.run(state, {name: block[done : done + CHUNK] for name, block in noise.items()})
         except Exception as error:  # whatever stops a compiler; an error of the step itself comes again below
             if chunk.ran:
                 raise
@@ -82,6 +86,17 @@ def _chunk(program: Any, noise: dict[str, Array]) -> _Chunk | None:
             held.pop(next(iter(held)))
         held[key] = _Chunk(program)
     return held[key] if held[key].run is not None else None
+
+
+def _compiling() -> AbstractContextManager:
+    """What torch needs while a program is compiled, where it has such settings.
+
+    Derivatives by torch.autograd become a part of the program; and there may be any number of programs, which count as
+    recompilations of one function.
+    """
+    config = importlib.import_module("torch._dynamo").config
+    wanted = {"trace_autograd_ops": True, "recompile_limit": sys.maxsize, "accumulated_recompile_limit": sys.maxsize}
+    return config.patch({name: value for name, value in wanted.items() if hasattr(config, name)})
 
 
 def _first_line(error: BaseException) -> str:

@@ -48,6 +48,41 @@ def test_chunks_and_what_is_left_over_are_the_same_chain(compilations, monkeypat
     assert len(compilations) == 2
 
 
+@pytest.fixture
+def traced(monkeypatch):
+    """torch's own tracing, with no code generated, of two steps a call: the graphs made, which take a second each."""
+    compile_, made = torch.compile, []
+
+    def keep(graph, inputs):
+        made.append(graph)
+        return graph
+
+    monkeypatch.setattr(torch, "compile", lambda f, **settings: compile_(f, backend=keep, **settings))
+    monkeypatch.setattr(compiled, "CHUNK", 2)
+    return made
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(0.3, 3), xps.SRMC(xps.MALA(0.3), alpha=0.5)], ids=["hmc", "sr-mala"])
+def test_derivatives_by_autograd_are_compiled(traced, monkeypatch, kernel):
+    banana = xps.Target(lambda x: -0.5 * (x[..., 0] ** 2 + (x[..., 1] - x[..., 0] ** 2) ** 2))
+    eager = run(banana, kernel, "0", monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a step that falls back says so
+        whole = run(banana, kernel, "1", monkeypatch)
+    assert len(traced) == 1
+    assert torch.allclose(eager.draws, whole.draws, rtol=1e-10, atol=1e-10)
+
+
+def test_more_programs_than_torch_compiles_of_one_function(traced, monkeypatch):
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
+    gaussian = target()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for step_size in (0.1, 0.2, 0.3, 0.4):
+            run(gaussian, xps.ULA(step_size), "1", monkeypatch, draws=3)
+    assert len(traced) == 4
+
+
 def test_without_a_compiler_steps_run_eagerly_after_one_warning(monkeypatch):
     def refuse(f, **settings):
         def fail(*args):

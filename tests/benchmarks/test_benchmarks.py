@@ -7,11 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asv_benchmarks.benchmarks import common, growth, kernels, runs, same_chain, srmc
+from asv_benchmarks.benchmarks import (
+    common,
+    growth,
+    hvps,
+    kernels,
+    runs,
+    same_chain,
+    srmc,
+    torch_compiled,
+    which_library,
+)
 from asv_benchmarks.benchmarks.cases import CASES
-from xpsample import HMC, MALA, RWM
-from xpsample.backend import installed_backends
+from xpsample import HMC, MALA, RWM, Moments, Target, sample
+from xpsample.backend import installed_backends, to_host
 from xpsample.kernels import ChainState, metropolis
+from xpsample.targets import Capability
 
 ROOT = Path(__file__).parents[2]
 NO_ALGORITHM = {"__init__", "compose", "discrete", "kernel", "linear", "minibatch", "step_sizes"}
@@ -149,3 +160,64 @@ def test_the_density_of_growth_has_the_derivatives_it_says():
     np.testing.assert_allclose(
         target.hvp(x, v), (target.score(x + eps * v) - target.score(x - eps * v)) / (2 * eps), rtol=1e-6
     )
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # in torch's forward mode
+@pytest.mark.parametrize("place", ["numpy", "torch", "jax"])
+def test_every_way_to_an_hvp_gives_the_same(place):
+    if place not in installed_backends():
+        pytest.skip(f"{place} is not installed")
+    generator = np.random.default_rng(0)
+    x, v = (common.put(place, generator.standard_normal((3, 10)) / 4) for _ in range(2))
+    found = {}
+    for way, target in hvps.ways(place, hvps.logistic()).items():
+        bound = target.prepare(x, Capability.SCORE | Capability.HVP)
+        found[way] = np.asarray(to_host(bound.hvp(x, v)))
+    assert set(found) <= set(hvps.WAYS)
+    assert len(found) == 3 + {"numpy": len({"torch", "jax"} & set(installed_backends()))}.get(place, 4)
+    for way, product in found.items():
+        tolerance = 0.02 if way.endswith("differences") else 1e-4
+        np.testing.assert_allclose(product, found["analytic"], rtol=tolerance, atol=tolerance, err_msg=way)
+
+
+def test_a_flow_calls_what_it_says():
+    calls = []
+    target = Target(
+        lambda x: -0.5 * np.sum(x * x, axis=-1),
+        score=lambda x: calls.append("score") or -x,
+        hvp=lambda x, v: calls.append("hvp") or -v,
+    )
+
+    def spent(flow, steps):
+        calls.clear()
+        sample(target, flow, np.ones((2, 3)), steps, seed=1, recorders=(Moments(),), progress=False)
+        return np.asarray([calls.count("score"), calls.count("hvp")])
+
+    for flow, each in ((hvps.EMPTY, [0, 0]), (hvps.SCORE, [1, 0]), (hvps.BOTH, [1, 1])):
+        np.testing.assert_array_equal(spent(flow, 7) - spent(flow, 4), 3 * hvps.CALLS * np.asarray(each))
+
+
+def test_the_cost_of_an_hvp_is_over_that_of_a_score():
+    spent = hvps.costs("logistic", "numpy", 10, ["analytic", "central differences"], seconds=0.005, rounds=3)
+    assert set(spent) == {"score", "analytic", "central differences"}
+    assert 0 < spent["score"] < 0.01 and 0.2 < spent["central differences"] / spent["score"] < 20
+    assert hvps.with_products("central differences", "numpy", 10, seconds=0.005) > 1
+    with pytest.raises(NotImplementedError, match="numpy has no forward over reverse"):
+        hvps.Hvp().setup("forward over reverse", "numpy", 1)
+
+
+def test_eager_and_compiled_steps_of_torch_are_timed(monkeypatch):
+    torch, made = pytest.importorskip("torch"), []
+    monkeypatch.setattr(torch, "compile", lambda f, **settings: made.append(f) or f)
+    monkeypatch.setenv(torch_compiled.SETTING, "as it was")
+    gain = torch_compiled.gain("mala", "autodiff", 1, steps=40, rounds=1)
+    assert len(made) == 1 and gain.eager > 0 and gain.compiled > 0
+    assert torch_compiled.os.environ[torch_compiled.SETTING] == "as it was"
+
+
+def test_the_cheapest_library_is_marked():
+    assert which_library.marked({"numpy": 1200.0, "torch": 90.0}) == {"numpy": "1,200", "torch": "**90**"}
+    assert "numpy" in which_library.present()
+    assert [which_library.on_gpu(place) for place in common.PLACES] == [False, False, False, True, True, True]
+    one, many = (which_library.step_times("mala", ["numpy"], c, 2, seconds=0.003, rounds=3)["numpy"] for c in (1, 100))
+    assert 100 < many < one < 1e7

@@ -388,6 +388,16 @@ def test_hvps_nest_in_gradients(differentiating):
     assert float(library.host(gradient)) == pytest.approx(-np.sum(VECTORS**2), rel=1e-12)
 
 
+def test_hvps_nest_in_gradients_of_the_vector(differentiating):
+    """d/da of sum(H (a v)) for a logistic density is sum(H v), which no derivative of H has a part in."""
+    library, xp = differentiating, differentiating.xp
+    autodiff = library.backend.autodiff
+    x, v, data = library.array(POINTS), library.array(VECTORS), {k: library.array(a) for k, a in Logistic.data.items()}
+    hvp = autodiff.hvp(Logistic.score)
+    gradient = autodiff.value_and_grad(lambda a: xp.sum(hvp(x, a * v, data)))(library.array(2.0))[1]
+    assert float(library.host(gradient)) == pytest.approx(np.sum(closed_form(Logistic)[2]), rel=1e-12)
+
+
 def test_derivatives_leave_no_graph_behind():
     torch = pytest.importorskip("torch")
     x = torch.asarray(POINTS)

@@ -1,0 +1,84 @@
+"""What compiling torch's steps gains, and what it costs. ``python -m benchmarks.torch_compiled``, a minute each."""
+
+import importlib
+import os
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+import xpsample as xps
+from xpsample.gradients import Native
+
+from .cases import logistic
+from .common import in_turns, place_or_skip, put, runner
+
+SETTING = "XPSAMPLE_TORCH_COMPILE"
+KERNELS = {"mala": xps.MALA(0.03), "hmc": xps.HMC(0.12, 10)}
+
+
+class Gain(NamedTuple):
+    """CPU microseconds of a step, eager and compiled, and the seconds by which the first compiled run was longer."""
+
+    eager: float
+    compiled: float
+    wall: float
+    cpu: float
+
+    @property
+    def ratio(self) -> float:
+        """Compiled over eager."""
+        return self.compiled / self.eager
+
+
+class Compiled:
+    """CPU time of a compiled step over that of an eager one, for one chain of MALA."""
+
+    params = (["analytic", "autodiff"],)
+    param_names = ("score",)
+    unit = "of eager"
+    timeout = 300
+
+    def setup(self, score: str) -> None:
+        place_or_skip("torch")
+
+    def track_ratio(self, score: str) -> float:
+        return gain("mala", score, 1).ratio
+
+
+def gain(kernel: str, score: str, chains: int, steps: int = 512, rounds: int = 5) -> Gain:
+    """On the 10-dimensional logistic regression of the peers; nothing is taken from the compiler's caches."""
+    target, before = logistic(), os.environ.get(SETTING)
+    if score == "autodiff":
+        target = target.without_own_derivatives(Native())
+    x0 = put("torch", 0.1 * np.random.default_rng(0).standard_normal((chains, 10)))
+    run = runner(target, KERNELS[kernel], x0, steps)
+
+    def switched(setting: str) -> None:
+        os.environ[SETTING] = setting
+        run()
+
+    config = importlib.import_module("torch.compiler.config")
+    try:
+        with config.patch(force_disable_caches=True):
+            began, cpu = time.perf_counter(), time.process_time()
+            switched("1")
+            wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+            eager, compiled = in_turns([lambda: switched("0"), lambda: switched("1")], rounds)
+    finally:
+        if before is None:
+            os.environ.pop(SETTING)
+        else:
+            os.environ[SETTING] = before
+    return Gain(1e6 * eager / steps, 1e6 * compiled / steps, wall - compiled, cpu - compiled)
+
+
+if __name__ == "__main__":
+    print("| kernel | score | chains | eager, us | compiled, us | ratio | compiling, s | its CPU |")
+    print("| --- " * 8 + "|")
+    for kernel in KERNELS:
+        for score in ("analytic", "autodiff"):
+            for chains in (1, 10, 100):
+                a = gain(kernel, score, chains)
+                told = f"{a.eager:.0f} | {a.compiled:.0f} | {a.ratio:.2f} | {a.wall:.0f} | {a.cpu:.0f}"
+                print(f"| {kernel} | {score} | {chains} | {told} |", flush=True)

@@ -1,0 +1,86 @@
+"""Which library is cheapest for how many chains of how many dimensions. ``python -m benchmarks.which_library``.
+
+The target is that of `growth`, a product of one-dimensional densities, with ``pure=True``: it costs next to nothing, so
+that the sampler decides. Moments are kept, in float32.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+import xpsample as xps
+from xpsample.kernels import Kernel
+
+from .common import PLACES, place_or_skip, put, step_seconds
+from .growth import quartic
+
+KERNELS: dict[str, Kernel] = {"mala": xps.MALA(0.1), "hmc": xps.HMC(0.1, 10)}
+CHAINS, DIMS = (1, 10, 100, 1_000, 10_000), (1, 10, 100)
+
+
+class Step:
+    """Nanoseconds of a step for each chain: of CPU time, and of wall time on a GPU."""
+
+    params = (list(KERNELS), PLACES, [1, 1_000], [1, 100])
+    param_names = ("kernel", "place", "chains", "dim")
+    unit = "ns per chain"
+    timeout = 120
+
+    def setup(self, kernel: str, place: str, chains: int, dim: int) -> None:
+        place_or_skip(place)
+
+    def track_step(self, kernel: str, place: str, chains: int, dim: int) -> float:
+        return step_times(kernel, [place], chains, dim, rounds=3)[place]
+
+
+def step_times(
+    kernel: str, places: list[str], chains: int, dim: int, seconds: float = 0.06, rounds: int = 5
+) -> dict[str, float]:
+    """Nanoseconds of a step for each chain at each place, medians of runs in turns; large ones are run once."""
+    host = 0.5 * np.random.default_rng(0).standard_normal((chains, dim))
+    found = {}
+    for clock, here in (
+        (time.process_time, [place for place in places if not on_gpu(place)]),
+        (time.perf_counter, [place for place in places if on_gpu(place)]),
+    ):
+        runs = [(replace(quartic(), pure=True, _bound={}), KERNELS[kernel], put(place, host)) for place in here]
+        spent = step_seconds(runs, seconds, 1 if chains * dim >= 100_000 else rounds, clock)
+        found.update((place, 1e9 * t / chains) for place, t in zip(here, spent, strict=True))
+    return found
+
+
+def on_gpu(place: str) -> bool:
+    """Whether its steps are no CPU time."""
+    return place == "cupy" or place.endswith("-cuda")
+
+
+def present() -> list[str]:
+    """The places that are here."""
+    found = []
+    for place in PLACES:
+        with suppress(NotImplementedError):
+            place_or_skip(place)
+            found.append(place)
+    return found
+
+
+def marked(times: dict[str, float]) -> dict[str, str]:
+    """As text, the least in bold."""
+    least = min(times.values())
+    return {place: f"**{t:,.0f}**" if t == least else f"{t:,.0f}" for place, t in times.items()}
+
+
+if __name__ == "__main__":
+    here = present()
+    print(f"Not here: {', '.join(place for place in PLACES if place not in here) or 'none'}.\n")
+    head = " | ".join(f"{chains:,}" for chains in CHAINS)
+    print(f"| kernel | dim | place | {head} |\n" + "| --- " * (3 + len(CHAINS)) + "|")
+    for kernel in KERNELS:
+        for dim in DIMS:
+            columns = [marked(step_times(kernel, here, chains, dim)) for chains in CHAINS]
+            for place in here:
+                print(
+                    f"| {kernel} | {dim} | {place} | " + " | ".join(told[place] for told in columns) + " |", flush=True
+                )
