@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from xpsample.special import sigmoid, softplus
+from xpsample.special import add_scaled, sigmoid, softplus
 
 AT = np.asarray([[-800.0, -90.0, -37.0, -1.5, -1e-9, 0.0], [1e-3, 2.0, 19.9, 20.1, 40.0, 800.0]])
 
@@ -31,3 +31,15 @@ def test_of_one_number(library):
     a = library.array(np.asarray(2.0))
     assert float(sigmoid(library.xp, a)) == pytest.approx(expit(2.0), rel=1e-14)
     assert float(softplus(library.xp, a)) == pytest.approx(np.logaddexp(0.0, 2.0), rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [-0.3, 2, "an array", "a number of the library"])
+def test_add_scaled(library, scale):
+    """To rounding: one pass may round once where two round twice. One scale for all, or one for each row."""
+    a, b = np.linspace(-1.0, 1.0, 6).reshape(3, 2), np.linspace(2.0, 3.0, 6).reshape(3, 2)
+    scales = {"an array": np.asarray([[0.5], [-1.0], [2.0]]), "a number of the library": np.asarray(0.7)}
+    host = scales.get(scale, scale)
+    theirs = library.array(host) if scale in scales else scale
+    first, second = library.array(a), library.array(b)
+    np.testing.assert_allclose(library.host(add_scaled(library.xp, first, theirs, second)), a + host * b, rtol=1e-14)
+    np.testing.assert_array_equal(library.host(first), a)

@@ -14,6 +14,12 @@ def sigmoid(xp: Any, a: Array) -> Array:
     return 0.5 + 0.5 * xp.tanh(0.5 * a) if own is None else own(a)
 
 
+def add_scaled(xp: Any, a: Array, scale: Array | float, b: Array) -> Array:
+    """a + scale * b, for arrays of one dtype; where a library has it in one pass, it may round once only."""
+    own = getattr(xp, "add_scaled", None)
+    return a + scale * b if own is None else own(a, scale, b)
+
+
 def softplus(xp: Any, a: Array) -> Array:
     """log(1 + exp(a)), elementwise, accurate to the last digits for a of any size."""
     own = getattr(xp, "softplus", None)

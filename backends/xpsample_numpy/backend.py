@@ -10,7 +10,10 @@ from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, ope
 from xpsample.straight.steps import StraightSteps
 from xpsample_numpy import namespace as xp
 
-STEPS = StraightSteps(list)
+PIECE = 2**20
+"""Bytes of state and noise of a step to be made at once: with what it makes, about a core's second-level cache."""
+
+STEPS = StraightSteps(list, lambda x: PIECE)
 
 
 class NumpyBackend(Backend):

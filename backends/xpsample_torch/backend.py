@@ -126,6 +126,14 @@ def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     torch.stack(tuple(tensors), out=rows)
 
 
-STEPS = StraightSteps(torch.unbind)
+PIECE = 2**21
+"""Bytes of state and noise of a step for each thread to make at once: smaller ones cost more calls than caches save."""
+
+
+def _piece(x: torch.Tensor) -> int | None:
+    return PIECE * torch.get_num_threads() if x.device.type == "cpu" else None
+
+
+STEPS = StraightSteps(torch.unbind, _piece)
 COMPILED = partial(make_steps, walk=partial(compiled.walk, unstack=torch.unbind))
 BACKEND = TorchBackend()

@@ -8,10 +8,26 @@ from array_api_compat import torch as compat
 from array_api_compat.torch import *  # noqa: F403
 from array_api_compat.torch import __array_namespace_info__
 
-__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "softplus_and_sigmoid", "sum", "where"]
+__all__ = [
+    "__array_namespace_info__",
+    "add_scaled",
+    "negative_part",
+    "sigmoid",
+    "softplus",
+    "softplus_and_sigmoid",
+    "sum",
+    "where",
+]
 
 Array = Any
 sigmoid = torch.sigmoid
+
+
+def add_scaled(a: Array, scale: Any, b: Array, /) -> Array:
+    """a + scale * b."""
+    if isinstance(scale, torch.Tensor):
+        return torch.addcmul(a, scale, b)
+    return torch.add(a, b, alpha=scale)
 
 
 def negative_part(a: Array, /) -> Array:

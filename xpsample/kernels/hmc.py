@@ -10,6 +10,7 @@ from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordin
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
+from xpsample.special import add_scaled
 from xpsample.targets.target import BoundTarget, Capability
 
 MAX_ENERGY_ERROR = 1000.0
@@ -59,13 +60,13 @@ class HMC(Kernel):
 
         def leap(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             x, u = carry
-            x = x + eta * apply(u)
-            return x, u + eta * transpose(target.score(x))
+            x = add_scaled(xp, x, eta, apply(u))
+            return x, add_scaled(xp, u, eta, transpose(target.score(x)))
 
-        u = start + 0.5 * eta * transpose(current.score)
+        u = add_scaled(xp, start, 0.5 * eta, transpose(current.score))
         x, u = target.backend.repeat(self.steps - 1, leap, (current.x, u))
-        proposal = target.at(x + eta * apply(u))
-        u = u + 0.5 * eta * transpose(proposal.score)
+        proposal = target.at(add_scaled(xp, x, eta, apply(u)))
+        u = add_scaled(xp, u, 0.5 * eta, transpose(proposal.score))
 
         log_ratio = target.log_ratio(proposal, current, 0.5 * xp.sum(start * start - u * u, axis=-1))
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, self._spent(target))

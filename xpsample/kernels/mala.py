@@ -8,6 +8,7 @@ from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordin
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
+from xpsample.special import add_scaled
 from xpsample.targets.target import BoundTarget, Capability
 
 
@@ -47,9 +48,9 @@ class MALA(Kernel):
         apply, transpose = self._map.apply, self._map.transpose
         half = sqrt(xp, 0.5 * per_coordinate(self.step_size))
         # Whitened, with half^2 = eta / 2: the move is 2 half (half A^T s + xi), and the way back takes the noise -back.
-        there = half * transpose(current.score) + xi
-        proposal = target.at(current.x + apply(2 * half * there))
-        back = there + half * transpose(proposal.score)
+        there = add_scaled(xp, xi, half, transpose(current.score))
+        proposal = target.at(add_scaled(xp, current.x, 2 * half, apply(there)))
+        back = add_scaled(xp, there, half, transpose(proposal.score))
         log_proposal_ratio = 0.5 * xp.sum(xi * xi - back * back, axis=-1)
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
         costs = target.costs

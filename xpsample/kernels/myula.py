@@ -10,6 +10,7 @@ from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_froze
 from xpsample.kernels.ula import ULAState
 from xpsample.noise import Specs
 from xpsample.prox import Regularizer
+from xpsample.special import add_scaled
 from xpsample.targets.target import BoundTarget, Capability, Point
 
 
@@ -64,7 +65,7 @@ class MYULA(Kernel):
         xp = target.xp
         current = target.refresh(state.point)
         eta = per_coordinate(self.step_size)
-        mean = current.x + eta * self.drift(target, current)
+        mean = add_scaled(xp, current.x, eta, self.drift(target, current))
         new = target.visit(mean + sqrt(xp, 2 * eta) * noise["proposal"])
         spent = target.costs.refresh.plus(target.costs.visit)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)

@@ -9,6 +9,7 @@ from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_froze
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.noise import Specs
+from xpsample.special import add_scaled
 from xpsample.targets.target import BoundTarget, Capability, Point, counter
 
 
@@ -63,7 +64,7 @@ class ULA(Kernel):
             n = n + 1
             eta = eta.at(xp.astype(n, current.x.dtype))
         eta = per_coordinate(eta)
-        move = eta * self._map.transpose(current.score) + sqrt(xp, 2 * eta) * noise["proposal"]
+        move = add_scaled(xp, sqrt(xp, 2 * eta) * noise["proposal"], eta, self._map.transpose(current.score))
         new = target.visit(current.x + self._map.apply(move))
         spent = target.costs.refresh.plus(target.costs.visit)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)

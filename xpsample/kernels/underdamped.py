@@ -8,6 +8,7 @@ from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, per_co
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
+from xpsample.special import add_scaled
 from xpsample.targets.target import BoundTarget, Capability, Point
 
 
@@ -69,11 +70,11 @@ class UnderdampedLangevin(Kernel):
         apply, transpose = self._map.apply, self._map.transpose
         current = target.refresh(state.point)
 
-        u = state.momentum + half * transpose(current.score)
-        x = current.x + half * apply(u)
-        u = decay * u + sqrt(xp, 1 - decay * decay) * noise["momentum"]
-        new = target.at(x + half * apply(u))
-        u = u + half * transpose(new.score)
+        u = add_scaled(xp, state.momentum, half, transpose(current.score))
+        x = add_scaled(xp, current.x, half, apply(u))
+        u = add_scaled(xp, sqrt(xp, 1 - decay * decay) * noise["momentum"], decay, u)
+        new = target.at(add_scaled(xp, x, half, apply(u)))
+        u = add_scaled(xp, u, half, transpose(new.score))
 
         spent = target.costs.refresh.plus(target.costs.at)
         kept, frozen, info = freeze(xp, _Move(new, u), _Move(current, state.momentum), state.frozen, spent)

@@ -11,6 +11,7 @@ from xpsample.gradients.choices import FiniteDifference
 from xpsample.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
 from xpsample.kernels.kernel import Kernel
 from xpsample.noise import Specs
+from xpsample.special import add_scaled
 from xpsample.srmc.schedules import PowerLaw, Schedule
 from xpsample.srmc.strength import Fixed, Strength
 from xpsample.targets.target import BoundTarget, Capability, Point, counter
@@ -105,7 +106,7 @@ class SRMC(Kernel):
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
         score = self._tilt.feature(target, point)
-        theta = state.theta + per_coordinate(gamma) * (score - state.theta)
+        theta = add_scaled(xp, state.theta, per_coordinate(gamma), score - state.theta)
         alpha, strength = self._strength.update(xp, n, state.alpha, score, theta, state.strength)
         if self.schedule.hvps:
             spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))

@@ -10,8 +10,10 @@ from typing import Any
 
 from xpsample import tree
 from xpsample.backend import Array, Rows, make_steps, unstacked, walk_steps
+from xpsample.straight.chains import Apart
+from xpsample.straight.pieces import Own, Pieces, Whole
 from xpsample.straight.source import Writer, distinct, listed, needed, split_off_noise, used_by
-from xpsample.straight.tape import Block, Symbol, Tape, check_form, form_of
+from xpsample.straight.tape import Block, CannotTrace, Symbol, Tape, check_form, form_of
 
 SHORTEST = 32
 """Steps of a run below which none is written down, which costs one more step and a few milliseconds."""
@@ -29,33 +31,61 @@ class StraightSteps:
     ----------
     unstack : callable, optional
         Gives the rows of a block.
+    piece : callable, optional
+        ``piece(x)``, for positions: the bytes of state and noise of a step from which on chains are stepped in pieces
+        of that size, which fit a cache, where the step keeps chains apart; None for never.
     """
 
-    def __init__(self, unstack: Callable[[Array], Sequence[Array]] = unstacked) -> None:
-        self.unstack = unstack
+    def __init__(
+        self,
+        unstack: Callable[[Array], Sequence[Array]] = unstacked,
+        piece: Callable[[Array], int | None] = lambda x: None,
+    ) -> None:
+        self.unstack, self.piece, self._own = unstack, piece, Own()
         self._walk = functools.partial(walk_steps, unstack=unstack)
 
     def __call__(
         self, program: Any, carry: Any, noise: dict[str, Array], start: int, stop: int
     ) -> tuple[Any, Sequence, Rows]:
+        size = self.piece(carry.state.point.x)
+        done = None if size is None else self._in_pieces(program, Pieces(carry, noise, size), start, stop)
+        if done is not None:
+            return done
         straight = None
         if program.steps >= SHORTEST:
             straight = self._straight(program, carry, noise, start >= program.burn_in)
         if straight is None:
             return make_steps(program, carry, noise, start, stop, walk=self._walk)
-        return straight(program, carry, noise, start, stop)
+        return straight.results(carry, *straight.run(program, carry, noise, start, stop), stop - start)
 
-    def _straight(self, program: Any, carry: Any, noise: dict[str, Array], record: bool) -> "Straight | None":
+    def _in_pieces(self, program: Any, pieces: Pieces, start: int, stop: int) -> tuple[Any, Sequence, Rows] | None:
+        """The steps in pieces of chains; None where there are not two, or where a step does not keep chains apart."""
+        functions: list[Straight] = []
+        for _, piece in pieces:
+            straight = self._straight(program, *piece, start >= program.burn_in, pieces.apart)
+            if straight is None:
+                return None
+            functions.append(straight)
+        if not functions:
+            return None
+        whole = Whole(program.target.xp, pieces, self._own)
+        for straight, (of, piece) in zip(functions, pieces, strict=True):
+            whole.put(of, *straight.run(program, *piece, start, stop), straight.fresh)
+        return functions[0].results(pieces.carry, whole.leaves, whole.columns, stop - start)
+
+    def _straight(
+        self, program: Any, carry: Any, noise: dict[str, Array], record: bool, apart: tuple[bool, ...] = ()
+    ) -> "Straight | None":
         held, row = program.target.compiled, {name: block[0, ...] for name, block in noise.items()}
         leaves = tree.items((tuple(carry), program.target.data, row))
         # A number among the data is written into the source, so another one makes another function.
         forms = tuple((path, *form_of(leaf), None if hasattr(leaf, "shape") else repr(leaf)) for path, leaf in leaves)
-        key = (self, program.kernel, program.recorders, program.burn_in, program.thinning, record, forms)
+        key = (self, program.kernel, program.recorders, program.burn_in, program.thinning, record, apart, forms)
         if key not in held:
             if len(held) >= KEPT:
                 held.pop(next(iter(held)))
             try:
-                held[key] = Straight(program, carry, row, record, self)
+                held[key] = Straight(program, carry, row, record, apart, self)
             except Exception:  # whatever it is: the steps themselves will say so, or do well without this
                 held[key] = None
         return held[key]
@@ -72,6 +102,9 @@ class Straight:
         That of one step.
     record : bool
         Whether states are recorded.
+    apart : tuple of bool
+        For each leaf of carry and noise, whether it belongs to a part of the chains: then the steps have to keep
+        chains apart. Empty where all chains are there.
     settings : StraightSteps
 
     Raises
@@ -81,9 +114,15 @@ class Straight:
     """
 
     def __init__(
-        self, program: Any, carry: Any, noise: dict[str, Array], record: bool, settings: StraightSteps
+        self,
+        program: Any,
+        carry: Any,
+        noise: dict[str, Array],
+        record: bool,
+        apart: tuple[bool, ...],
+        settings: StraightSteps,
     ) -> None:
-        tape = Tape(program.target.backend)
+        tape = Tape(program.target.backend, known=bool(apart))
         with tape:
             # Written down: the step, then what is recorded, in a block of its own where that is not at every step.
             data = tree.map(lambda leaf: tape.symbol(leaf) if tape.real.owns(leaf) else leaf, program.target.data)
@@ -95,8 +134,8 @@ class Straight:
             new, infos = tape.lifted((new, info[:3]))
             counts = tuple(info.evaluations)
             folded, kept = folds, ()
-            apart = record and program.thinning > 1
-            if apart:
+            sparse = record and program.thinning > 1
+            if sparse:
                 tape.open.append(seldom)
                 tape.floor = seldom.depth
             if record:
@@ -106,15 +145,29 @@ class Straight:
         # What of it is wanted.
         sums = distinct([*infos, *(s for s in counts if isinstance(s, Symbol))])
         rows = distinct(tree.leaves(kept))
-        often, rows = (sums, rows) if apart else (distinct([*sums, *rows]), [])
+        often, rows = (sums, rows) if sparse else (distinct([*sums, *rows]), [])
         moved, changed = _changes(state, new), _changes(folds, folded)
         ends = {b.name for _, b in moved + changed} | {s.name for s in often + rows}
         wanted = set(ends)
         for block in (seldom, step, once):
             block.nodes[:] = needed(block.nodes, wanted)
+        if apart:
+            inputs_of_step = [*tree.leaves((state, folds)), *row.values()]
+            chains = Apart(s for s, its in zip(inputs_of_step, apart, strict=True) if its)
+            chains.follow([*once.nodes, *step.nodes, *seldom.nodes])
+            before, after = tree.leaves((state, folds)), tree.leaves((new, folded))
+            if any((a in chains) != (b in chains) for a, b in zip(before, after, strict=True)):
+                raise CannotTrace("a step gives chains what they did not have apart")
+            if not all(s in chains for s in often + rows):
+                raise CannotTrace("what is kept is not of chains apart")
         ahead, step.nodes[:] = split_off_noise(step.nodes, list(row.values()))
         used = {name for node in (*step.nodes, *seldom.nodes) for name in used_by(node)}
         drawn = [s for s in (*row.values(), *(n.out[0] for n in ahead)) if s.name in used]
+
+        # Views of what was carried would change with it.
+        made = {s.name for node in (*step.nodes, *seldom.nodes) if node.makes_new for s in node.out}
+        ends_of = _changes(state, new) + _changes(folds, folded)
+        self.fresh = all(b.name in made for _, b in ends_of)
 
         # As source.
         writer, carried = Writer(), tree.leaves((state, folds))
@@ -137,9 +190,9 @@ class Straight:
         writer.block(step.nodes, 2, ends.union(*map(used_by, seldom.nodes)))
         for name, symbol in zip(columns, often, strict=False):
             writer.line(2, f"{name}.append({symbol.name})")
-        if apart:
+        if sparse:
             writer.line(2, f"if not (t + {1 - program.burn_in}) % {program.thinning}:")
-        indent = 3 if apart else 2
+        indent = 3 if sparse else 2
         writer.block(seldom.nodes, indent, ends)
         for name, symbol in zip(columns[len(often) :], rows, strict=True):
             writer.line(indent, f"{name}.append({symbol.name})")
@@ -165,14 +218,19 @@ class Straight:
         exec(compile(self.source, file, "exec"), names)
         return names["steps"]
 
-    def __call__(
+    def run(
         self, program: Any, carry: Any, noise: dict[str, Array], first: int, stop: int
-    ) -> tuple[Any, Sequence, Rows]:
-        """As `make_steps`."""
+    ) -> tuple[Sequence[Array], Sequence[list]]:
+        """Make steps [first, stop): the leaves of the new carry, and for each thing that is kept its values."""
         data = [leaf for leaf in tree.leaves(program.target.data) if self._owns(leaf)]
-        values, columns = self._function(data, tree.leaves(tuple(carry)), noise.values(), first, stop)
+        return self._function(data, tree.leaves(tuple(carry)), noise.values(), first, stop)
+
+    def results(
+        self, carry: Any, values: Sequence[Array], columns: Sequence[list], steps: int
+    ) -> tuple[Any, Sequence, Rows]:
+        """What `run` gave, as `make_steps` gives it."""
         state, folds = tree.fill(tuple(carry), dict(zip(self._paths, values, strict=True)))
-        counts = [itertools.repeat(each, stop - first) if k is None else columns[k] for k, each in self._counts]
+        counts = [itertools.repeat(each, steps) if k is None else columns[k] for k, each in self._counts]
         evaluations = list(map(self._evaluations, *counts))
         kept = [columns[k] for k in tree.leaves(self._rows)]
         rows = Rows(tree.map(lambda k: columns[k][0], self._rows) if all(kept) else None, kept)

@@ -23,6 +23,9 @@ LONGEST = 4000
 BY_ELEMENT = frozenset(("abs", "exp", "expm1", "log", "log1p", "negative", "sqrt", "square", "tanh"))
 """Those of one argument that do to an array what they do to each row of it."""
 
+NEW = BY_ELEMENT | {"sum", "where"}
+"""Functions whose results are new arrays, on every library."""
+
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
     "and": "&", "or": "|", "xor": "^",
@@ -49,6 +52,12 @@ class Node:
     args: tuple
     kwargs: dict
     block: "Block | None" = None  # the body, of a loop
+
+    @property
+    def makes_new(self) -> bool:
+        """Whether what it gives is surely no view of what it is given."""
+        new = self.form == "infix" or (self.form == "prefix" and self.what != "+")
+        return new or (self.form == "call" and self.what.name in NEW)
 
     @property
     def function(self) -> Any:
@@ -224,9 +233,17 @@ class TracedBackend(Backend):
 
 
 class Tape:
-    """What a step calls, in blocks."""
+    """What a step calls, in blocks.
 
-    def __init__(self, backend: Backend) -> None:
+    Parameters
+    ----------
+    backend : Backend
+    known : bool
+        Whether all has to be known that is called: then a function of the user's is not called, but refused.
+    """
+
+    def __init__(self, backend: Backend, known: bool = False) -> None:
+        self.known = known
         self.count = itertools.count()
         self.kind = type("Symbol", (Symbol,), {"__slots__": ()})
         self.real = backend
@@ -271,6 +288,8 @@ class Tape:
 
     def record(self, form: str, what: Any, args: tuple, kwargs: dict) -> Any:
         """Call, and write the call down; what is no array of the library is given as it is."""
+        if form == "opaque" and self.known:
+            raise CannotTrace(f"{what} is not known")
         key = None if form == "opaque" else (form, _key(what), _key(args), _key(kwargs))
         if key is not None:
             for block in self.open:
