@@ -29,6 +29,8 @@ class _Steps:
 
     def setup(self, kernel: str, place: str, chains: int, dim: int) -> None:
         place_or_skip(place)
+        if kernel == "svgd" and chains == 1:
+            raise NotImplementedError("SVGD has particles, two at least")
         case = CASES[kernel]
         self.run = runner(case.target(dim), case.kernel, start(case, place, chains, dim), STEPS)
         self.run()

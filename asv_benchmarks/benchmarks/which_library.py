@@ -1,12 +1,11 @@
 """Which library is cheapest for how many chains of how many dimensions. ``python -m benchmarks.which_library``.
 
-The target is that of `growth`, a product of one-dimensional densities, with ``pure=True``: it costs next to nothing, so
-that the sampler decides. Moments are kept, in float32.
+The target is that of `growth`, a product of one-dimensional densities, which costs next to nothing, so that the
+sampler decides. Moments are kept, in float32.
 """
 
 import time
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,21 +19,6 @@ KERNELS: dict[str, Kernel] = {"mala": xps.MALA(0.1), "hmc": xps.HMC(0.1, 10)}
 CHAINS, DIMS = (1, 10, 100, 1_000, 10_000), (1, 10, 100)
 
 
-class Step:
-    """Nanoseconds of a step for each chain: of CPU time, and of wall time on a GPU."""
-
-    params = (list(KERNELS), PLACES, [1, 1_000], [1, 100])
-    param_names = ("kernel", "place", "chains", "dim")
-    unit = "ns per chain"
-    timeout = 120
-
-    def setup(self, kernel: str, place: str, chains: int, dim: int) -> None:
-        place_or_skip(place)
-
-    def track_step(self, kernel: str, place: str, chains: int, dim: int) -> float:
-        return step_times(kernel, [place], chains, dim, rounds=3)[place]
-
-
 def step_times(
     kernel: str, places: list[str], chains: int, dim: int, seconds: float = 0.06, rounds: int = 5
 ) -> dict[str, float]:
@@ -45,7 +29,7 @@ def step_times(
         (time.process_time, [place for place in places if not on_gpu(place)]),
         (time.perf_counter, [place for place in places if on_gpu(place)]),
     ):
-        runs = [(replace(quartic(), pure=True, _bound={}), KERNELS[kernel], put(place, host)) for place in here]
+        runs = [(quartic(), KERNELS[kernel], put(place, host)) for place in here]
         spent = step_seconds(runs, seconds, 1 if chains * dim >= 100_000 else rounds, clock)
         found.update((place, 1e9 * t / chains) for place, t in zip(here, spent, strict=True))
     return found
