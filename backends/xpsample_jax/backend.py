@@ -143,11 +143,14 @@ class Runner:
             )
         return self._empty[draws, x.sharding, x.shape]()
 
-    def native(self, seed: int, start: int, like: Array) -> tuple[Any, int]:
-        """What a block that begins at a step takes its noise from, and the step that this belongs to."""
-        if len(like.sharding.device_set) > 1:
-            return Keys.of(seed, self.specs, like), 0
+    def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Any, int]:
+        """What a block of steps takes its noise from, and the step that this begins at.
+
+        Rows drawn ahead, unless the positions are on several devices or the block reaches into a second chunk.
+        """
         origin = self.origin(start)
+        if len(like.sharding.device_set) > 1 or stop > origin + self.length:
+            return Keys.of(seed, self.specs, like), 0
         return _draw_steps(seed, self.specs, origin, self.length, like), origin
 
     def origin(self, start: int) -> int:
@@ -265,10 +268,11 @@ class JaxBackend(Backend):
         keep = start >= program.burn_in
         if keep and buffers is None:
             buffers = runner.allocate(program.draws, target.data, carry)
+        origin = runner.origin(start)
         if isinstance(source, Native):
-            noise, origin = runner.native(source.seed, start, like)
-        elif isinstance(source, Portable) and stop - start > 1:  # which draws whole chunks in any case
-            origin = runner.origin(start)
+            noise, origin = runner.native(source.seed, start, stop, like)
+        elif isinstance(source, Portable) and 1 < stop - start <= origin + runner.length - start:
+            # It draws whole chunks in any case.
             noise = source.block(self, specs, origin, origin + runner.length, like)
         else:
             noise, origin = source.block(self, specs, start, stop, like), start

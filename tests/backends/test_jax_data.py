@@ -71,3 +71,16 @@ def test_noise_drawn_ahead_is_that_of_a_key_for_each_step(spec):
     drawn = driver.BACKEND.noise(4, {"name": spec}, 6, 11, like)["name"]
     assert drawn.shape == (5, *spec.shape)
     assert np.array_equal(drawn, np.stack(expected))
+
+
+@pytest.mark.parametrize("source", [Native(5), xps.Portable(5)], ids=["native", "portable"])
+def test_a_block_that_reaches_into_a_second_chunk_of_noise_has_that_chunk_too(source):
+    # 100,000 chains: a chunk is one step. Where its numbers were used again the chains of these blocks would differ.
+    chains, steps = 100_000, 3
+    bound, x = bind(ROWS, chains)
+    program = Program(KERNEL, bound, (), 0, 1, steps)
+    at_once, one_by_one = program.init(x), program.init(x)
+    at_once, _, _ = bound.backend.drive(program, at_once, None, source, 0, steps)
+    for t in range(steps):
+        one_by_one, _, _ = bound.backend.drive(program, one_by_one, None, source, t, t + 1)
+    np.testing.assert_allclose(at_once.state.point.x, one_by_one.state.point.x, rtol=0, atol=1e-4)
