@@ -1,5 +1,6 @@
 """JAX: one compiled loop per block, whose trip count is an argument, so that no block length compiles anew."""
 
+import math
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -13,13 +14,11 @@ from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, info_sums
 from xpsample.noise import Native, NoiseSource, Normal, Portable, Specs, Uniform, chunk_steps, seed_sequence
 
-AHEAD = 8192
-"""Noise of a whole block is drawn before the loop up to this many numbers a step; above, step by step inside it.
+CONSTANT = 2**20
+"""With one chain on a CPU, data of a target that never change are part of the program up to this many bytes.
 
-Both give the same numbers. Drawing ahead takes .7 to .8 of the time for 100 chains of 10 or 31 coordinates (MALA, HMC),
-and the same for 1,000. What draws ahead is a program of its own for each stream, which all kernels, targets and runs
-with such a stream share: inside a block it would take longer to compile than most blocks do without it. Positions on
-several devices have theirs drawn inside the loop, where it is spread like them.
+Their products with one position are loops that XLA makes itself, and it lays constants out for them (docs/backends.md).
+With more chains the products are calls of a library, which constants make faster or slower.
 """
 
 
@@ -86,8 +85,9 @@ class JaxAutodiff(Autodiff):
 class Runner:
     """A program's compiled block of steps, whatever the block's length."""
 
-    def __init__(self, program: Any, specs: Specs, dtype: Any) -> None:
+    def __init__(self, program: Any, specs: Specs, dtype: Any, constant: bool) -> None:
         kernel, target = program.kernel, program.target
+        own = target.data
         self.dtype = dtype
         self.specs, self.length = specs, chunk_steps(specs)
 
@@ -100,6 +100,7 @@ class Runner:
             keep: bool, data: Any, carry: Any, buffers: Any, noise: Any, origin: Array, start: Array, stop: Array
         ) -> Any:
             at = self._noise_at(noise, origin)
+            data = own if constant else data
 
             def record(folds: Any, buffers: Any, state: Any, info: Any, t: Array) -> Any:
                 folds, rows = self.record(folds, state, info)
@@ -142,12 +143,14 @@ class Runner:
             )
         return self._empty[draws, x.sharding, x.shape]()
 
-    def native(self, seed: int, start: int, like: Array) -> tuple[Any, int]:
-        """What a block that begins at a step takes its noise from, and the step that this belongs to."""
-        size = sum(int(np.prod(spec.shape)) for spec in self.specs.values())
-        if size > AHEAD or len(like.sharding.device_set) > 1:
-            return Keys.of(seed, self.specs, like), 0
+    def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Any, int]:
+        """What a block of steps takes its noise from, and the step that this begins at.
+
+        Rows drawn ahead, unless the positions are on several devices or the block reaches into a second chunk.
+        """
         origin = self.origin(start)
+        if len(like.sharding.device_set) > 1 or stop > origin + self.length:
+            return Keys.of(seed, self.specs, like), 0
         return _draw_steps(seed, self.specs, origin, self.length, like), origin
 
     def origin(self, start: int) -> int:
@@ -157,7 +160,7 @@ class Runner:
     def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
         if isinstance(noise, Keys):
             return lambda t: {k: _draw(noise.keys[k], spec, noise.dtype, t) for k, spec in self.specs.items()}
-        return lambda t: {name: _take(rows, t - origin) for name, rows in noise.items()}
+        return lambda t: {name: _take(rows, t - origin).reshape(self.specs[name].shape) for name, rows in noise.items()}
 
 
 @jax.tree_util.register_pytree_node_class
@@ -200,8 +203,12 @@ def _draw(key: Array, spec: Normal | Uniform, dtype: Any, t: Array) -> Array:
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _draw_rows(kind: type, shape: tuple[int, ...], dtype: Any, n: int, key: Array, start: int) -> Array:
-    """Steps [start, start + n) of one stream; its kind is an argument, since specs of two kinds compare equal."""
-    return jax.vmap(lambda t: _draw(key, kind(shape), dtype, t))(start + jnp.arange(n))
+    """Steps [start, start + n) of one stream; its kind is an argument, since specs of two kinds compare equal.
+
+    A row for each, flat: the same numbers, but XLA's loops over short last axes are slow.
+    """
+    flat = kind((math.prod(shape),))
+    return jax.vmap(lambda t: _draw(key, flat, dtype, t))(start + jnp.arange(n))
 
 
 def _draw_steps(seed: int, specs: Specs, start: int, n: int, like: Array) -> dict[str, Array]:
@@ -235,7 +242,8 @@ class JaxBackend(Backend):
         return isinstance(array, jax.Array)
 
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
-        return _draw_steps(seed, specs, start, stop - start, like)
+        rows = _draw_steps(seed, specs, start, stop - start, like)
+        return {name: jnp.reshape(rows[name], (stop - start, *spec.shape)) for name, spec in specs.items()}
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         if _traced(carry):
@@ -249,20 +257,22 @@ class JaxBackend(Backend):
     ) -> tuple[Any, tuple | None, Any]:
         target, like = program.target, program.like(carry)
         specs = program.specs(carry)
-        key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()))
+        constant = target.constant_data and _worth_constants(like, target.data)
+        key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()), constant)
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:
                 target.compiled.pop(next(iter(target.compiled)))
-            target.compiled[key] = Runner(program, specs, like.dtype)
+            target.compiled[key] = Runner(program, specs, like.dtype, constant)
         runner = target.compiled[key]
 
         keep = start >= program.burn_in
         if keep and buffers is None:
             buffers = runner.allocate(program.draws, target.data, carry)
+        origin = runner.origin(start)
         if isinstance(source, Native):
-            noise, origin = runner.native(source.seed, start, like)
-        elif isinstance(source, Portable) and stop - start > 1:  # which draws whole chunks in any case
-            origin = runner.origin(start)
+            noise, origin = runner.native(source.seed, start, stop, like)
+        elif isinstance(source, Portable) and 1 < stop - start <= origin + runner.length - start:
+            # It draws whole chunks in any case.
             noise = source.block(self, specs, origin, origin + runner.length, like)
         else:
             noise, origin = source.block(self, specs, start, stop, like), start
@@ -292,6 +302,17 @@ class JaxBackend(Backend):
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
+
+
+def _worth_constants(x: Array, data: Any) -> bool:
+    """Whether a program with the data inside is the faster one, by `CONSTANT`."""
+    if (
+        x.size != x.shape[-1]
+        or {d.platform for d in x.sharding.device_set} != {"cpu"}
+        or len(x.sharding.device_set) > 1
+    ):
+        return False
+    return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(data)) <= CONSTANT
 
 
 def _row_sharding(shape: tuple[int, ...], x: Array) -> Any:

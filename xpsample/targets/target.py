@@ -81,8 +81,11 @@ class BoundTarget(ABC):
         What the calls spend.
     data : tree of arrays
         The arrays that the target holds, for drivers that pass them to a compiled program.
+    constant_data : bool
+        For drivers: whether `data` are those that the target was bound with, which never change, so that they may be
+        part of a compiled program; those of `with_data` may not.
     compiled : dict
-        For drivers: programs compiled for this target, which live as long as it does.
+        For drivers: programs compiled for this target, which live as long as it does, and for others `with_data`.
     """
 
     backend: Backend
@@ -91,6 +94,7 @@ class BoundTarget(ABC):
     requires: Capability
     costs: Costs
     data: tree.Tree
+    constant_data: bool = False
     compiled: dict
 
     @abstractmethod
@@ -174,6 +178,11 @@ class DerivedTarget(BoundTarget):
     def data(self) -> tree.Tree:
         """The underlying target's."""
         return self.target.data
+
+    @property
+    def constant_data(self) -> bool:  # type: ignore[override]
+        """The underlying target's."""
+        return self.target.constant_data
 
     def real(self, x: Array) -> Array:
         return self.target.real(x)
@@ -400,6 +409,7 @@ class FixedTarget(BoundTarget):
     acceptance: Acceptance = Exact()
     dtype: Any = None  # the functions', where the positions are integers
     data: tree.Tree = None
+    constant_data: bool = True
     compiled: dict = field(default_factory=dict, repr=False)
     _wants: tuple[bool, ...] = field(init=False, repr=False)
     _args: tuple = field(init=False, repr=False)
@@ -461,7 +471,7 @@ class FixedTarget(BoundTarget):
 
     def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "FixedTarget":
         backend = backend or self.backend
-        return replace(self, data=data, backend=backend, xp=backend.xp)
+        return replace(self, data=data, constant_data=False, backend=backend, xp=backend.xp)
 
 
 def counter(target: BoundTarget, x: Array) -> Array:

@@ -1,0 +1,86 @@
+"""Data that are part of a compiled program, and noise drawn ahead of it: never those of another run."""
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.noise import Native, Normal, Uniform
+from xpsample.sampling import Program
+
+jax = pytest.importorskip("jax")
+
+from xpsample_jax import backend as driver  # noqa: E402
+
+ROWS = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+KERNEL = xps.MALA(0.1)
+
+
+def log_density(x, rows):
+    return -0.5 * ((x @ rows.T) ** 2).sum(-1)
+
+
+def score(x, rows):
+    return -(x @ rows.T) @ rows
+
+
+def bind(rows, chains=1):
+    x = jax.numpy.ones((chains, 3), dtype=np.float32)
+    return xps.Target(log_density, score=score, data=rows).prepare(x, KERNEL.requires), x
+
+
+def walk(bound, x, steps=20):
+    program = Program(KERNEL, bound, (xps.Draws(),), 0, 1, steps)
+    carry = program.init(x)
+    _, rows, _ = bound.backend.drive(program, carry, None, Native(5), 0, steps)
+    return np.asarray(rows[0])
+
+
+def constants(bound):
+    return [key[-1] for key in bound.compiled]
+
+
+def test_one_chain_has_its_data_in_the_program_and_other_data_are_not_mixed_up(monkeypatch):
+    bound, x = bind(ROWS)
+    first = walk(bound, x)
+    assert constants(bound) == [x.device.platform == "cpu"]
+    for factor in (3.0, 0.5):
+        other = walk(bound.with_data(bound.data * np.float32(factor)), x)
+        expected = walk(*bind(ROWS * np.float32(factor)))
+        # Float32 and 20 steps of a chain that contracts: rounding stays below 1e-4, other data change the first digit.
+        np.testing.assert_allclose(other, expected, rtol=0, atol=1e-4)
+        assert np.abs(other - first).max() > 0.1
+    assert constants(bound)[1:] == [False]  # one program for all data that come later
+    assert np.array_equal(walk(bound, x), first)
+
+
+def test_more_chains_and_large_data_are_arguments(monkeypatch):
+    several, x = bind(ROWS, chains=2)
+    walk(several, x)
+    assert constants(several) == [False]
+    monkeypatch.setattr(driver, "CONSTANT", ROWS.nbytes - 1)
+    large, x = bind(ROWS)
+    walk(large, x)
+    assert constants(large) == [False]
+
+
+@pytest.mark.parametrize("spec", [Normal((3, 2)), Uniform((3, 2)), Normal(())], ids=str)
+def test_noise_drawn_ahead_is_that_of_a_key_for_each_step(spec):
+    like = jax.numpy.zeros(2, dtype=np.float32)
+    key = driver.Keys.of(4, {"name": spec}, like).keys["name"]
+    expected = [np.asarray(driver._draw(key, spec, like.dtype, t)) for t in range(6, 11)]
+    drawn = driver.BACKEND.noise(4, {"name": spec}, 6, 11, like)["name"]
+    assert drawn.shape == (5, *spec.shape)
+    assert np.array_equal(drawn, np.stack(expected))
+
+
+@pytest.mark.parametrize("source", [Native(5), xps.Portable(5)], ids=["native", "portable"])
+def test_a_block_that_reaches_into_a_second_chunk_of_noise_has_that_chunk_too(source):
+    # 100,000 chains: a chunk is one step. Where its numbers were used again the chains of these blocks would differ.
+    chains, steps = 100_000, 3
+    bound, x = bind(ROWS, chains)
+    program = Program(KERNEL, bound, (), 0, 1, steps)
+    at_once, one_by_one = program.init(x), program.init(x)
+    at_once, _, _ = bound.backend.drive(program, at_once, None, source, 0, steps)
+    for t in range(steps):
+        one_by_one, _, _ = bound.backend.drive(program, one_by_one, None, source, t, t + 1)
+    np.testing.assert_allclose(at_once.state.point.x, one_by_one.state.point.x, rtol=0, atol=1e-4)
