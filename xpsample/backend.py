@@ -55,7 +55,7 @@ class Autodiff(ABC):
 
 
 class Backend(ABC):
-    """One array library. Eleven members; a page of the developer docs builds one from nothing."""
+    """One array library. Twelve members; a page of the developer docs builds one from nothing."""
 
     name: str
     """The importable module that the arrays come from; also the entry point's name."""
@@ -65,6 +65,9 @@ class Backend(ABC):
 
     autodiff: Autodiff | None
     """Automatic differentiation, or None."""
+
+    least_steps: int = 1
+    """Steps that `drive` is given at least, where a run has them, however large their noise."""
 
     @abstractmethod
     def owns(self, array: object) -> bool:

@@ -285,8 +285,8 @@ def _prepare(
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
-    """Steps that are driven at once: up to a chunk of noise, on one side of the burn-in."""
-    length = chunk_steps(program.specs(carry))
+    """Steps that are driven at once: up to a chunk of noise, or more for some libraries, on one side of the burn-in."""
+    length = max(chunk_steps(program.specs(carry)), program.target.backend.least_steps)
     while start < program.steps:
         end = program.burn_in if start < program.burn_in else program.steps
         stop = min((start // length + 1) * length, end)

@@ -14,6 +14,12 @@ from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, info_sums
 from xpsample.noise import Native, NoiseSource, Normal, Portable, Specs, Uniform, chunk_steps, seed_sequence
 
+LEAST_STEPS = 16
+"""Steps of a block at least, since each block allocates anew all that its steps make.
+
+Where a chunk of noise has fewer, noise is drawn inside the loop, with the same numbers.
+"""
+
 CONSTANT = 2**20
 """With one chain on a CPU, data of a target that never change are part of the program up to this many bytes.
 
@@ -146,10 +152,11 @@ class Runner:
     def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Any, int]:
         """What a block of steps takes its noise from, and the step that this begins at.
 
-        Rows drawn ahead, unless the positions are on several devices or the block reaches into a second chunk.
+        Rows drawn ahead, unless the positions are on several devices, steps are large, or the block reaches into a
+        second chunk.
         """
         origin = self.origin(start)
-        if len(like.sharding.device_set) > 1 or stop > origin + self.length:
+        if len(like.sharding.device_set) > 1 or self.length < LEAST_STEPS or stop > origin + self.length:
             return Keys.of(seed, self.specs, like), 0
         return _draw_steps(seed, self.specs, origin, self.length, like), origin
 
@@ -159,32 +166,33 @@ class Runner:
 
     def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
         if isinstance(noise, Keys):
-            return lambda t: {k: _draw(noise.keys[k], spec, noise.dtype, t) for k, spec in self.specs.items()}
+            draw = _draw if noise.spread else _draw_flat
+            return lambda t: {k: draw(noise.keys[k], spec, noise.dtype, t) for k, spec in self.specs.items()}
         return lambda t: {name: _take(rows, t - origin).reshape(self.specs[name].shape) for name, rows in noise.items()}
 
 
 @jax.tree_util.register_pytree_node_class
 class Keys:
-    """One key for each named stream, and the dtype of its numbers."""
+    """One key for each named stream, the dtype of its numbers, and whether they are spread over devices."""
 
-    def __init__(self, keys: dict[str, Array], dtype: Any) -> None:
-        self.keys, self.dtype = keys, dtype
+    def __init__(self, keys: dict[str, Array], dtype: Any, spread: bool) -> None:
+        self.keys, self.dtype, self.spread = keys, dtype, spread
 
     @classmethod
     def of(cls, seed: int, specs: Specs, like: Array) -> "Keys":
         """Keys of a seed, where `like` lives if that is one device."""
         devices = like.sharding.device_set
         device = next(iter(devices)) if len(devices) == 1 else None
-        return cls({name: _key(seed, name, device) for name in specs}, like.dtype)
+        return cls({name: _key(seed, name, device) for name in specs}, like.dtype, len(devices) > 1)
 
     def tree_flatten(self) -> tuple:
-        """Keys are leaves, the dtype is static."""
-        return (self.keys,), self.dtype
+        """Keys are leaves, all else is static."""
+        return (self.keys,), (self.dtype, self.spread)
 
     @classmethod
-    def tree_unflatten(cls, dtype: Any, children: tuple) -> "Keys":
+    def tree_unflatten(cls, static: tuple, children: tuple) -> "Keys":
         """The inverse of `tree_flatten`."""
-        return cls(children[0], dtype)
+        return cls(children[0], *static)
 
 
 @lru_cache(maxsize=64)  # for a run asks at every block
@@ -201,14 +209,18 @@ def _draw(key: Array, spec: Normal | Uniform, dtype: Any, t: Array) -> Array:
     return jax.random.uniform(key, spec.shape, dtype, minval=jnp.finfo(dtype).tiny)
 
 
+def _draw_flat(key: Array, spec: Normal | Uniform, dtype: Any, t: Array) -> Array:
+    """As `_draw`, the same numbers: XLA's loops over short last axes are slow."""
+    return _draw(key, type(spec)((math.prod(spec.shape),)), dtype, t).reshape(spec.shape)
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _draw_rows(kind: type, shape: tuple[int, ...], dtype: Any, n: int, key: Array, start: int) -> Array:
     """Steps [start, start + n) of one stream; its kind is an argument, since specs of two kinds compare equal.
 
-    A row for each, flat: the same numbers, but XLA's loops over short last axes are slow.
+    A row for each, flat.
     """
-    flat = kind((math.prod(shape),))
-    return jax.vmap(lambda t: _draw(key, flat, dtype, t))(start + jnp.arange(n))
+    return jax.vmap(lambda t: jnp.ravel(_draw_flat(key, kind(shape), dtype, t)))(start + jnp.arange(n))
 
 
 def _draw_steps(seed: int, specs: Specs, start: int, n: int, like: Array) -> dict[str, Array]:
@@ -235,6 +247,7 @@ class JaxBackend(Backend):
     """JAX arrays, sharded ones included."""
 
     name = "jax"
+    least_steps = LEAST_STEPS
     xp = jnp
     autodiff = JaxAutodiff()
 
@@ -277,7 +290,7 @@ class JaxBackend(Backend):
         else:
             noise, origin = source.block(self, specs, start, stop, like), start
             if stop - start > 1:  # one length for all blocks, and one for single steps
-                noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
+                noise = {name: _pad(rows, max(runner.length, LEAST_STEPS)) for name, rows in noise.items()}
         rest = () if not keep else buffers
         carry, rest, sums = runner.block(
             keep, target.data, _distinct(carry), rest, noise, np.int32(origin), np.int32(start), np.int32(stop)
