@@ -39,7 +39,7 @@ class Pieces:
         self.chains = carry.state.point.x.shape[0]
         rows = [size_of(block) // max(1, block.shape[0]) for block in noise.values()]
         self.number = min((sum(map(size_of, self.leaves)) + sum(rows)) // size, self.chains // 2)
-        ours = [tuple(leaf.shape[:1]) == (self.chains,) for leaf in self.leaves]
+        ours = [tuple(getattr(leaf, "shape", ())[:1]) == (self.chains,) for leaf in self.leaves]
         self.apart = (*ours, *(tuple(block.shape[1:2]) == (self.chains,) for block in noise.values()))
 
     def __iter__(self) -> Iterator[tuple[slice, tuple[Any, dict[str, Array]]]]:
@@ -68,6 +68,9 @@ class Whole:
         if not self.leaves:
             old = zip(self.pieces.leaves, leaves, self.pieces.apart, strict=False)
             self.leaves = [(a if fresh and a in self.own else self._empty(b)) if its else b for a, b, its in old]
+            for leaf, its in zip(self.leaves, self.pieces.apart, strict=False):
+                if its:
+                    self.own.add(leaf)
             self.columns = [[self._empty(row) for row in column] for column in columns]
         for whole, part, its in zip(self.leaves, leaves, self.pieces.apart, strict=False):
             if its:
@@ -77,6 +80,4 @@ class Whole:
                 whole[of, ...] = part
 
     def _empty(self, part: Array) -> Array:
-        made = allocate(self.xp, self.pieces.chains, part[0, ...])
-        self.own.add(made)
-        return made
+        return allocate(self.xp, self.pieces.chains, part[0, ...])

@@ -166,8 +166,7 @@ class Straight:
 
         # Views of what was carried would change with it.
         made = {s.name for node in (*step.nodes, *seldom.nodes) if node.makes_new for s in node.out}
-        ends_of = _changes(state, new) + _changes(folds, folded)
-        self.fresh = all(b.name in made for _, b in ends_of)
+        self.fresh = all(b.name in made for _, b in moved + changed)
 
         # As source.
         writer, carried = Writer(), tree.leaves((state, folds))
