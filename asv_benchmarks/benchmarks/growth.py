@@ -47,13 +47,18 @@ class Slope:
 
 
 def step_times(kernel: str, place: str, sizes: list[tuple[int, int]], work: int = 1_000_000) -> list[float]:
-    """CPU seconds of a step at each (chains, dim), medians of five in turns; `work` numbers are moved in a run."""
+    """CPU seconds of a step at each (chains, dim), by which a longer run takes more; medians of five in turns.
+
+    The shorter run moves `work` numbers and has four steps at least, the longer one five times as many.
+    """
     runs, steps = [], []
     for chains, dim in sizes:
         x0 = put(place, np.random.default_rng(0).standard_normal((chains, dim)) / 2)
-        steps.append(max(8, work // (chains * dim)))  # so that the start of a run is little of it
-        runs.append(runner(quartic(), KERNELS[kernel], x0, steps[-1]))
-    return [seconds / n for seconds, n in zip(in_turns(runs), steps, strict=True)]
+        steps.append(max(4, work // (chains * dim)))
+        target = quartic()
+        runs += [runner(target, KERNELS[kernel], x0, n) for n in (steps[-1], 5 * steps[-1])]
+    spent = in_turns(runs)
+    return [(long - short) / (4 * n) for short, long, n in zip(spent[::2], spent[1::2], steps, strict=True)]
 
 
 def slope(sizes: list[tuple[int, int]], times: list[float]) -> float:

@@ -9,6 +9,7 @@ from xpsample.backend import Array
 from xpsample.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.hyperparameters import per_coordinate
+from xpsample.special import add_scaled
 from xpsample.targets.discrete import Discrete, pick
 from xpsample.targets.target import BoundTarget, Capability, Costs, Point, WrappedTarget
 
@@ -64,7 +65,7 @@ class Exact(Tilt):
         return costs.hvp
 
     def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        return point.score - alpha * target.hvp(point.x, theta)
+        return add_scaled(target.xp, point.score, -alpha, target.hvp(point.x, theta))
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ class Difference(Tilt):
         return costs.score.times(2 if self.by.scheme == "central" else 1)
 
     def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        return point.score - alpha * self.by.along(target.score, target.real(point.x), theta, point.score)
+        product = self.by.along(target.score, target.real(point.x), theta, point.score)
+        return add_scaled(target.xp, point.score, -alpha, product)
 
 
 @dataclass(frozen=True)
