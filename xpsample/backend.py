@@ -55,7 +55,7 @@ class Autodiff(ABC):
 
 
 class Backend(ABC):
-    """One array library. Twelve members; a page of the developer docs builds one from nothing."""
+    """One array library. Eleven members; a page of the developer docs builds one from nothing."""
 
     name: str
     """The importable module that the arrays come from; also the entry point's name."""
@@ -65,9 +65,6 @@ class Backend(ABC):
 
     autodiff: Autodiff | None
     """Automatic differentiation, or None."""
-
-    least_steps: int = 1
-    """Steps that `drive` is given at least, where a run has them, however large their noise."""
 
     @abstractmethod
     def owns(self, array: object) -> bool:
@@ -118,7 +115,7 @@ def eager_drive(
     program: "Program",
     carry: "Carry",
     buffers: tuple | None,
-    noise: dict[str, Array],
+    source: "NoiseSource",
     start: int,
     stop: int,
     *,
@@ -129,25 +126,27 @@ def eager_drive(
 
     Parameters
     ----------
-    program, carry, buffers, start, stop
+    program, carry, buffers, source, start, stop
         As in `Backend.drive`.
-    noise : dict
-        A block for every name, (stop - start, ...).
     steps : callable, optional
         What makes the steps, where there is something faster than `make_steps`, and as that does it.
     write : callable, optional
         ``write(rows, arrays)`` puts arrays into the rows of a buffer, likewise.
     """
-    xp, write = program.target.xp, write or _write
-    carry, infos, rows = (steps or make_steps)(program, carry, noise, start, stop)
-    first, last, stacked = program.rows(start), program.rows(stop), {}
-    if last > first:
-        if buffers is None:
-            buffers = tree.map(lambda a: allocate(xp, program.draws, a), rows.first)
-        for buffer, column in zip(tree.leaves(buffers), rows.columns, strict=True):
-            write(buffer[first:last, ...], column)
-            stacked[id(column)] = buffer[first:last, ...]
-    return carry, buffers, _totals(xp, infos, stacked)
+    xp, write, sums = program.target.xp, write or _write, None
+    like = program.like(carry)
+    for lo, hi, noise in source.blocks(program.target.backend, program.specs(carry), start, stop, like):
+        carry, infos, rows = (steps or make_steps)(program, carry, noise, lo, hi)
+        first, last, stacked = program.rows(lo), program.rows(hi), {}
+        if last > first:
+            if buffers is None:
+                buffers = tree.map(lambda a: allocate(xp, program.draws, a), rows.first)
+            for buffer, column in zip(tree.leaves(buffers), rows.columns, strict=True):
+                write(buffer[first:last, ...], column)
+                stacked[id(column)] = buffer[first:last, ...]
+        more = _totals(xp, infos, stacked)
+        sums = more if sums is None else tree.map(lambda a, b: a + b, sums, more)
+    return carry, buffers, sums
 
 
 class Rows(NamedTuple):

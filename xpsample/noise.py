@@ -7,7 +7,7 @@ stopped, resumed or extended at any step and sees the same numbers.
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024
+LEAST_STEPS = 16
+"""Steps that a run drives at once at least, however few have a chunk of noise to themselves."""
 
 
 class Normal(NamedTuple):
@@ -43,6 +45,15 @@ def chunk_steps(specs: Specs) -> int:
     """Steps whose noise is drawn at once: a power of two that depends on the declared shapes only."""
     size = sum(math.prod(spec.shape) for spec in specs.values())
     return min(CHUNK_STEPS, 1 << max(0, (CHUNK_ELEMENTS // max(size, 1)).bit_length() - 1))
+
+
+def chunks(specs: Specs, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Steps [start, stop) cut where chunks of noise end."""
+    steps = chunk_steps(specs)
+    while start < stop:
+        end = min((start // steps + 1) * steps, stop)
+        yield start, end
+        start = end
 
 
 def seed_sequence(seed: int, name: str, chunk: int) -> np.random.SeedSequence:
@@ -70,6 +81,13 @@ class NoiseSource(ABC):
     @abstractmethod
     def block(self, backend: "Backend", specs: Specs, start: int, stop: int, like: "Array") -> dict[str, "Array"]:
         """Noise of steps [start, stop), each array of shape ``(stop - start, *spec.shape)``, in `like`'s dtype."""
+
+    def blocks(
+        self, backend: "Backend", specs: Specs, start: int, stop: int, like: "Array"
+    ) -> Iterator[tuple[int, int, dict[str, "Array"]]]:
+        """`block` of each part of steps [start, stop) that lies in one chunk, with its first step and its end."""
+        for lo, hi in chunks(specs, start, stop):
+            yield lo, hi, self.block(backend, specs, lo, hi, like)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

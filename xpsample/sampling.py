@@ -19,7 +19,7 @@ from xpsample.checkpoint import Checkpoint, Store, describe
 from xpsample.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
 from xpsample.hyperparameters import check_hyperparameters, show
 from xpsample.kernels.kernel import Kernel
-from xpsample.noise import NoiseSource, Replay, Specs, as_source, chunk_steps
+from xpsample.noise import LEAST_STEPS, NoiseSource, Replay, Specs, as_source, chunk_steps
 from xpsample.recorders import Draws, Recorder, Statistics
 from xpsample.targets.target import AbstractTarget, BoundTarget, Target
 from xpsample.trace import Tally, Trace
@@ -285,8 +285,8 @@ def _prepare(
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
-    """Steps that are driven at once: up to a chunk of noise, or more for some libraries, on one side of the burn-in."""
-    length = max(chunk_steps(program.specs(carry)), program.target.backend.least_steps)
+    """Steps that are driven at once: those of a chunk of noise, or of some, on one side of the burn-in."""
+    length = max(chunk_steps(program.specs(carry)), LEAST_STEPS)
     while start < program.steps:
         end = program.burn_in if start < program.burn_in else program.steps
         stop = min((start // length + 1) * length, end)

@@ -43,10 +43,8 @@ class CupyBackend(Backend):
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
-        like = program.like(carry)
-        with like.device:
-            noise = source.block(self, program.specs(carry), start, stop, like)
-            return eager_drive(program, carry, buffers, noise, start, stop)
+        with program.like(carry).device:
+            return eager_drive(program, carry, buffers, source, start, stop)
 
     def synchronize(self, value: Any) -> None:
         cupy.cuda.get_current_stream().synchronize()

@@ -1,7 +1,7 @@
 """JAX: one compiled loop per block, whose trip count is an argument, so that no block length compiles anew."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -12,13 +12,18 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, info_sums
-from xpsample.noise import Native, NoiseSource, Normal, Portable, Specs, Uniform, chunk_steps, seed_sequence
-
-LEAST_STEPS = 16
-"""Steps of a block at least, since each block allocates anew all that its steps make.
-
-Where a chunk of noise has fewer, noise is drawn inside the loop, with the same numbers.
-"""
+from xpsample.noise import (
+    LEAST_STEPS,
+    Native,
+    NoiseSource,
+    Normal,
+    Portable,
+    Specs,
+    Uniform,
+    chunk_steps,
+    chunks,
+    seed_sequence,
+)
 
 CONSTANT = 2**20
 """With one chain on a CPU, data of a target that never change are part of the program up to this many bytes.
@@ -152,8 +157,8 @@ class Runner:
     def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Any, int]:
         """What a block of steps takes its noise from, and the step that this begins at.
 
-        Rows drawn ahead, unless the positions are on several devices, steps are large, or the block reaches into a
-        second chunk.
+        Rows drawn ahead, unless the positions are on several devices or the block may reach into a second chunk; a
+        call of the program for each would allocate anew what its steps make.
         """
         origin = self.origin(start)
         if len(like.sharding.device_set) > 1 or self.length < LEAST_STEPS or stop > origin + self.length:
@@ -247,7 +252,6 @@ class JaxBackend(Backend):
     """JAX arrays, sharded ones included."""
 
     name = "jax"
-    least_steps = LEAST_STEPS
     xp = jnp
     autodiff = JaxAutodiff()
 
@@ -281,21 +285,30 @@ class JaxBackend(Backend):
         keep = start >= program.burn_in
         if keep and buffers is None:
             buffers = runner.allocate(program.draws, target.data, carry)
-        origin = runner.origin(start)
+        rest, total = () if not keep else buffers, None
+        for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
+            carry, rest, sums = runner.block(
+                keep, target.data, _distinct(carry), rest, noise, np.int32(origin), np.int32(lo), np.int32(hi)
+            )
+            total = sums if total is None else jax.tree.map(jnp.add, total, sums)
+        return carry, (rest if keep else buffers), total
+
+    def _blocks(
+        self, runner: Runner, source: NoiseSource, start: int, stop: int, like: Array
+    ) -> Iterator[tuple[int, int, Any, int]]:
+        """Steps that one call makes, their noise, and the step that this begins at."""
         if isinstance(source, Native):
-            noise, origin = runner.native(source.seed, start, stop, like)
-        elif isinstance(source, Portable) and 1 < stop - start <= origin + runner.length - start:
-            # It draws whole chunks in any case.
-            noise = source.block(self, specs, origin, origin + runner.length, like)
-        else:
-            noise, origin = source.block(self, specs, start, stop, like), start
-            if stop - start > 1:  # one length for all blocks, and one for single steps
-                noise = {name: _pad(rows, max(runner.length, LEAST_STEPS)) for name, rows in noise.items()}
-        rest = () if not keep else buffers
-        carry, rest, sums = runner.block(
-            keep, target.data, _distinct(carry), rest, noise, np.int32(origin), np.int32(start), np.int32(stop)
-        )
-        return carry, (rest if keep else buffers), sums
+            yield start, stop, *runner.native(source.seed, start, stop, like)
+            return
+        for lo, hi in chunks(runner.specs, start, stop):
+            origin = runner.origin(lo)
+            if isinstance(source, Portable) and hi - lo > 1:  # which draws whole chunks in any case
+                yield lo, hi, source.block(self, runner.specs, origin, origin + runner.length, like), origin
+                continue
+            noise = source.block(self, runner.specs, lo, hi, like)
+            if hi - lo > 1:  # one length for all blocks, and one for single steps
+                noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
+            yield lo, hi, noise, lo
 
     def synchronize(self, value: Any) -> None:
         jax.block_until_ready(value)

@@ -44,10 +44,9 @@ class NumpyBackend(Backend):
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
-        noise = source.block(self, program.specs(carry), start, stop, program.like(carry))
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, noise, start, stop, steps=STEPS)
+            return eager_drive(program, carry, buffers, source, start, stop, steps=STEPS)
 
     def synchronize(self, value: Any) -> None:
         pass

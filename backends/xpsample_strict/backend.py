@@ -43,9 +43,8 @@ class StrictBackend(Backend):
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
-        noise = source.block(self, program.specs(carry), start, stop, program.like(carry))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, noise, start, stop)
+            return eager_drive(program, carry, buffers, source, start, stop)
 
     def synchronize(self, value: Any) -> None:
         pass

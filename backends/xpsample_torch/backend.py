@@ -92,12 +92,11 @@ class TorchBackend(Backend):
     def drive(
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
-        noise = source.block(self, program.specs(carry), start, stop, program.like(carry))
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
             steps = COMPILED if compiled.wanted() else STEPS
-            return eager_drive(program, carry, buffers, noise, start, stop, steps=steps, write=_write)
+            return eager_drive(program, carry, buffers, source, start, stop, steps=steps, write=_write)
 
     def synchronize(self, value: Any) -> None:
         for device in {leaf.device for leaf in tree.leaves(value) if isinstance(leaf, torch.Tensor)}:
