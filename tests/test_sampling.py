@@ -1,5 +1,6 @@
 """Runs: one chain whichever way it is driven, the same from the same seed, and nothing of the user's touched."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -59,6 +60,17 @@ def test_steps_and_sample_give_one_chain(library, kernel, seed):
         np.testing.assert_allclose(library.host(state.point.x), kept[i], rtol=1e-9, atol=1e-12)
         moved = library.host(trace.statistics["moved"])[i]
         np.testing.assert_array_equal(library.host(info.moved), moved)
+
+
+@pytest.mark.parametrize("seed", [3, SEED], ids=["native", "portable"])
+def test_large_steps_give_the_chain_of_single_ones(library, seed, monkeypatch):
+    """A chunk of noise of one step, so that blocks have many chunks, with a burn-in and an end in the middle of one."""
+    monkeypatch.setattr("xpsample.noise.CHUNK_ELEMENTS", 1)
+    driven = xps.sample(TARGET, WALK, library.array(X0), 20, seed=seed, burn_in=5, thinning=2, progress=False)
+    single = itertools.islice(xps.steps(TARGET, WALK, library.array(X0), seed=seed), 45)
+    walk = [(library.host(state.point.x), library.host(info.moved)) for state, info in single]
+    np.testing.assert_allclose(library.host(driven.draws), [x for x, _ in walk[6::2]], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(driven.tally.moved, np.mean([moved for _, moved in walk[5:]], axis=0), rtol=1e-5)
 
 
 def test_states_of_steps_stay_what_they_were(library):
