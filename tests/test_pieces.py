@@ -56,8 +56,7 @@ def in_pieces(monkeypatch, library, run, size=64):
                 lambda *args: (were.append((done := some(*args)) is not None), done)[1],
             )
             results.append(leaves(run()))
-        blocks = were[: len(were) // (len(results))]
-    return *results, blocks
+    return *results, were[: len(were) // 2]
 
 
 def assert_close(ours, plain):
@@ -150,6 +149,16 @@ def test_what_is_made_of_the_number_of_chains_is_not_made_in_pieces(eager, monke
     ours, plain, _ = in_pieces(monkeypatch, eager, run)
     assert_same(ours, plain)
     np.testing.assert_array_equal(ours["3/before"], np.arange(9))
+
+
+@pytest.mark.parametrize("kernel", ["hmc", "mala", "rwm", "sr-mala", "ula", "underdamped"])
+def test_what_a_run_carries_is_written_to_again(kernel, eager, monkeypatch):
+    """Every leaf of the state, so that large states are not allocated anew in every block."""
+    target, kernel, x0 = _setting(SCENARIOS[kernel], Place(eager.backend, "here", eager.device, eager.dtype))
+    monkeypatch.setattr(steps_of(eager.backend), "piece", lambda x: 64)
+    sample(target, kernel, x0, 40, seed=Portable(3), recorders=(Moments(),), progress=False)
+    functions = [f for bound in target._bound.values() for f in bound.compiled.values()]
+    assert functions and all(f.fresh for f in functions)
 
 
 def test_runs_do_not_share_memory(eager, monkeypatch):

@@ -225,7 +225,8 @@ def _draw_rows(kind: type, shape: tuple[int, ...], dtype: Any, n: int, key: Arra
 
     A row for each, flat.
     """
-    return jax.vmap(lambda t: jnp.ravel(_draw_flat(key, kind(shape), dtype, t)))(start + jnp.arange(n))
+    flat = kind((math.prod(shape),))
+    return jax.vmap(lambda t: _draw(key, flat, dtype, t))(start + jnp.arange(n))
 
 
 def _draw_steps(seed: int, specs: Specs, start: int, n: int, like: Array) -> dict[str, Array]:
