@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -64,6 +65,25 @@ class Library:
         """An array of this library as NumPy's; an array of another one fails the test."""
         assert self.backend.owns(array), f"{type(array)} is no {self.name} array"
         return np.array(self.backend.to_host(array))
+
+
+@pytest.fixture(autouse=True)
+def global_generators_left_alone() -> Iterator[None]:
+    """Fail a test that draws from a global generator: its numbers would depend on the tests before it."""
+    before = _global_generators()
+    yield
+    after = _global_generators()
+    drawn = [name for name in before if name in after and before[name] != after[name]]
+    assert not drawn, f"the global generator of {' and of '.join(drawn)} was drawn from or seeded"
+
+
+def _global_generators() -> dict[str, bytes]:
+    _, key, *position = np.random.get_state()  # noqa: NPY002
+    imports = "jax" in sys.modules  # whose import draws from NumPy's
+    states = {"numpy" if imports else "numpy, without jax": key.tobytes() + repr(position).encode()}
+    if "torch" in sys.modules:
+        states["torch"] = sys.modules["torch"].get_rng_state().numpy().tobytes()
+    return states
 
 
 def x64(name: str, dtype: str) -> AbstractContextManager:

@@ -160,7 +160,10 @@ def test_batches_are_rows_and_progress_goes_from_0_to_1():
 
 def test_a_torch_module_is_a_network():
     torch = pytest.importorskip("torch")
-    module = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.Softplus(), torch.nn.Linear(6, 2)).double()
+    with torch.random.fork_rng(devices=[]):  # modules draw their start from torch's global generator
+        torch.manual_seed(1)
+        module = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.Softplus(), torch.nn.Linear(6, 2)).double()
+        pair = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.GELU(), torch.nn.Linear(6, 1)).double()
     parameters = {name: p.detach().clone() for name, p in module.named_parameters()}
 
     def network(x, parameters):
@@ -173,15 +176,13 @@ def test_a_torch_module_is_a_network():
     torch.testing.assert_close(module(x), network(x, found.parameters))
 
     # And an acceptance network, on its score.
-    pair = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.GELU(), torch.nn.Linear(6, 1)).double()
-
     def acceptance(x_new, x, parameters):
         return torch.func.functional_call(pair, parameters, (torch.cat([x_new, x], dim=-1),))[..., 0]
 
     start = {name: p.detach().clone() for name, p in pair.named_parameters()}
     loss = ScoreBalance(RandomWalk(0.5), network, found.parameters, network=acceptance)
     found = train(torch.tensor(DATA), loss, start, epochs=10, optimizer=Adam(0.02))
-    assert found.losses[-1] < 0.9 * found.losses[0]
+    assert found.losses[-1] < 0.6 * found.losses[0]
 
 
 def test_a_jax_function_is_a_network():
