@@ -9,6 +9,9 @@ from array_api_compat import cupy as xp
 
 from xpsample.backend import Array, Backend, Device, eager_drive
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
+from xpsample.straight import captured
+from xpsample.straight.steps import StraightSteps
+from xpsample_cupy import graphs
 
 
 class CupyBackend(Backend):
@@ -44,7 +47,8 @@ class CupyBackend(Backend):
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
         with program.like(carry).device:
-            return eager_drive(program, carry, buffers, source, start, stop)
+            steps = STEPS if captured.wanted() else None
+            return eager_drive(program, carry, buffers, source, start, stop, steps=steps)
 
     def synchronize(self, value: Any) -> None:
         cupy.cuda.get_current_stream().synchronize()
@@ -67,4 +71,5 @@ class CupyBackend(Backend):
         return [Device(f"cuda:{i}", cupy.cuda.Device(i), both) for i in range(count)]
 
 
+STEPS = StraightSteps(capture=graphs.capture)
 BACKEND = CupyBackend()

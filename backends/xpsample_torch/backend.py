@@ -12,7 +12,7 @@ from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive, make_steps
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
 from xpsample.straight.steps import StraightSteps
-from xpsample_torch import compiled
+from xpsample_torch import compiled, graphs
 from xpsample_torch import namespace as xp
 
 
@@ -133,6 +133,6 @@ def _piece(x: torch.Tensor) -> int | None:
     return PIECE * torch.get_num_threads() if x.device.type == "cpu" else None
 
 
-STEPS = StraightSteps(torch.unbind, _piece)
+STEPS = StraightSteps(torch.unbind, _piece, graphs.capture)
 COMPILED = partial(make_steps, walk=partial(compiled.walk, unstack=torch.unbind))
 BACKEND = TorchBackend()

@@ -149,6 +149,12 @@ def used_by(node: Node) -> list[str]:
     return names + ([name for inner in node.block.nodes for name in used_by(inner)] if node.block else [])
 
 
+def is_pure(node: Node) -> bool:
+    """Whether a call does nothing but compute: no user's function is in it that is not said to."""
+    inner = node.block.nodes if node.block else []
+    return (node.form != "opaque" or node.what.pure) and all(map(is_pure, inner))
+
+
 def needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
     """The calls that make what is wanted, and all calls of users' functions; what they use is wanted, too."""
     kept = []

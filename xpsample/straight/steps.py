@@ -4,15 +4,16 @@ import functools
 import itertools
 import linecache
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xpsample import tree
 from xpsample.backend import Array, Rows, make_steps, unstacked, walk_steps
+from xpsample.straight.captured import Capture, Captured
 from xpsample.straight.chains import Apart
 from xpsample.straight.pieces import Own, Pieces, Whole
-from xpsample.straight.source import Writer, distinct, listed, needed, split_off_noise, used_by
+from xpsample.straight.source import Writer, distinct, is_pure, listed, needed, split_off_noise, used_by
 from xpsample.straight.tape import Block, CannotTrace, Symbol, Tape, check_form, form_of
 
 SHORTEST = 32
@@ -34,14 +35,18 @@ class StraightSteps:
     piece : callable, optional
         ``piece(x)``, for positions: the bytes of state and noise of a step from which on chains are stepped in pieces
         of that size, which fit a cache, where the step keeps chains apart; None for never.
+    capture : callable, optional
+        ``capture(x)``, for positions: what makes graphs of calls on their device (`captured.Capture`), where steps are
+        to be captured; None for never. Steps that call a user's function which is not said to be pure are not.
     """
 
     def __init__(
         self,
         unstack: Callable[[Array], Sequence[Array]] = unstacked,
         piece: Callable[[Array], int | None] = lambda x: None,
+        capture: Callable[[Array], Capture | None] = lambda x: None,
     ) -> None:
-        self.unstack, self.piece, self._own = unstack, piece, Own()
+        self.unstack, self.piece, self.capture, self._own = unstack, piece, capture, Own()
         self._walk = functools.partial(walk_steps, unstack=unstack)
 
     def __call__(
@@ -56,7 +61,9 @@ class StraightSteps:
             straight = self._straight(program, carry, noise, start >= program.burn_in)
         if straight is None:
             return make_steps(program, carry, noise, start, stop, walk=self._walk)
-        return straight.results(carry, *straight.run(program, carry, noise, start, stop), stop - start)
+        capture = self.capture(carry.state.point.x)
+        made = straight.run(program, carry, noise, start, stop, capture)
+        return straight.results(carry, *made, stop - start)
 
     def _in_pieces(self, program: Any, pieces: Pieces, start: int, stop: int) -> tuple[Any, Sequence, Rows] | None:
         """The steps in pieces of chains; None where there are not two, or where a step does not keep chains apart."""
@@ -160,6 +167,7 @@ class Straight:
                 raise CannotTrace("a step gives chains what they did not have apart")
             if not all(s in chains for s in often + rows):
                 raise CannotTrace("what is kept is not of chains apart")
+        self.pure = all(map(is_pure, (*once.nodes, *step.nodes, *seldom.nodes)))
         ahead, step.nodes[:] = split_off_noise(step.nodes, list(row.values()))
         used = {name for node in (*step.nodes, *seldom.nodes) for name in used_by(node)}
         drawn = [s for s in (*row.values(), *(n.out[0] for n in ahead)) if s.name in used]
@@ -201,8 +209,10 @@ class Straight:
 
         # Nothing below holds a symbol, and with it a value of the first step.
         self.source = writer.source()
-        self._function = self._compiled(writer.names)
-        self._owns, self._evaluations = tape.real.owns, type(info.evaluations)
+        self.function = self._compiled(writer.names)
+        self.period, self.unstack = program.thinning if sparse else 1, settings.unstack
+        self._captured: Captured | None = None
+        self.owns, self._evaluations = tape.real.owns, type(info.evaluations)
         self._paths = [path for path, _ in tree.items((state, folds))]
         column = {s.name: k for k, s in enumerate(often)}
         self._infos = [column[s.name] for s in infos]
@@ -217,12 +227,22 @@ class Straight:
         exec(compile(self.source, file, "exec"), names)
         return names["steps"]
 
+    def inputs(
+        self, program: Any, carry: Any, noise: dict[str, Array]
+    ) -> tuple[list[Array], list[Array], Collection[Array]]:
+        """What `function` is given: the target's arrays, the leaves of the carry and the noise of some steps."""
+        data = [leaf for leaf in tree.leaves(program.target.data) if self.owns(leaf)]
+        return data, tree.leaves(tuple(carry)), noise.values()
+
     def run(
-        self, program: Any, carry: Any, noise: dict[str, Array], first: int, stop: int
+        self, program: Any, carry: Any, noise: dict[str, Array], first: int, stop: int, capture: Capture | None = None
     ) -> tuple[Sequence[Array], Sequence[list]]:
         """Make steps [first, stop): the leaves of the new carry, and for each thing that is kept its values."""
-        data = [leaf for leaf in tree.leaves(program.target.data) if self._owns(leaf)]
-        return self._function(data, tree.leaves(tuple(carry)), noise.values(), first, stop)
+        if capture is None or not self.pure:
+            return self.function(*self.inputs(program, carry, noise), first, stop)
+        if self._captured is None:
+            self._captured = Captured(self, program, carry)
+        return self._captured.run(self, capture, program, carry, noise, first, stop)
 
     def results(
         self, carry: Any, values: Sequence[Array], columns: Sequence[list], steps: int
