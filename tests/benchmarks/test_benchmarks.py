@@ -9,6 +9,7 @@ import pytest
 
 from asv_benchmarks.benchmarks import (
     common,
+    cuda_graphs,
     growth,
     hvps,
     kernels,
@@ -213,6 +214,25 @@ def test_eager_and_compiled_steps_of_torch_are_timed(monkeypatch):
     gain = torch_compiled.gain("mala", "autodiff", 1, steps=40, rounds=1)
     assert len(made) == 1 and gain.eager > 0 and gain.compiled > 0
     assert torch_compiled.os.environ[torch_compiled.SETTING] == "as it was"
+
+
+def test_captured_steps_are_timed(monkeypatch):
+    if "torch" not in installed_backends():
+        pytest.skip("torch is not installed")
+    seen, runner = [], cuda_graphs.runner
+
+    def noting(*args):
+        run = runner(*args)
+        return lambda: (seen.append(cuda_graphs.os.environ[cuda_graphs.SETTING]), run())
+
+    monkeypatch.setattr(cuda_graphs, "runner", noting)
+    monkeypatch.setenv(cuda_graphs.SETTING, "as it was")
+    gain = cuda_graphs.gain("torch", "mala", 1, steps=40, rounds=1)
+    assert gain.plain > 0 and gain.captured > 0
+    assert seen == ["0", "1"] * 3
+    assert cuda_graphs.os.environ[cuda_graphs.SETTING] == "as it was"
+    for place in cuda_graphs.PLACES:
+        assert which_library.on_gpu(place)
 
 
 def test_the_cheapest_library_is_marked():
