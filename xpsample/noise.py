@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024
-LEAST_STEPS = 16
-"""Steps that a run drives at once at least, however few have a chunk of noise to themselves."""
+LEAST_STEPS, MOST_STEPS = 16, 4096
+"""Steps that a run drives at once: a call of a driver costs as much as hundreds of small steps."""
 
 
 class Normal(NamedTuple):
@@ -43,13 +43,21 @@ Specs = Mapping[str, Normal | Uniform]
 
 def chunk_steps(specs: Specs) -> int:
     """Steps whose noise is drawn at once: a power of two that depends on the declared shapes only."""
+    return min(CHUNK_STEPS, _steps_of_chunk(specs))
+
+
+def segment_steps(specs: Specs) -> int:
+    """Steps that a run drives at once: a power of two, and one chunk or several of them."""
+    return max(LEAST_STEPS, min(MOST_STEPS, _steps_of_chunk(specs)))
+
+
+def _steps_of_chunk(specs: Specs) -> int:
     size = sum(math.prod(spec.shape) for spec in specs.values())
-    return min(CHUNK_STEPS, 1 << max(0, (CHUNK_ELEMENTS // max(size, 1)).bit_length() - 1))
+    return 1 << max(0, (CHUNK_ELEMENTS // max(size, 1)).bit_length() - 1)
 
 
-def chunks(specs: Specs, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Steps [start, stop) cut where chunks of noise end."""
-    steps = chunk_steps(specs)
+def cut(start: int, stop: int, steps: int) -> Iterator[tuple[int, int]]:
+    """Steps [start, stop) cut at the multiples of `steps`."""
     while start < stop:
         end = min((start // steps + 1) * steps, stop)
         yield start, end
@@ -86,7 +94,7 @@ class NoiseSource(ABC):
         self, backend: "Backend", specs: Specs, start: int, stop: int, like: "Array"
     ) -> Iterator[tuple[int, int, dict[str, "Array"]]]:
         """`block` of each part of steps [start, stop) that lies in one chunk, with its first step and its end."""
-        for lo, hi in chunks(specs, start, stop):
+        for lo, hi in cut(start, stop, chunk_steps(specs)):
             yield lo, hi, self.block(backend, specs, lo, hi, like)
 
     @abstractmethod

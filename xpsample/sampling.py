@@ -19,7 +19,7 @@ from xpsample.checkpoint import Checkpoint, Store, describe
 from xpsample.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
 from xpsample.hyperparameters import check_hyperparameters, show
 from xpsample.kernels.kernel import Kernel
-from xpsample.noise import LEAST_STEPS, NoiseSource, Replay, Specs, as_source, chunk_steps
+from xpsample.noise import NoiseSource, Replay, Specs, as_source, chunk_steps, cut, segment_steps
 from xpsample.recorders import Draws, Recorder, Statistics
 from xpsample.targets.target import AbstractTarget, BoundTarget, Target
 from xpsample.trace import Tally, Trace
@@ -83,19 +83,48 @@ class Program:
         return folds, rows
 
 
+MOST_WAITING, MOST_SECONDS = 16, 0.1
+"""Segments, and the time that they take, whose sums are not fetched yet."""
+
+
 class Totals:
-    """Sums of the step infos over a run, kept on the host in float64."""
+    """Sums of the step infos over a run, kept on the host in float64.
+
+    A driver may return before it is done. To fetch its sums at once would make it wait for us after every segment, so
+    those of short segments are fetched some at a time.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
-        self.sums: dict[str, Any] = {}
+        self._sums: dict[str, Any] = {}
+        self._waiting: list[dict[str, Any]] = []
+        self._most, self._fetched = 1, time.perf_counter()
 
     def add(self, steps: int, sums: Any) -> None:
         """Add the sums of a segment, as a driver returns them."""
         self.steps += steps
         names = ("acceptance_probability", "moved", "diverged", "evaluations")
-        for path, leaf in tree.items(dict(zip(names, sums, strict=True))):
-            self.sums[path] = self.sums.get(path, 0.0) + to_host(leaf).astype(np.float64)
+        self._waiting.append(dict(zip(names, sums, strict=True)))
+        if len(self._waiting) >= self._most:
+            each = (time.perf_counter() - self._fetched) / self._most
+            self._most = int(max(1, min(MOST_WAITING, MOST_SECONDS / max(each, 1e-6))))
+            self._fetch()
+
+    @property
+    def sums(self) -> dict[str, Any]:
+        """By name, of all segments."""
+        self._fetch()
+        return self._sums
+
+    @sums.setter
+    def sums(self, sums: dict[str, Any]) -> None:
+        self._waiting, self._sums = [], sums
+
+    def _fetch(self) -> None:
+        for sums in self._waiting:
+            for path, leaf in tree.items(sums):
+                self._sums[path] = self._sums.get(path, 0.0) + to_host(leaf).astype(np.float64)
+        self._waiting, self._fetched = [], time.perf_counter()
 
     def tally(self) -> Tally:
         """Per-step means, and counts of divergences."""
@@ -285,13 +314,10 @@ def _prepare(
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
-    """Steps that are driven at once: those of a chunk of noise, or of some, on one side of the burn-in."""
-    length = max(chunk_steps(program.specs(carry)), LEAST_STEPS)
-    while start < program.steps:
-        end = program.burn_in if start < program.burn_in else program.steps
-        stop = min((start // length + 1) * length, end)
-        yield start, stop
-        start = stop
+    """Steps that are driven at once: those of a segment on one side of the burn-in."""
+    length = segment_steps(program.specs(carry))
+    yield from cut(start, program.burn_in, length)
+    yield from cut(max(start, program.burn_in), program.steps, length)
 
 
 def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, rows: dict[str, list]) -> tuple | None:

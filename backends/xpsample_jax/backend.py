@@ -21,30 +21,36 @@ from xpsample.noise import (
     Specs,
     Uniform,
     chunk_steps,
-    chunks,
+    cut,
     seed_sequence,
+    segment_steps,
 )
 
-CONSTANT = 2**20
-"""With one chain on a CPU, data of a target that never change are part of the program up to this many bytes.
+FEW = 32
+"""Chains on a CPU up to which products of positions and data dominate by their calls, not by their arithmetic.
 
-Their products with one position are loops that XLA makes itself, and it lays constants out for them (docs/backends.md).
-With more chains the products are calls of a library, which constants make faster or slower.
+Then data of a target that never change are part of the program, up to `CONSTANT` bytes, since XLA lays constants out
+for their products; and products are calls of YNNPACK, alone (docs/backends.md).
 """
 
+CONSTANT = 2**20
+
+PARTS = 4
+"""In which rows of noise are drawn, so that short runs do not draw what they do not need."""
 
 KEPT = 16
 """Compiled programs kept for one target; the oldest goes first."""
 
 
 @cache
-def _options() -> dict[str, str]:
+def _options(few: bool = False) -> dict[str, str]:
     """What every program is compiled with: without the YNNPACK fusions of XLA's CPU compiler, where it has them.
 
     jaxlib 0.10.2 gets a reduction wrong whose result broadcasts against a further axis, from 16,385 chains on in
-    float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Versions without the option are left alone.
+    float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Products by themselves are right, and faster
+    where chains are `FEW`. Versions without the option are left alone.
     """
-    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
+    options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else ""}
     try:
         jax.jit(lambda: jnp.int32(0), compiler_options=options)()
     except jax.errors.JaxRuntimeError:
@@ -96,11 +102,12 @@ class JaxAutodiff(Autodiff):
 class Runner:
     """A program's compiled block of steps, whatever the block's length."""
 
-    def __init__(self, program: Any, specs: Specs, dtype: Any, constant: bool) -> None:
+    def __init__(self, program: Any, specs: Specs, dtype: Any, few: bool) -> None:
         kernel, target = program.kernel, program.target
-        own = target.data
+        own, constant = target.data, few and target.constant_data and _bytes(target.data) <= CONSTANT
         self.dtype = dtype
-        self.specs, self.length = specs, chunk_steps(specs)
+        self.specs, self.ahead = specs, chunk_steps(specs) >= LEAST_STEPS
+        self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)
 
         # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
         self.advance = jax.jit(lambda data, state, noise: kernel.step(target.with_data(data), state, noise))
@@ -138,7 +145,7 @@ class Runner:
             zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_sums, info))
             return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
 
-        self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3), compiler_options=_options())
+        self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3), compiler_options=_options(few))
 
     def allocate(self, draws: int, data: Any, carry: Any) -> Any:
         """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
@@ -157,16 +164,16 @@ class Runner:
     def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Any, int]:
         """What a block of steps takes its noise from, and the step that this begins at.
 
-        Rows drawn ahead, unless the positions are on several devices or the block may reach into a second chunk; a
+        Rows drawn ahead, unless the positions are on several devices or the block reaches out of the rows' segment; a
         call of the program for each would allocate anew what its steps make.
         """
         origin = self.origin(start)
-        if len(like.sharding.device_set) > 1 or self.length < LEAST_STEPS or stop > origin + self.length:
+        if len(like.sharding.device_set) > 1 or not self.ahead or stop > origin + self.length:
             return Keys.of(seed, self.specs, like), 0
-        return _draw_steps(seed, self.specs, origin, self.length, like), origin
+        return _draw_rows(seed, self.specs, origin, self.length, like, start, stop), origin
 
     def origin(self, start: int) -> int:
-        """The first step of the chunk of noise that a step belongs to."""
+        """The first of the steps whose noise is drawn with a step's."""
         return start // self.length * self.length
 
     def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
@@ -219,20 +226,31 @@ def _draw_flat(key: Array, spec: Normal | Uniform, dtype: Any, t: Array) -> Arra
     return _draw(key, type(spec)((math.prod(spec.shape),)), dtype, t).reshape(spec.shape)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _draw_rows(kind: type, shape: tuple[int, ...], dtype: Any, n: int, key: Array, start: int) -> Array:
-    """Steps [start, start + n) of one stream; its kind is an argument, since specs of two kinds compare equal.
-
-    A row for each, flat.
-    """
-    flat = kind((math.prod(shape),))
-    return jax.vmap(lambda t: _draw(key, flat, dtype, t))(start + jnp.arange(n))
-
-
-def _draw_steps(seed: int, specs: Specs, start: int, n: int, like: Array) -> dict[str, Array]:
-    """Steps [start, start + n) of all streams."""
+def _draw_rows(
+    seed: int, specs: Specs, origin: int, length: int, like: Array, start: int, stop: int
+) -> dict[str, Array]:
+    """Flat rows for `length` steps from `origin` on of all streams; of which those of [start, stop) are drawn."""
+    # The kinds are arguments, since specs of two kinds compare equal.
+    streams = tuple((name, type(spec), tuple(spec.shape)) for name, spec in specs.items())
     keys = Keys.of(seed, specs, like).keys
-    return {k: _draw_rows(type(s), tuple(s.shape), like.dtype, n, keys[k], start) for k, s in specs.items()}
+    part = length // PARTS if length % PARTS == 0 else length
+    first, last = (start - origin) // part, -(-(stop - origin) // part)
+    return _draw_parts(streams, like.dtype, length, part, keys, *map(np.int32, (origin, first, last)))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _draw_parts(
+    streams: tuple, dtype: Any, length: int, part: int, keys: dict[str, Array], origin: Array, first: Array, last: Array
+) -> dict[str, Array]:
+    """The parts [first, last) of the rows."""
+    flat = {name: kind((math.prod(shape),)) for name, kind, shape in streams}
+
+    def draw(i: Array, rows: dict[str, Array]) -> dict[str, Array]:
+        steps = origin + i * part + jnp.arange(part)
+        drawn = {k: jax.vmap(partial(_draw, keys[k], spec, dtype))(steps) for k, spec in flat.items()}
+        return {k: jax.lax.dynamic_update_slice_in_dim(rows[k], drawn[k], i * part, 0) for k in flat}
+
+    return jax.lax.fori_loop(first, last, draw, {k: jnp.zeros((length, *flat[k].shape), dtype) for k in flat})
 
 
 def _take(rows: Array, i: Array) -> Array:
@@ -260,7 +278,7 @@ class JaxBackend(Backend):
         return isinstance(array, jax.Array)
 
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
-        rows = _draw_steps(seed, specs, start, stop - start, like)
+        rows = _draw_rows(seed, specs, start, stop - start, like, start, stop)
         return {name: jnp.reshape(rows[name], (stop - start, *spec.shape)) for name, spec in specs.items()}
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
@@ -275,12 +293,12 @@ class JaxBackend(Backend):
     ) -> tuple[Any, tuple | None, Any]:
         target, like = program.target, program.like(carry)
         specs = program.specs(carry)
-        constant = target.constant_data and _worth_constants(like, target.data)
-        key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()), constant)
+        few = _few(like)
+        key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()), few)
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:
                 target.compiled.pop(next(iter(target.compiled)))
-            target.compiled[key] = Runner(program, specs, like.dtype, constant)
+            target.compiled[key] = Runner(program, specs, like.dtype, few)
         runner = target.compiled[key]
 
         keep = start >= program.burn_in
@@ -301,7 +319,7 @@ class JaxBackend(Backend):
         if isinstance(source, Native):
             yield start, stop, *runner.native(source.seed, start, stop, like)
             return
-        for lo, hi in chunks(runner.specs, start, stop):
+        for lo, hi in cut(start, stop, runner.length):
             origin = runner.origin(lo)
             if isinstance(source, Portable) and hi - lo > 1:  # which draws whole chunks in any case
                 yield lo, hi, source.block(self, runner.specs, origin, origin + runner.length, like), origin
@@ -331,15 +349,14 @@ class JaxBackend(Backend):
         return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
 
 
-def _worth_constants(x: Array, data: Any) -> bool:
-    """Whether a program with the data inside is the faster one, by `CONSTANT`."""
-    if (
-        x.size != x.shape[-1]
-        or {d.platform for d in x.sharding.device_set} != {"cpu"}
-        or len(x.sharding.device_set) > 1
-    ):
-        return False
-    return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(data)) <= CONSTANT
+def _few(x: Array) -> bool:
+    """Whether positions are those of `FEW` chains, on one CPU."""
+    devices = x.sharding.device_set
+    return x.size <= FEW * x.shape[-1] and len(devices) == 1 and next(iter(devices)).platform == "cpu"
+
+
+def _bytes(data: Any) -> int:
+    return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(data))
 
 
 def _row_sharding(shape: tuple[int, ...], x: Array) -> Any:
