@@ -11,7 +11,7 @@ from scipy import stats
 from xpsample import Portable, Replay
 from xpsample.backend import backend_named
 from xpsample.errors import NoiseError
-from xpsample.noise import Native, Normal, Uniform, as_source, chunk_steps, open_interval
+from xpsample.noise import Native, Normal, Uniform, as_source, chunk_steps, open_interval, segment_steps, segments
 
 SPECS = {"proposal": Normal((3, 2)), "accept": Uniform((3,))}
 SOURCES = [Native, Portable]
@@ -87,6 +87,20 @@ def test_chunks_are_powers_of_two_and_bounded(sizes):
     steps = chunk_steps({str(i): Normal((size,)) for i, size in enumerate(sizes)})
     assert 1 <= steps <= 1024 and steps & (steps - 1) == 0
     assert steps == 1 or steps * sum(sizes) <= 2**18
+
+
+@given(st.integers(1, 2**20), st.integers(0, 20_000), st.integers(1, 20_000))
+def test_what_is_driven_at_once_gets_longer_and_never_straddles_a_segment(size, start, steps):
+    specs = {"name": Normal((size,))}
+    first, most = max(16, chunk_steps(specs)), segment_steps(specs)
+    parts = list(segments(specs, start, start + steps))
+    assert [lo for lo, _ in parts] + [start + steps] == [start] + [hi for _, hi in parts]
+    for lo, hi in parts:
+        assert 0 < hi - lo <= max(first, min(most, 2 * lo))
+        assert hi == start + steps or hi % first == 0
+        assert lo // most == (hi - 1) // most
+        assert list(segments(specs, lo, start + steps)) == parts[parts.index((lo, hi)) :]  # as a resumed run has them
+    assert len(parts) <= 12 + steps // most
 
 
 # ---- portable --------------------------------------------------------------------------------------------------------

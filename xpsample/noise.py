@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024
 LEAST_STEPS, MOST_STEPS = 16, 4096
-"""Steps that a run drives at once: a call of a driver costs as much as hundreds of small steps."""
+"""Steps that a run drives at once, in the middle of it."""
 
 
 class Normal(NamedTuple):
@@ -47,8 +47,23 @@ def chunk_steps(specs: Specs) -> int:
 
 
 def segment_steps(specs: Specs) -> int:
-    """Steps that a run drives at once: a power of two, and one chunk or several of them."""
+    """Steps that a run drives at once at most: a power of two, and one chunk or several of them."""
     return max(LEAST_STEPS, min(MOST_STEPS, _steps_of_chunk(specs)))
+
+
+def segments(specs: Specs, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Steps [start, stop) in parts that are driven at once.
+
+    They get longer: a call of a driver costs as much as hundreds of small steps, and who waits for a slow run sees, and
+    has saved, its first part early. Where they end depends on the shapes alone.
+    """
+    length, most = max(LEAST_STEPS, chunk_steps(specs)), segment_steps(specs)
+    while start < stop:
+        while length < min(most, start + 1):
+            length *= 2
+        end = min((start // length + 1) * length, stop)
+        yield start, end
+        start = end
 
 
 def _steps_of_chunk(specs: Specs) -> int:

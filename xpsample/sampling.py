@@ -19,7 +19,7 @@ from xpsample.checkpoint import Checkpoint, Store, describe
 from xpsample.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
 from xpsample.hyperparameters import check_hyperparameters, show
 from xpsample.kernels.kernel import Kernel
-from xpsample.noise import NoiseSource, Replay, Specs, as_source, chunk_steps, cut, segment_steps
+from xpsample.noise import NoiseSource, Replay, Specs, as_source, chunk_steps, segments
 from xpsample.recorders import Draws, Recorder, Statistics
 from xpsample.targets.target import AbstractTarget, BoundTarget, Target
 from xpsample.trace import Tally, Trace
@@ -314,10 +314,10 @@ def _prepare(
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
-    """Steps that are driven at once: those of a segment on one side of the burn-in."""
-    length = segment_steps(program.specs(carry))
-    yield from cut(start, program.burn_in, length)
-    yield from cut(max(start, program.burn_in), program.steps, length)
+    """Steps that are driven at once, on one side of the burn-in."""
+    specs = program.specs(carry)
+    yield from segments(specs, start, program.burn_in)
+    yield from segments(specs, max(start, program.burn_in), program.steps)
 
 
 def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, rows: dict[str, list]) -> tuple | None:

@@ -102,9 +102,9 @@ class JaxAutodiff(Autodiff):
 class Runner:
     """A program's compiled block of steps, whatever the block's length."""
 
-    def __init__(self, program: Any, specs: Specs, dtype: Any, few: bool) -> None:
+    def __init__(self, program: Any, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
         kernel, target = program.kernel, program.target
-        own, constant = target.data, few and target.constant_data and _bytes(target.data) <= CONSTANT
+        own = target.data
         self.dtype = dtype
         self.specs, self.ahead = specs, chunk_steps(specs) >= LEAST_STEPS
         self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)
@@ -294,11 +294,20 @@ class JaxBackend(Backend):
         target, like = program.target, program.like(carry)
         specs = program.specs(carry)
         few = _few(like)
-        key = (program.kernel, program.recorders, program.burn_in, program.thinning, tuple(specs.items()), few)
+        constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
+        key = (
+            program.kernel,
+            program.recorders,
+            program.burn_in,
+            program.thinning,
+            tuple(specs.items()),
+            few,
+            constant,
+        )
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:
                 target.compiled.pop(next(iter(target.compiled)))
-            target.compiled[key] = Runner(program, specs, like.dtype, few)
+            target.compiled[key] = Runner(program, specs, like.dtype, few, constant)
         runner = target.compiled[key]
 
         keep = start >= program.burn_in

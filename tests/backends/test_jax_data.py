@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xpsample as xps
 from xpsample.noise import Native, Normal, Uniform
@@ -39,13 +41,14 @@ def constants(bound):
     return [key[-1] for key in bound.compiled]
 
 
-def test_one_chain_has_its_data_in_the_program_and_other_data_are_not_mixed_up(monkeypatch):
-    bound, x = bind(ROWS)
+@pytest.mark.parametrize("chains", [1, driver.FEW])
+def test_few_chains_have_their_data_in_the_program_and_other_data_are_not_mixed_up(chains):
+    bound, x = bind(ROWS, chains)
     first = walk(bound, x)
     assert constants(bound) == [x.device.platform == "cpu"]
     for factor in (3.0, 0.5):
         other = walk(bound.with_data(bound.data * np.float32(factor)), x)
-        expected = walk(*bind(ROWS * np.float32(factor)))
+        expected = walk(*bind(ROWS * np.float32(factor), chains))
         # Float32 and 20 steps of a chain that contracts: rounding stays below 1e-4, other data change the first digit.
         np.testing.assert_allclose(other, expected, rtol=0, atol=1e-4)
         assert np.abs(other - first).max() > 0.1
@@ -54,7 +57,7 @@ def test_one_chain_has_its_data_in_the_program_and_other_data_are_not_mixed_up(m
 
 
 def test_more_chains_and_large_data_are_arguments(monkeypatch):
-    several, x = bind(ROWS, chains=2)
+    several, x = bind(ROWS, chains=driver.FEW + 1)
     walk(several, x)
     assert constants(several) == [False]
     monkeypatch.setattr(driver, "CONSTANT", ROWS.nbytes - 1)
@@ -71,6 +74,23 @@ def test_noise_drawn_ahead_is_that_of_a_key_for_each_step(spec):
     drawn = driver.BACKEND.noise(4, {"name": spec}, 6, 11, like)["name"]
     assert drawn.shape == (5, *spec.shape)
     assert np.array_equal(drawn, np.stack(expected))
+
+
+@settings(deadline=None, max_examples=40)  # JAX compiles in some
+@given(
+    st.sampled_from([16, 64, 100]).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1), st.integers(1, n))),
+    st.integers(0, 3),
+)
+def test_the_rows_that_a_block_needs_are_drawn_and_no_others(span, segment):
+    length, one, other = span
+    first, stop = sorted((one, other)) if one != other else (one, one + 1)
+    like, specs, origin = jax.numpy.zeros(2, dtype=np.float32), {"name": Normal((2,))}, segment * length
+    rows = np.asarray(driver._draw_rows(4, specs, origin, length, like, origin + first, origin + stop)["name"])
+    expected = driver.BACKEND.noise(4, specs, origin, origin + length, like)["name"]
+    assert np.array_equal(rows[first:stop], expected[first:stop])
+    part = length // driver.PARTS
+    drawn = np.flatnonzero(rows.any(axis=1))
+    assert first - part < drawn[0] and drawn[-1] < stop + part
 
 
 @pytest.mark.parametrize("source", [Native(5), xps.Portable(5)], ids=["native", "portable"])
