@@ -1,10 +1,12 @@
 """sigmoid and softplus against SciPy, where naive formulas overflow, cancel or turn linear, too."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from xpsample.special import add_scaled, sigmoid, softplus
+from xpsample.special import add_scaled, finite_or_least, minus_square, sigmoid, softplus
 
 AT = np.asarray([[-800.0, -90.0, -37.0, -1.5, -1e-9, 0.0], [1e-3, 2.0, 19.9, 20.1, 40.0, 800.0]])
 
@@ -43,3 +45,19 @@ def test_add_scaled(library, scale):
     first, second = library.array(a), library.array(b)
     np.testing.assert_allclose(library.host(add_scaled(library.xp, first, theirs, second)), a + host * b, rtol=1e-14)
     np.testing.assert_array_equal(library.host(first), a)
+
+
+def test_minus_square(library):
+    a, b = np.linspace(-1.0, 1.0, 6).reshape(3, 2), np.linspace(2.0, 3.0, 6).reshape(3, 2)
+    first, second = library.array(a), library.array(b)
+    np.testing.assert_allclose(library.host(minus_square(library.xp, first, second)), a - b * b, rtol=1e-14)
+    np.testing.assert_array_equal(library.host(first), a)
+
+
+def test_finite_or_least(library):
+    given = np.asarray([[0.0, -1e300], [np.inf, -np.inf], [np.nan, 1e300]])
+    array = library.array(given)
+    values, lost = finite_or_least(library.xp, array)
+    np.testing.assert_array_equal(library.host(values), [[0.0, -1e300], [-math.inf] * 2, [-math.inf, 1e300]])
+    np.testing.assert_array_equal(library.host(lost), [[False, False], [True, True], [True, False]])
+    np.testing.assert_array_equal(library.host(array), given)

@@ -3,6 +3,7 @@
 A backend's namespace may define them, each one pass over the array.
 """
 
+import math
 from typing import Any
 
 from xpsample.backend import Array
@@ -16,8 +17,26 @@ def sigmoid(xp: Any, a: Array) -> Array:
 
 def add_scaled(xp: Any, a: Array, scale: Array | float, b: Array) -> Array:
     """a + scale * b, for arrays of one dtype; where a library has it in one pass, it may round once only."""
-    own = getattr(xp, "add_scaled", None)
+    if isinstance(scale, (int, float)):
+        own = getattr(xp, "add_multiple", None)
+        return a + scale * b if own is None else own(a, b, alpha=scale)
+    own = getattr(xp, "add_product", None)
     return a + scale * b if own is None else own(a, scale, b)
+
+
+def minus_square(xp: Any, a: Array, b: Array) -> Array:
+    """a - b * b, elementwise, for arrays of one shape and dtype; rounds as `add_scaled` does."""
+    own = getattr(xp, "minus_square", None)
+    return a - b * b if own is None else own(a, b)
+
+
+def finite_or_least(xp: Any, a: Array) -> tuple[Array, Array]:
+    """a where it is finite and -inf elsewhere, and whether it is not finite."""
+    own = getattr(xp, "finite_or_least", None)
+    if own is not None:
+        return own(a)
+    finite = xp.isfinite(a)
+    return xp.where(finite, a, -math.inf), ~finite
 
 
 def softplus(xp: Any, a: Array) -> Array:

@@ -7,10 +7,10 @@ from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
 from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.kernel import SQRT_HALF, ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
-from xpsample.special import add_scaled
+from xpsample.special import add_scaled, minus_square
 from xpsample.targets.target import BoundTarget, Capability
 
 MAX_ENERGY_ERROR = 1000.0
@@ -52,23 +52,23 @@ class HMC(Kernel):
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp = target.xp
-        eta = per_coordinate(self.step_size)
+        # Whitened momentum w = A^T p / sqrt(2) with A A^T = M^{-1}: its density is exp(-w.w), the velocity sqrt(2) A w.
+        kick = SQRT_HALF * per_coordinate(self.step_size)
         apply, transpose = self._map.apply, self._map.transpose
         current = target.refresh(state.point)
-        # Whitened momentum u = A^T p with A A^T = M^{-1}: u is standard normal and the velocity is A u.
-        start = noise["momentum"]
+        start = SQRT_HALF * noise["momentum"]
 
         def leap(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            x, u = carry
-            x = add_scaled(xp, x, eta, apply(u))
-            return x, add_scaled(xp, u, eta, transpose(target.score(x)))
+            x, w = carry
+            x = add_scaled(xp, x, 2 * kick, apply(w))
+            return x, add_scaled(xp, w, kick, transpose(target.score(x)))
 
-        u = add_scaled(xp, start, 0.5 * eta, transpose(current.score))
-        x, u = target.backend.repeat(self.steps - 1, leap, (current.x, u))
-        proposal = target.at(add_scaled(xp, x, eta, apply(u)))
-        u = add_scaled(xp, u, 0.5 * eta, transpose(proposal.score))
+        w = add_scaled(xp, start, 0.5 * kick, transpose(current.score))
+        x, w = target.backend.repeat(self.steps - 1, leap, (current.x, w))
+        proposal = target.at(add_scaled(xp, x, 2 * kick, apply(w)))
+        w = add_scaled(xp, w, 0.5 * kick, transpose(proposal.score))
 
-        log_ratio = target.log_ratio(proposal, current, 0.5 * xp.sum(start * start - u * u, axis=-1))
+        log_ratio = target.log_ratio(proposal, current, xp.sum(minus_square(xp, start * start, w), axis=-1))
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, self._spent(target))
         return ChainState(point), info._replace(diverged=info.diverged | (log_ratio < -MAX_ENERGY_ERROR))
 

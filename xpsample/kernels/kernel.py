@@ -9,8 +9,11 @@ from xpsample.backend import Array
 from xpsample.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
 from xpsample.noise import Normal, Specs, Uniform
-from xpsample.special import negative_part
+from xpsample.special import finite_or_least, negative_part
 from xpsample.targets.target import BoundTarget, Capability, Point
+
+SQRT_HALF = math.sqrt(0.5)
+"""Of standard normals z = SQRT_HALF * xi the density is exp(-z.z): a factor less in a step's log ratio."""
 
 
 class Info(NamedTuple):
@@ -140,11 +143,11 @@ def metropolis(
     log_ratio, uniform : array, shape (*chains)
     proposal, current : Point
     """
-    ok = xp.isfinite(log_ratio)  # the current density is finite, so this tells of the proposal's
-    log_ratio = xp.where(ok, log_ratio, -math.inf)
+    # The current density is finite, so this tells of the proposal's.
+    log_ratio, diverged = finite_or_least(xp, log_ratio)
     accept = xp.log(uniform) < log_ratio
     probability = xp.exp(negative_part(xp, log_ratio))
-    return select(xp, accept, proposal, current), Info(probability, accept, ~ok, evaluations)
+    return select(xp, accept, proposal, current), Info(probability, accept, diverged, evaluations)
 
 
 def freeze(

@@ -5,10 +5,10 @@ from typing import Any
 
 from xpsample.backend import Array
 from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.kernel import SQRT_HALF, ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.linear import LinearMap, factor
 from xpsample.noise import Specs
-from xpsample.special import add_scaled
+from xpsample.special import add_scaled, minus_square
 from xpsample.targets.target import BoundTarget, Capability
 
 
@@ -44,15 +44,14 @@ class MALA(Kernel):
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp = target.xp
         current = target.refresh(state.point)
-        xi = noise["proposal"]
         apply, transpose = self._map.apply, self._map.transpose
-        half = sqrt(xp, 0.5 * per_coordinate(self.step_size))
-        # Whitened, with half^2 = eta / 2: the move is 2 half (half A^T s + xi), and the way back takes the noise -back.
-        there = add_scaled(xp, xi, half, transpose(current.score))
-        proposal = target.at(add_scaled(xp, current.x, 2 * half, apply(there)))
-        back = add_scaled(xp, there, half, transpose(proposal.score))
-        log_proposal_ratio = 0.5 * xp.sum(xi * xi - back * back, axis=-1)
-        log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
+        # Whitened, with z = xi / sqrt(2), whose density is exp(-z.z), and root = sqrt(eta) / 2: the move is
+        # 4 root (z + root A^T s), and the way back takes the noise -back.
+        z, root = noise["proposal"] * SQRT_HALF, 0.5 * sqrt(xp, per_coordinate(self.step_size))
+        there = add_scaled(xp, z, root, transpose(current.score))
+        proposal = target.at(add_scaled(xp, current.x, 4 * root, apply(there)))
+        back = add_scaled(xp, there, root, transpose(proposal.score))
+        log_ratio = target.log_ratio(proposal, current, xp.sum(minus_square(xp, z * z, back), axis=-1))
         costs = target.costs
         spent = costs.refresh.plus(costs.at)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)

@@ -7,13 +7,14 @@ from xpsample.straight.tape import CannotTrace, Node, Symbol, symbols_of
 
 ELEMENTWISE = frozenset(
     (
-        "abs", "acos", "acosh", "add", "add_scaled", "asin", "asinh", "astype", "atan", "atan2", "atanh",
-        "ceil", "clip", "copysign", "cos", "cosh", "divide", "equal", "exp", "expm1", "floor", "floor_divide",
-        "full_like", "greater", "greater_equal", "hypot", "isfinite", "isinf", "isnan", "less", "less_equal",
-        "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-        "maximum", "minimum", "multiply", "negative", "negative_part", "not_equal", "ones_like", "positive",
-        "pow", "reciprocal", "remainder", "round", "sigmoid", "sign", "signbit", "sin", "sinh", "softplus",
-        "softplus_and_sigmoid", "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where", "zeros_like",
+        "abs", "acos", "acosh", "add", "add_multiple", "add_product", "asin", "asinh", "astype", "atan",
+        "atan2", "atanh", "ceil", "clip", "copysign", "cos", "cosh", "divide", "equal", "exp", "expm1",
+        "finite_or_least", "floor", "floor_divide", "full_like", "greater", "greater_equal", "hypot",
+        "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp",
+        "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "minus_square",
+        "multiply", "negative", "negative_part", "not_equal", "ones_like", "positive", "pow", "reciprocal",
+        "remainder", "round", "sigmoid", "sign", "signbit", "sin", "sinh", "softplus", "softplus_and_sigmoid",
+        "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where", "zeros_like",
     )
 )  # fmt: skip
 """Functions of arrays of shapes that broadcast, element by element."""

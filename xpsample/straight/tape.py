@@ -23,7 +23,7 @@ LONGEST = 4000
 BY_ELEMENT = frozenset(("abs", "exp", "expm1", "log", "log1p", "negative", "sqrt", "square", "tanh"))
 """Those of one argument that do to an array what they do to each row of it."""
 
-NEW = BY_ELEMENT | {"add_scaled", "sum", "where"}
+NEW = BY_ELEMENT | {"add_multiple", "add_product", "minus_square", "sum", "where"}
 """Functions whose results are new arrays, on every library."""
 
 INFIX = {
