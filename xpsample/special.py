@@ -49,10 +49,9 @@ def softplus(xp: Any, a: Array) -> Array:
 
 
 def softplus_and_sigmoid(xp: Any, a: Array) -> tuple[Array, Array]:
-    """`softplus` and its derivative `sigmoid`, which share an exponential."""
-    own = getattr(xp, "softplus_and_sigmoid", None)
-    if own is not None:
-        return own(a)
+    """`softplus` and its derivative `sigmoid`: of a namespace that has them, else made with one exponential."""
+    if getattr(xp, "softplus", None) is not None and getattr(xp, "sigmoid", None) is not None:
+        return softplus(xp, a), sigmoid(xp, a)
     size = xp.abs(a)
     small = xp.exp(-size)
     return 0.5 * (a + size) + xp.log1p(small), xp.where(a < 0.0, small, xp.ones_like(a)) / (1.0 + small)

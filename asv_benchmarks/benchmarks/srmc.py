@@ -4,7 +4,7 @@ import xpsample as xps
 from xpsample.kernels import Kernel
 
 from .cases import Case, logistic
-from .common import PLACES, in_turns, place_or_skip, put, runner, start
+from .common import PLACES, place_or_skip, put, start, step_seconds
 
 
 def _cases() -> dict[str, tuple[Case, Kernel]]:
@@ -35,16 +35,14 @@ class Overhead:
         return overhead(base, place, chains)
 
 
-def overhead(base: str, place: str, chains: int, steps: int = 0, rounds: int = 5) -> float:
-    """The ratio; on the d = 10 logistic regression with N = 100 of the peers, or 10 x 10 spins."""
+def overhead(base: str, place: str, chains: int, seconds: float = 0.3, rounds: int = 5) -> float:
+    """The ratio, in runs of about `seconds`; on a logistic regression with N = 100 and d = 10, or 10 x 10 spins."""
     case, repellent = CASES[base]
     if case.family == "spins":
         target, x0 = case.target(100), start(case, place, chains, 100)
     else:
         target, x0 = logistic(), put(place, case.start(chains, 10))
-    if not steps:
-        steps = max(50, (5_000 if place.startswith("jax") else 1_000) // (1 + chains // 10))
-    plain, repelled = in_turns([runner(target, kernel, x0, steps) for kernel in (case.kernel, repellent)], rounds)
+    plain, repelled = step_seconds([(target, kernel, x0) for kernel in (case.kernel, repellent)], seconds, rounds)
     return repelled / plain
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from array_api_compat.numpy import *  # noqa: F403
 from array_api_compat.numpy import __array_namespace_info__
 
-__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "softplus_and_sigmoid", "sum"]
+__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "sum"]
 
 Array = Any
 
@@ -42,8 +42,3 @@ def softplus(a: Array, /) -> Array:
     np.log1p(out, out=out)
     out += np.maximum(a, 0.0)
     return out
-
-
-def softplus_and_sigmoid(a: Array, /) -> tuple[Array, Array]:
-    """`softplus` and `sigmoid`; sharing an exponential is slower here than NumPy's hyperbolic tangent."""
-    return softplus(a), sigmoid(a)

@@ -18,7 +18,6 @@ __all__ = [
     "negative_part",
     "sigmoid",
     "softplus",
-    "softplus_and_sigmoid",
     "sum",
     "where",
 ]
@@ -48,11 +47,6 @@ def negative_part(a: Array, /) -> Array:
 def softplus(a: Array, /) -> Array:
     """log(1 + exp(a)); torch's own softplus is off by 2e-9 where it turns linear."""
     return -torch.nn.functional.logsigmoid(-a)
-
-
-def softplus_and_sigmoid(a: Array, /) -> tuple[Array, Array]:
-    """`softplus` and `sigmoid`."""
-    return softplus(a), sigmoid(a)
 
 
 def sum(x: Array, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:  # noqa: A001

@@ -6,7 +6,7 @@ import numpy as np
 
 from xpsample.backend import Array, namespace
 from xpsample.errors import HyperparameterError
-from xpsample.special import sigmoid, softplus, softplus_and_sigmoid
+from xpsample.special import minus_square, sigmoid, softplus, softplus_and_sigmoid
 from xpsample.targets.target import Target
 
 
@@ -68,7 +68,8 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
         return -precision * x - sigmoid(namespace(x), x @ rows.T) @ rows
 
     def hvp(x: Array, v: Array, rows: Array) -> Array:
-        p = sigmoid(namespace(x), x @ rows.T)
-        return -precision * v - (p * (1.0 - p) * (v @ rows.T)) @ rows
+        xp = namespace(x)
+        p = sigmoid(xp, x @ rows.T)
+        return -precision * v - (minus_square(xp, p, p) * (v @ rows.T)) @ rows
 
     return Target(log_density, score=score, hvp=hvp, log_density_and_score=both, data=signed, pure=True)
