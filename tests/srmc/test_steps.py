@@ -34,12 +34,15 @@ def test_no_repellence_is_the_base_kernel_bit_for_bit(library, base, tilt):
     assert np.all(library.host(state.theta) != 0)
 
 
-def test_no_repellence_is_the_base_kernel_bit_for_bit_in_whole_runs(library):
+def test_no_repellence_is_the_base_kernel_in_whole_runs(library):
     base = MALA(0.3)
     x0 = library.array(start(5))
     plain = xps.sample(QUARTIC, base, x0, 40, seed=Portable(3)).draws
     tilted = xps.sample(QUARTIC, SRMC(base, alpha=0.0), x0, 40, seed=Portable(3)).draws
-    np.testing.assert_array_equal(library.host(tilted), library.host(plain))
+    if library.name == "jax":  # two programs, and XLA multiplies and adds at once where it fuses
+        np.testing.assert_allclose(library.host(tilted), library.host(plain), rtol=1e-12, atol=1e-14)
+    else:
+        np.testing.assert_array_equal(library.host(tilted), library.host(plain))
 
 
 def test_repellence_changes_the_chain(library):
