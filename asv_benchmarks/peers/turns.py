@@ -12,7 +12,7 @@ from asv_benchmarks.peers.problems import Work, disagreement, ours
 FURTHEST = 5.5
 """Standard errors: with the 63 compared numbers of the larger problem, exceeded by chance with probability 3e-6."""
 
-DRAWS = {"numpy": 4000, "torch": 1500, "jax": 80_000}
+DRAWS = {"numpy": 4000, "torch": 3000, "jax": 80_000}
 """Of a timed run with one chain, logistic, MALA: about 0.15 seconds of ours, as those of other work."""
 
 
@@ -23,7 +23,7 @@ class UnequalWork(Exception):
 def draws(problem: str, kernel: str, chains: int, library: str) -> int:
     """How many draws a timed run keeps."""
     arithmetic = {"logistic": 1, "breast_cancer": 8}[problem] * {"mala": 1, "hmc": 8}[kernel]
-    scale = 1 + chains * arithmetic / {"numpy": 40, "torch": 60, "jax": 8}[library]
+    scale = 1 + chains * arithmetic / {"numpy": 40, "torch": 250, "jax": 8}[library]
     calls = {"mala": 1, "hmc": 4}[kernel]
     return max(40, int(DRAWS[library] / (calls if library != "jax" else 1) / scale))
 
