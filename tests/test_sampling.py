@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample import sampling
 from xpsample.errors import XpsampleError
 from xpsample.kernels import HMC, MALA, RWM
 from xpsample.srmc import SRMC
@@ -288,3 +289,26 @@ def test_large_batches_are_as_right_as_small_ones(library32):
     final = library32.host(trace.draws)[-1].astype(np.float64)
     wanted = -np.sum(final**2, axis=-1) - scale * np.sum(slope * final, axis=-1)
     np.testing.assert_allclose(library32.host(trace.state.point.log_density), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(1.0, 1), (0.03, 3), (0.001, 16)])
+def test_sums_of_short_segments_are_fetched_some_at_a_time(seconds, most, monkeypatch):
+    """A driver that starts its work at once and makes it where it is waited for; slow segments are waited for each."""
+    made, clock = [], 0.0
+
+    def wait(value):
+        nonlocal clock
+        if isinstance(value, int):
+            made.append(value)
+            clock += seconds
+        return np.asarray(value)
+
+    monkeypatch.setattr(sampling, "to_host", wait)
+    monkeypatch.setattr(sampling.time, "perf_counter", lambda: clock)
+    totals, waiting = sampling.Totals(), []
+    for k in range(100):
+        totals.add(2, (np.asarray(0.5), np.asarray(1.0), np.asarray(0.0), k))
+        waiting.append(k + 1 - len(made))
+    assert max(waiting) == most - 1 and waiting[0] == 0
+    assert totals.sums["evaluations"] == 99 * 50 and made == list(range(100))
+    assert totals.tally().moved == 0.5

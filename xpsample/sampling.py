@@ -106,9 +106,10 @@ class Totals:
         names = ("acceptance_probability", "moved", "diverged", "evaluations")
         self._waiting.append(dict(zip(names, sums, strict=True)))
         if len(self._waiting) >= self._most:
-            each = (time.perf_counter() - self._fetched) / self._most
+            began, count = self._fetched, len(self._waiting)
+            self._fetch()  # waits, so that the time is what they took and not what it took to start them
+            each = (self._fetched - began) / count
             self._most = int(max(1, min(MOST_WAITING, MOST_SECONDS / max(each, 1e-6))))
-            self._fetch()
 
     @property
     def sums(self) -> dict[str, Any]:
