@@ -89,7 +89,7 @@ def test_chunks_are_powers_of_two_and_bounded(sizes):
     assert steps == 1 or steps * sum(sizes) <= 2**18
 
 
-@given(st.integers(1, 2**20), st.integers(0, 20_000), st.integers(1, 20_000))
+@given(st.integers(1, 2**20), st.integers(0, 20_000), st.integers(1, 5_000))
 def test_what_is_driven_at_once_gets_longer_and_never_straddles_a_segment(size, start, steps):
     specs = {"name": Normal((size,))}
     first, most = max(16, chunk_steps(specs)), segment_steps(specs)
@@ -99,7 +99,8 @@ def test_what_is_driven_at_once_gets_longer_and_never_straddles_a_segment(size, 
         assert 0 < hi - lo <= max(first, min(most, 2 * lo))
         assert hi == start + steps or hi % first == 0
         assert lo // most == (hi - 1) // most
-        assert list(segments(specs, lo, start + steps)) == parts[parts.index((lo, hi)) :]  # as a resumed run has them
+    middle = len(parts) // 2
+    assert list(segments(specs, parts[middle][0], start + steps)) == parts[middle:]  # as a resumed run has them
     assert len(parts) <= 12 + steps // most
 
 

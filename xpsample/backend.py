@@ -146,6 +146,7 @@ def eager_drive(
                 stacked[id(column)] = buffer[first:last, ...]
         more = _totals(xp, infos, stacked)
         sums = more if sums is None else tree.map(lambda a, b: a + b, sums, more)
+        del noise, infos, rows, stacked  # else two chunks of them would be there at once
     return carry, buffers, sums
 
 
