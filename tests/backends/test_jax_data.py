@@ -86,7 +86,8 @@ def test_the_rows_that_a_block_needs_are_drawn_and_no_others(span, segment):
     first, stop = sorted((one, other)) if one != other else (one, one + 1)
     like, specs, origin = jax.numpy.zeros(2, dtype=np.float32), {"name": Normal((2,))}, segment * length
     rows = np.asarray(driver._draw_rows(4, specs, origin, length, like, origin + first, origin + stop)["name"])
-    expected = driver.BACKEND.noise(4, specs, origin, origin + length, like)["name"]
+    key, steps = driver.Keys.of(4, specs, like).keys["name"], origin + jax.numpy.arange(length)
+    expected = jax.vmap(lambda t: driver._draw(key, specs["name"], like.dtype, t))(steps)
     assert np.array_equal(rows[first:stop], expected[first:stop])
     part = length // driver.PARTS
     drawn = np.flatnonzero(rows.any(axis=1))

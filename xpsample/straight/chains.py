@@ -13,8 +13,8 @@ ELEMENTWISE = frozenset(
         "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp",
         "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "minus_square",
         "multiply", "negative", "negative_part", "not_equal", "ones_like", "positive", "pow", "reciprocal",
-        "remainder", "round", "sigmoid", "sign", "signbit", "sin", "sinh", "softplus", "softplus_and_sigmoid",
-        "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where", "zeros_like",
+        "remainder", "round", "sigmoid", "sign", "signbit", "sin", "sinh", "softplus", "sqrt",
+        "square", "subtract", "tan", "tanh", "trunc", "where", "zeros_like",
     )
 )  # fmt: skip
 """Functions of arrays of shapes that broadcast, element by element."""
