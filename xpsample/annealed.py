@@ -167,6 +167,9 @@ class Level(DerivedTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         return self.unit * self.target.hvp(self.unit * x, self.unit * v)
 
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return self.unit * self.target.score_plus_hvp(self.unit * x, self.unit * v)
+
 
 def _level(target: BoundTarget, sigmas: Array, units: Array, n: Array) -> Level:
     """The target at the level of step n."""

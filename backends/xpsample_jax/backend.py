@@ -92,8 +92,8 @@ class JaxAutodiff(Autodiff):
 
         return _jit(both)
 
-    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
-        return _jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
+    def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
+        return _jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,)))
 
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: jax.vmap(lambda one: f(one, *args))(x)

@@ -25,9 +25,9 @@ class TorchAutodiff(Autodiff):
     def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
         return lambda x, *args: self._backward(f, None, x, args)
 
-    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+    def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
         # J is symmetric, so the backward pass from v, which gives J^T v, gives J v.
-        return lambda x, v, *args: self._backward(score, v, x, args)[1]
+        return lambda x, v, *args: self._backward(score, v, x, args)
 
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: torch.func.vmap(lambda one: f(one, *args))(x)

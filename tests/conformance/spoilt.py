@@ -20,5 +20,5 @@ class WrongDrift(Tilt):
     def cost(self, costs):
         return costs.hvp
 
-    def score(self, target, point, theta, alpha):
-        return point.score + alpha * target.hvp(point.x, theta)
+    def score(self, tilted, x, own):
+        return (tilted.target.score(x) if own is None else own) - tilted.target.hvp(x, tilted.shift)

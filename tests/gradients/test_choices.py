@@ -383,8 +383,13 @@ def test_hvps_nest_in_gradients(differentiating):
     library, xp = differentiating, differentiating.xp
     autodiff = library.backend.autodiff
     x, v = library.array(POINTS), library.array(VECTORS)
-    hvp = autodiff.hvp(lambda x, a: autodiff.value_and_grad(lambda y, b: -0.5 * b * xp.sum(y * y, axis=-1))(x, a)[1])
-    gradient = autodiff.value_and_grad(lambda a: xp.sum(v * hvp(x, v, a)))(library.array(2.0))[1]
+
+    def score(x, a):
+        return autodiff.value_and_grad(lambda y, b: -0.5 * b * xp.sum(y * y, axis=-1))(x, a)[1]
+
+    both = autodiff.score_and_hvp(score)
+    np.testing.assert_allclose(library.host(both(x, v, library.array(2.0))[0]), -2.0 * POINTS, rtol=1e-12)
+    gradient = autodiff.value_and_grad(lambda a: xp.sum(v * both(x, v, a)[1]))(library.array(2.0))[1]
     assert float(library.host(gradient)) == pytest.approx(-np.sum(VECTORS**2), rel=1e-12)
 
 
@@ -393,8 +398,8 @@ def test_hvps_nest_in_gradients_of_the_vector(differentiating):
     library, xp = differentiating, differentiating.xp
     autodiff = library.backend.autodiff
     x, v, data = library.array(POINTS), library.array(VECTORS), {k: library.array(a) for k, a in Logistic.data.items()}
-    hvp = autodiff.hvp(Logistic.score)
-    gradient = autodiff.value_and_grad(lambda a: xp.sum(hvp(x, a * v, data)))(library.array(2.0))[1]
+    both = autodiff.score_and_hvp(Logistic.score)
+    gradient = autodiff.value_and_grad(lambda a: xp.sum(both(x, a * v, data)[1]))(library.array(2.0))[1]
     assert float(library.host(gradient)) == pytest.approx(np.sum(closed_form(Logistic)[2]), rel=1e-12)
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from xpsample.experiments.srmc_wells import ALPHAS, THINNING, escaped, responsibility, wells
 from xpsample.kernels import MALA
 from xpsample.srmc import SRMC
-from xpsample.targets import Exact, Point, Shift
+from xpsample.targets import Exact, Shift, Tilted
 
 # Okabe-Ito colours, safe for colour-blind readers.
 COLOURS = {"ULA": "#6b6b6b", "SR-ULA Exact": "#B3440A", "SR-ULA Shift": "#00568A"}
@@ -62,7 +62,7 @@ def _arrows(axes: Axes, name: str, x: np.ndarray, theta: np.ndarray, n: int) -> 
     bound = wells().prepare(coarse, SRMC(MALA(1.0), alpha=1.0).requires)
     history = np.broadcast_to(theta[n // THINNING - 1], coarse.shape)
     own = bound.score(coarse)
-    tilted = tilt.score(bound, Point(coarse, None, own), history, ALPHAS[1])
+    tilted = Tilted(bound, history, ALPHAS[1], tilt, bound.requires).score(coarse)
     axes.contourf(fine[..., 0], fine[..., 1], bound.at(fine).log_density, levels=np.linspace(-10, 2, 13), cmap="Blues")
     for arrows, colour, width in ((own, "#8a8a8a", 0.006), (tilted, "#c0392b", 0.004)):
         short = arrows / (1.0 + np.linalg.norm(arrows, axis=-1, keepdims=True))

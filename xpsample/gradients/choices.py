@@ -39,6 +39,7 @@ class Functions(NamedTuple):
     score: Any = None
     hvp: Any = None
     log_density_and_score: Any = None
+    score_plus_hvp: Any = None
 
 
 class Derivative(NamedTuple):
@@ -57,7 +58,10 @@ class GradientChoice(ABC):
 
     @abstractmethod
     def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
-        """``(x, v, *data) -> H v`` with H the Hessian of the log density; `score` is the score in use."""
+        """``(x, v, *data) -> (score, H v)`` with H the Hessian of the log density; `score` is the score in use.
+
+        The score at x is None where it does not come along.
+        """
 
     @abstractmethod
     def value_and_gradient(
@@ -92,7 +96,8 @@ class Analytic(GradientChoice):
     def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
         if self.hvp_function is None:
             raise GradientError("Analytic was given no hvp; pass Analytic(score, hvp=...)")
-        return Derivative(self.hvp_function, Evaluations(hvp=1))
+        hvp = self.hvp_function
+        return Derivative(lambda *args: (None, hvp(*args)), Evaluations(hvp=1))
 
     def value_and_gradient(
         self, backend: Backend, loss: Callable[..., Array]
@@ -109,7 +114,7 @@ class Native(GradientChoice):
         return Derivative(call, Evaluations(score=1))
 
     def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
-        return Derivative(self._autodiff(backend).hvp(score.call), Evaluations(hvp=1))
+        return Derivative(self._autodiff(backend).score_and_hvp(score.call), Evaluations(hvp=1))
 
     def value_and_gradient(
         self, backend: Backend, loss: Callable[..., Array]
@@ -156,7 +161,7 @@ class Via(GradientChoice):
             def own(x: Array, *data: Any) -> Array:
                 return value_and_grad(x, *data)[1]
 
-        return Derivative(self._across(lender, lender.autodiff.hvp(own), moving=2), Evaluations(hvp=1))
+        return Derivative(self._across(lender, lender.autodiff.score_and_hvp(own), moving=2), Evaluations(hvp=1))
 
     def value_and_gradient(
         self, backend: Backend, loss: Callable[..., Array]
@@ -239,8 +244,8 @@ class FiniteDifference(GradientChoice):
         return Derivative(both, Evaluations(log_density=(2 * dim if central else dim) + 1))
 
     def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
-        def hvp(x: Array, v: Array, *data: Any) -> Array:
-            return self.along(lambda y: score.call(y, *data), x, v)
+        def hvp(x: Array, v: Array, *data: Any) -> tuple[None, Array]:
+            return None, self.along(lambda y: score.call(y, *data), x, v)
 
         return Derivative(hvp, score.cost.times(2))
 

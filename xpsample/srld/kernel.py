@@ -93,6 +93,9 @@ class Repelled(WrappedTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         return FiniteDifference().along(self.score, x, v)
 
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return self.score(x) + self.hvp(x, v)
+
 
 @dataclass(frozen=True, eq=False)
 class SRLD(Kernel):

@@ -58,6 +58,10 @@ def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
         along = v @ data["factor"].T
         return target.hvp(place(z, data), along, *inner(data)) @ data["factor"]  # type: ignore[misc]
 
+    def score_plus_hvp(z: Array, v: Array, data: dict) -> Array:
+        along = v @ data["factor"].T
+        return target.score_plus_hvp(place(z, data), along, *inner(data)) @ data["factor"]  # type: ignore[misc]
+
     def both(z: Array, data: dict) -> tuple[Array, Array]:
         value, gradient = target.log_density_and_score(place(z, data), *inner(data))  # type: ignore[misc]
         return value, gradient @ data["factor"]
@@ -72,6 +76,7 @@ def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
         score=given(score, target.score),
         hvp=given(hvp, target.hvp),
         log_density_and_score=given(both, target.log_density_and_score),
+        score_plus_hvp=given(score_plus_hvp, target.score_plus_hvp),
         data=data,
         _bound={},
     )

@@ -105,6 +105,9 @@ class BridgedTarget(BoundTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         return self.target.hvp(x, v)
 
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return self.target.score_plus_hvp(x, v)
+
     def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "BridgedTarget":
         initial, target = data
         return replace(
@@ -153,6 +156,9 @@ class AnnealedTarget(WrappedTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         return self._along(self.target.initial.hvp(x, v), self.target.target.hvp(x, v))
+
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return self._along(self.target.initial.score_plus_hvp(x, v), self.target.target.score_plus_hvp(x, v))
 
     def _along(self, first: Array, last: Array) -> Array:
         return _between(per_coordinate(self.beta), first, last)

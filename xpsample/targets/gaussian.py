@@ -31,7 +31,13 @@ def gaussian(covariance: np.ndarray, mean: np.ndarray | None = None) -> Target:
         "precision": 0.5 * (precision + precision.T),
     }
     return Target(
-        _log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data, pure=True
+        _log_density,
+        score=_score,
+        hvp=_hvp,
+        log_density_and_score=_log_density_and_score,
+        score_plus_hvp=lambda x, v, data: _score(x + v, data),
+        data=data,
+        pure=True,
     )
 
 

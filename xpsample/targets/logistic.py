@@ -72,4 +72,17 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
         p = sigmoid(xp, x @ rows.T)
         return -precision * v - (minus_square(xp, p, p) * (v @ rows.T)) @ rows
 
-    return Target(log_density, score=score, hvp=hvp, log_density_and_score=both, data=signed, pure=True)
+    def score_plus_hvp(x: Array, v: Array, rows: Array) -> Array:
+        xp = namespace(x)
+        p = sigmoid(xp, x @ rows.T)
+        return -precision * (x + v) - (p + minus_square(xp, p, p) * (v @ rows.T)) @ rows
+
+    return Target(
+        log_density,
+        score=score,
+        hvp=hvp,
+        log_density_and_score=both,
+        score_plus_hvp=score_plus_hvp,
+        data=signed,
+        pure=True,
+    )

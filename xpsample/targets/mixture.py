@@ -55,7 +55,13 @@ def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
         "log_weights": np.log(weights / np.sum(weights)) - means.shape[1] * (np.log(sds) + 0.5 * math.log(2 * math.pi)),
     }
     return Target(
-        _log_density, score=_score, hvp=_hvp, log_density_and_score=_log_density_and_score, data=data, pure=True
+        _log_density,
+        score=_score,
+        hvp=_hvp,
+        log_density_and_score=_log_density_and_score,
+        score_plus_hvp=_score_plus_hvp,
+        data=data,
+        pure=True,
     )
 
 
@@ -95,6 +101,7 @@ def smoothed_mixture(weights: Any, means: np.ndarray, sds: Any, sigma: float) ->
         score=lambda x, data: _score(x, _smoothed(x, data)),
         hvp=lambda x, v, data: _hvp(x, v, _smoothed(x, data)),
         log_density_and_score=lambda x, data: _log_density_and_score(x, _smoothed(x, data)),
+        score_plus_hvp=lambda x, v, data: _score_plus_hvp(x, v, _smoothed(x, data)),
         data=data,
         pure=True,
     )
@@ -133,12 +140,24 @@ def _score(x: Array, data: Any) -> Array:
 
 
 def _hvp(x: Array, v: Array, data: Any) -> Array:
-    # The covariance of the components' scores under the responsibilities, minus the mean of the precisions.
+    xp, pull, turned = _pulls(x, v, data)
+    bent = turned @ data["means"] - xp.sum(turned, axis=-1, keepdims=True) * x
+    return bent - xp.sum(pull, axis=-1, keepdims=True) * v
+
+
+def _score_plus_hvp(x: Array, v: Array, data: Any) -> Array:
+    xp, pull, turned = _pulls(x, v, data)
+    both = pull + turned
+    bent = both @ data["means"] - xp.sum(both, axis=-1, keepdims=True) * x
+    return bent - xp.sum(pull, axis=-1, keepdims=True) * v
+
+
+def _pulls(x: Array, v: Array, data: Any) -> tuple[Any, Array, Array]:
+    """Namespace, each component's precision times its probability, and the derivative of the latter along v."""
+    # The Hessian is the covariance of the components' scores under the responsibilities minus the mean precision.
     xp, _, shares = _responsibilities(x, data)
     precisions, means = data["precisions"], data["means"]
     along = precisions * (v @ means.T - xp.sum(x * v, axis=-1, keepdims=True))
     along = along - xp.sum(shares * along, axis=-1, keepdims=True)
     pull = shares * precisions
-    tilted = pull * along
-    bent = tilted @ means - xp.sum(tilted, axis=-1, keepdims=True) * x
-    return bent - xp.sum(pull, axis=-1, keepdims=True) * v
+    return xp, pull, pull * along

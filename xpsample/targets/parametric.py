@@ -101,6 +101,9 @@ class ParametricTarget(DerivedTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         return self.target.hvp(x, v)
 
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return self.target.score_plus_hvp(x, v)
+
     def member(self, parameters: Tree) -> BoundTarget:
         """The member of the family at parameters, as a target that does not move: its `refresh` costs nothing."""
         return self.target.with_data(parameters)

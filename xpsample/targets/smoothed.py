@@ -143,8 +143,15 @@ class Conditional(WrappedTarget):
         return self.target.score(x) - self.smoothing.score(self.xp, self._standard(x)) / per_coordinate(self.scale)
 
     def hvp(self, x: Array, v: Array) -> Array:
+        return self.target.hvp(x, v) + self._curvature(x) * v
+
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        own = self.smoothing.score(self.xp, self._standard(x)) / per_coordinate(self.scale)
+        return self.target.score_plus_hvp(x, v) - own + self._curvature(x) * v
+
+    def _curvature(self, x: Array) -> Array:
         scale = per_coordinate(self.scale)
-        return self.target.hvp(x, v) + self.smoothing.curvature(self.xp, self._standard(x)) / (scale * scale) * v
+        return self.smoothing.curvature(self.xp, self._standard(x)) / (scale * scale)
 
     def _standard(self, x: Array) -> Array:
         return (self.noisy - self.real(x)) / per_coordinate(self.scale)

@@ -125,6 +125,10 @@ class BoundTarget(ABC):
         """Hessian of the log density times v, shape ``(*chains, dim)``."""
 
     @abstractmethod
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        """The sum of both, ``(*chains, dim)``: the score at x + v to first order in v. They may share work."""
+
+    @abstractmethod
     def estimate(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
@@ -228,6 +232,9 @@ class Target(AbstractTarget):
         ``hvp(x, v)`` or ``hvp(x, v, data)``: its Hessian times v.
     log_density_and_score : callable, optional
         Both at once, where they share work.
+    score_plus_hvp : callable, optional
+        ``score_plus_hvp(x, v)`` or ``score_plus_hvp(x, v, data)``: the score plus the Hessian times v, where their sum
+        costs less than both. `SRMC` moves along such sums.
     differences : callable, optional
         ``differences(x)`` or ``differences(x, data)``, on a discrete space: the log density at each position that
         differs from x in one variable, minus that at x, ``(*chains, dim) -> (*chains, variables, choices - 1)``, in the
@@ -258,6 +265,7 @@ class Target(AbstractTarget):
     score: Callable[..., Array] | None = None
     hvp: Callable[..., Array] | None = None
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
+    score_plus_hvp: Callable[..., Array] | None = None
     differences: Callable[..., Array] | None = None
     gradient: GradientChoice = Auto()
     data: tree.Tree = None
@@ -291,7 +299,8 @@ class Target(AbstractTarget):
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
-        return replace(self, score=None, hvp=None, log_density_and_score=None, gradient=gradient, _bound={})
+        none: dict[str, Any] = dict.fromkeys(("score", "hvp", "log_density_and_score", "score_plus_hvp"))
+        return replace(self, **none, gradient=gradient, _bound={})
 
     def _bind(self, backend: Backend, x: Array, requires: Capability) -> "FixedTarget":
         requires = self._with_acceptance(requires)
@@ -315,13 +324,9 @@ class Target(AbstractTarget):
         if requires & (Capability.SCORE | Capability.HVP) or not self.acceptance.exact:
             both = self._both(backend, functions, x)
             score = Derivative(self.score or _second(both.call), both.cost)
-        hvp = Derivative(None, Evaluations(hvp=1))
+        hvp, plus = Derivative(None, Evaluations(hvp=1)), None
         if Capability.HVP in requires:
-            choice = self.gradient if self.hvp is None else Analytic(score.call, self.hvp)
-            try:
-                hvp = choice.hvp(backend, functions, score, x)
-            except GradientError as error:
-                raise CapabilityError(f"the kernel needs Hessian-vector products: {error}, or pass hvp=...") from error
+            hvp, plus = self._curvature(backend, functions, score, x)
         at = both.cost if Capability.SCORE in requires else Evaluations()
         if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
             at = at.plus(Evaluations(log_density=1))
@@ -341,6 +346,7 @@ class Target(AbstractTarget):
                 known(score.call, lambda x, *data: zeros(x)),
                 known(hvp.call, lambda x, v, *data: zeros(x)),
                 known(both.call, lambda x, *data: (zeros(x[..., 0]), zeros(x))),
+                known(plus, lambda x, v, *data: zeros(x)),
             ),
             space=space,
             differences=known(self.differences),
@@ -372,6 +378,23 @@ class Target(AbstractTarget):
             return choice.score(backend, functions, x)
         except GradientError as error:
             raise CapabilityError(f"the kernel needs a score: {error}") from error
+
+    def _curvature(
+        self, backend: Backend, functions: Functions, score: Derivative, x: Array
+    ) -> tuple[Derivative, Callable[..., Array] | None]:
+        """Hessian-vector product, and its sum with the score if that is more than an addition."""
+        if self.hvp is not None:
+            return Derivative(self.hvp, Evaluations(hvp=1)), self.score_plus_hvp
+        try:
+            found = self.gradient.hvp(backend, functions, score, x)
+        except GradientError as error:
+            raise CapabilityError(f"the kernel needs Hessian-vector products: {error}, or pass hvp=...") from error
+
+        def plus(x: Array, v: Array, *data: Any) -> Array:
+            own, product = found.call(x, v, *data)
+            return (score.call(x, *data) if own is None else own) + product
+
+        return Derivative(_second(found.call), found.cost), self.score_plus_hvp or plus
 
     def _data(self, backend: Backend, x: Array) -> tree.Tree:
         own, parameters = self._place("data", self.data, backend, x), self.acceptance.parameters
@@ -462,6 +485,11 @@ class FixedTarget(BoundTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         return self.functions.hvp(self.real(x), v, *self._args)
 
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        if self.functions.score_plus_hvp is None:
+            return self.score(x) + self.hvp(x, v)
+        return self.functions.score_plus_hvp(self.real(x), v, *self._args)
+
     def estimate(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
@@ -480,10 +508,7 @@ def counter(target: BoundTarget, x: Array) -> Array:
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:
-    def score(x: Array, *data: Any) -> Array:
-        return both(x, *data)[1]
-
-    return score
+    return lambda *args: both(*args)[1]
 
 
 def _check_point(point: Point, x: Array, space: Space) -> None:

@@ -77,3 +77,6 @@ class TemperedTarget(WrappedTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         return per_coordinate(self.beta) * self.target.hvp(x, v)
+
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return per_coordinate(self.beta) * self.target.score_plus_hvp(x, v)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.backend import Array
@@ -45,8 +45,8 @@ class Tilt(ABC):
         """What a surrogate score spends beside the target's own score at the point."""
 
     @abstractmethod
-    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        """The surrogate's score at a point of `target`, which has a score where `needs_score`."""
+    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
+        """The surrogate's score at x; `own` is the target's score there, None if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,10 @@ class Exact(Tilt):
     def cost(self, costs: Costs) -> Evaluations:
         return costs.hvp
 
-    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        return add_scaled(target.xp, point.score, -alpha, target.hvp(point.x, theta))
+    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
+        if own is None:
+            return tilted.target.score_plus_hvp(x, tilted.shift)
+        return own + tilted.target.hvp(x, tilted.shift)
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class Shift(Tilt):
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score
 
-    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        return target.score(target.real(point.x) - alpha * theta)
+    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
+        return tilted.target.score(tilted.real(x) + tilted.shift)
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,11 @@ class Difference(Tilt):
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score.times(2 if self.by.scheme == "central" else 1)
 
-    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        product = self.by.along(target.score, target.real(point.x), theta, point.score)
-        return add_scaled(target.xp, point.score, -alpha, product)
+    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
+        score = tilted.target.score
+        own = score(x) if own is None else own
+        product = self.by.along(score, tilted.real(x), tilted.theta, own)
+        return add_scaled(tilted.xp, own, -per_coordinate(tilted.alpha), product)
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,8 @@ class Untilted(Tilt):
     def cost(self, costs: Costs) -> Evaluations:
         return Evaluations()
 
-    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        return point.score
+    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
+        return tilted.target.score(x) if own is None else own
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,8 @@ class Ratio(Tilt):
     def cost(self, costs: Costs) -> Evaluations:
         return Evaluations()
 
-    def score(self, target: BoundTarget, point: Point, theta: Array, alpha: Any) -> Array:
-        return point.score
+    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
+        return tilted.target.score(x) if own is None else own
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +194,11 @@ class Tilted(WrappedTarget):
     alpha: Any
     tilt: Tilt
     requires: Capability
+    shift: Array = field(init=False)
+    """-alpha theta: the surrogate is log pi + shift . s, and its score s + H shift."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shift", -per_coordinate(self.alpha) * self.theta)
 
     @property
     def costs(self) -> Costs:  # type: ignore[override]
@@ -212,19 +221,19 @@ class Tilted(WrappedTarget):
         density = score = differences = None
         if self.requires & RATIO:
             feature = self.tilt.feature(self.target, base)
-            density = base.log_density - self.alpha * self.xp.sum(self.theta * feature, axis=-1)
+            density = base.log_density + self.xp.sum(self.shift * feature, axis=-1)
         if Capability.SCORE in self.requires:
-            score = self.tilt.score(self.target, base, self.theta, per_coordinate(self.alpha))
+            score = self.tilt.score(self, base.x, base.score)
         if Capability.DIFFERENCES in self.requires:
-            differences = base.differences - self._tilts(base) if self.tilt.moves else base.differences
+            differences = base.differences + self._tilts(base) if self.tilt.moves else base.differences
         return Point(base.x, density, score, base, differences)
 
     def _tilts(self, base: Point) -> Array:
-        """alpha theta . (s(y) - s(x)) for all y one move away (Eq. 25), ``(*chains, variables, choices - 1)``."""
+        """shift . (s(y) - s(x)) for all y one move away (Eq. 25), ``(*chains, variables, choices - 1)``."""
         xp, space = self.xp, self.space
         assert isinstance(space, Discrete)
         change = self.target.score(space.neighbours(xp, base.x)) - base.score
-        tilts = self.alpha * xp.sum(self.theta * change, axis=-1)
+        tilts = xp.sum(self.shift * change, axis=-1)
         return xp.permute_dims(tilts, (*range(2, tilts.ndim), 0, 1))
 
     def estimate(
@@ -233,9 +242,11 @@ class Tilted(WrappedTarget):
         return self.target.estimate(proposal.aux, current.aux)
 
     def score(self, x: Array) -> Array:
-        own = self.target.score(x) if self.tilt.needs_score else None
-        return self.tilt.score(self.target, Point(x, None, own), self.theta, per_coordinate(self.alpha))
+        return self.tilt.score(self, x, None)
 
     def hvp(self, x: Array, v: Array) -> Array:
         # The Hessian of alpha theta . s needs third derivatives: a difference quotient of the surrogate's own scores.
         return FiniteDifference().along(self.score, self.real(x), v)
+
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return self.score(x) + self.hvp(x, v)

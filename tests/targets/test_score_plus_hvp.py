@@ -1,0 +1,175 @@
+"""A score plus an hvp at once: the sum of both for every target, which SRMC moves along."""
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from xpsample.annealed import Level
+from xpsample.errors import GradientError
+from xpsample.gradients import FiniteDifference, Native, Via, check
+from xpsample.srld.history import Past
+from xpsample.srld.kernel import Repelled
+from xpsample.stein import RBF
+from xpsample.targets import Capability, Exact, Parametric, Target, Tempered, Tilted
+from xpsample.targets.affine import affine
+from xpsample.targets.bridge import Bridge, annealed
+from xpsample.targets.gaussian import gaussian
+from xpsample.targets.logistic import logistic_regression
+from xpsample.targets.mixture import gaussian_mixture, smoothed_mixture
+from xpsample.targets.smoothed import Conditional, Logistic
+
+NEEDS = Capability.LOG_DENSITY | Capability.SCORE | Capability.HVP
+RNG = np.random.default_rng(1)
+X, V, PAST = RNG.normal(size=(4, 5, 2)), RNG.normal(size=(4, 5, 2)), RNG.normal(size=(4, 5, 3, 2))
+ROWS = RNG.normal(size=(9, 2))
+BETA = np.linspace(0.2, 1.5, 5)
+
+
+def regression():
+    return logistic_regression(ROWS, np.arange(9) % 2, 1.5)
+
+
+def mixture():
+    return gaussian_mixture([0.3, 0.7], np.asarray([[0.0, 1.0], [1.5, -0.5]]), [0.6, 1.1])
+
+
+TARGETS = {
+    "logistic regression": regression(),
+    "gaussian": gaussian(np.asarray([[1.0, 0.4], [0.4, 0.7]]), np.asarray([0.3, -1.0])),
+    "mixture": mixture(),
+    "smoothed mixture": smoothed_mixture([0.3, 0.7], np.asarray([[0.0, 1.0], [1.5, -0.5]]), [0.6, 1.1], 0.4),
+    "affine": affine(regression(), np.asarray([0.2, -0.1]), np.asarray([[1.0, 0.5], [-0.3, 2.0]])),
+}
+
+# Each makes a bound target from another one and arrays of a library.
+MADE = {
+    "tempered": lambda bound, array: Tempered(regression(), array(BETA)).prepare(array(X), NEEDS),
+    "level": lambda bound, array: Level(bound, array(np.asarray(0.7))),
+    "bridge": lambda bound, array: Bridge(mixture(), regression()).prepare(array(X), NEEDS),
+    "annealed": lambda bound, array: annealed(Bridge(mixture(), regression()).prepare(array(X), NEEDS), array(BETA)),
+    "conditional": lambda bound, array: Conditional(bound, array(X + V), array(BETA), Logistic(), NEEDS),
+    "tilted": lambda bound, array: Tilted(bound, array(V), array(BETA), Exact(), NEEDS),
+    "repelled": lambda bound, array: Repelled(
+        bound, Past(array(PAST), array(-PAST)), array(BETA + np.zeros((4, 1))), RBF(1.0), None, NEEDS
+    ),
+}
+
+
+def assert_sum(library, bound, rtol=1e-12):
+    x, v = library.array(X), library.array(V)
+    found = library.host(bound.score_plus_hvp(x, v))
+    expected = library.host(bound.score(x)) + library.host(bound.hvp(x, v))
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_librarys_targets(library, name):
+    target = TARGETS[name]
+    assert target.score_plus_hvp is not None
+    assert_sum(library, target.prepare(library.array(X), NEEDS))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_targets_made_from_another(library, name):
+    made = MADE[name](regression().prepare(library.array(X), NEEDS), library.array)
+    assert_sum(library, made)
+
+
+@pytest.mark.parametrize("name", ["tempered", "level", "bridge", "annealed", "conditional"])
+def test_targets_made_from_another_pass_it_on(name):
+    """A sum that is wrong on purpose is seen through what is made from its target."""
+    good = regression()
+    target = xps.Target(
+        good.log_density,
+        score=good.score,
+        hvp=good.hvp,
+        score_plus_hvp=lambda x, v, d: good.score(x, d),
+        data=good.data,
+    )
+    bound = target.prepare(X, NEEDS)
+    if name == "tempered":
+        made = Tempered(target, 0.5).prepare(X, NEEDS)
+    elif name in ("bridge", "annealed"):
+        made = Bridge(mixture(), target).prepare(X, NEEDS)
+        made = annealed(made, 0.5) if name == "annealed" else made
+    else:
+        made = MADE[name](bound, np.asarray)
+    assert np.max(np.abs(made.score_plus_hvp(X, V) - made.score(X) - made.hvp(X, V))) > 0.1
+
+
+def quartic(x):
+    return -0.25 * array_namespace(x).sum(x**4, axis=-1)
+
+
+@pytest.mark.parametrize("own_score", [False, True])
+def test_by_automatic_differentiation(differentiating, own_score):
+    target = Target(quartic, score=(lambda x: -(x**3)) if own_score else None, gradient=Native())
+    bound = target.prepare(differentiating.array(X), NEEDS)
+    found = bound.score_plus_hvp(differentiating.array(X), differentiating.array(V))
+    np.testing.assert_allclose(differentiating.host(found), -(X**3) - 3 * X**2 * V, rtol=1e-12)
+    family = Parametric(lambda x, data: data * quartic(x), 2.0).prepare(differentiating.array(X), NEEDS)
+    found = family.score_plus_hvp(differentiating.array(X), differentiating.array(V))
+    np.testing.assert_allclose(differentiating.host(found), 2 * (-(X**3) - 3 * X**2 * V), rtol=1e-12)
+
+
+def test_borrowed_and_by_differences():
+    pytest.importorskip("torch")
+    expected = -(X**3) - 3 * X**2 * V
+    for gradient, rtol in (
+        (Via("torch"), 1e-12),
+        (FiniteDifference(1e-5), 1e-4),
+        (FiniteDifference(1e-6, "forward"), 1e-3),
+    ):
+        bound = Target(quartic, score=lambda x: -(x**3), gradient=gradient).prepare(X, NEEDS)
+        np.testing.assert_allclose(bound.score_plus_hvp(X, V), expected, rtol=rtol, atol=1e-4 if rtol > 1e-10 else 0)
+
+
+def test_autodiff_evaluates_the_score_once_for_both():
+    torch = pytest.importorskip("torch")
+    calls = []
+
+    def score(x):
+        calls.append(1)
+        return -(x**3)
+
+    bound = Target(quartic, score=score).prepare(torch.asarray(X), NEEDS)
+    calls.clear()
+    bound.score_plus_hvp(torch.asarray(X), torch.asarray(V))
+    assert len(calls) == 1
+
+
+def test_sr_hmc_moves_along_it(library):
+    """The chain is the same, nine of ten leaps call it, and a sum that is wrong is seen."""
+    good, calls = regression(), []
+
+    def plus(x, v, data):
+        calls.append(1)
+        return good.score_plus_hvp(x, v, data)
+
+    def chain(**own):
+        target = Target(good.log_density, score=good.score, hvp=good.hvp, data=good.data, **own)
+        kernel = xps.SRMC(xps.HMC(0.2, 10), alpha=0.5)
+        trace = xps.sample(target, kernel, library.array(X), 5, seed=xps.Portable(1), progress=False)
+        assert trace.tally.evaluations == {"log_density": 1, "score": 10, "hvp": 11}
+        return library.host(trace.draws)
+
+    plain = chain()
+    np.testing.assert_allclose(chain(score_plus_hvp=plus), plain, rtol=1e-9)
+    assert len(calls) >= 1  # traced on JAX
+    wrong = chain(score_plus_hvp=lambda x, v, data: good.score(x, data))
+    assert np.max(np.abs(wrong - plain)) > 1e-3
+
+
+def test_the_check_sees_a_wrong_sum():
+    good = regression()
+    own = {"score": good.score, "hvp": good.hvp, "data": good.data}
+    check(Target(good.log_density, score_plus_hvp=good.score_plus_hvp, **own), X, hvp=True)
+    wrong = Target(good.log_density, score_plus_hvp=lambda x, v, d: good.score(x, d) - good.hvp(x, v, d), **own)
+    check(wrong, X)
+    with pytest.raises(GradientError, match="the score plus hvp disagrees"):
+        check(wrong, X, hvp=True)
+
+
+def test_other_derivatives_drop_it():
+    assert regression().without_own_derivatives(FiniteDifference()).score_plus_hvp is None
