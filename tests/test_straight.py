@@ -4,6 +4,7 @@ import gc
 import linecache
 import weakref
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -174,6 +175,76 @@ def test_what_pure_functions_share_is_called_once(eager):
     loop = function.source.index("for t")
     assert function.source.count(".T") == 1
     assert function.source.index(".T") < loop
+
+
+class Carried(NamedTuple):
+    """A state with what no step changes, what no step reads, and what a step reads of the step before."""
+
+    point: Any
+    scale: Any
+    last: Any
+    before: Any
+    earlier: Any
+    gap: Any
+    total: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Carrying(Kernel):
+    """A random walk of a width that is kept in the state."""
+
+    requires = Capability.NONE
+
+    def init(self, target, x):
+        return Carried(target.at(x), target.xp.ones_like(x) / 2, x, x, x, x, x)
+
+    def noise(self, x):
+        return {"move": Normal(tuple(x.shape))}
+
+    def step(self, target, state, noise):
+        x = state.point.x + state.scale**2 * noise["move"]
+        one = target.xp.ones_like(x[..., 0])
+        gap, total = x - state.point.x, state.total + x % 3
+        new = Carried(target.at(x), state.scale, x / 7, state.point.x, state.before, gap, total)
+        return new, Info(one, one > 0, one < 0, target.costs.at)
+
+
+@pytest.mark.parametrize("settings", [{}, {"thinning": 3, "burn_in": 5}])
+def test_what_no_step_changes_or_reads_is_made_once(eager, monkeypatch, settings):
+    ours, plain, functions = both_ways(
+        monkeypatch, eager, lambda: logistic(3)[0], Carrying(), logistic(3)[1], **settings
+    )
+    assert_same(ours, plain)
+    for function in functions:
+        before, after = function.source.split("for t,")
+        inside, after = after.split("\n    v", 1)
+        assert " ** " in before and " ** " not in inside + after  # the width's square
+        assert " / 7" in after and " / 7" not in before + inside  # nobody reads it
+        assert " % 3" in inside  # a sum over all steps
+        assert function.source.count(" / 7") == function.source.count(" ** ") == 1
+
+
+def test_what_a_user_wrote_is_called_at_every_step_though_nobody_reads_it(eager, monkeypatch):
+    calls = []
+
+    @dataclass(frozen=True, eq=False)
+    class Looking(Carrying):
+        requires = Capability.SCORE
+
+        def step(self, target, state, noise):
+            new, info = super().step(target, state, noise)
+            return new._replace(last=target.score(new.point.x) + target.score(state.scale)), info
+
+    def score(x):
+        calls.append(None)
+        return -x
+
+    ours, plain, functions = both_ways(
+        monkeypatch, eager, lambda: Target(None, score=score), Looking(), np.ones((3, 2))
+    )
+    assert_same(ours, plain)
+    assert functions[0] is not None
+    assert len(calls) >= 2 * 3 * 40
 
 
 def test_a_pure_function_that_cannot_be_written_down_is_called(eager, monkeypatch):

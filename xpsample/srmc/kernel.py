@@ -111,7 +111,7 @@ class SRMC(Kernel):
         if self.schedule.hvps:
             spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
             info = info._replace(evaluations=spent)
-        gamma = xp.zeros_like(state.gamma) + gamma
+        gamma = xp.zeros_like(state.alpha) + gamma
         return SRMCState(base, theta, score, n, alpha, gamma, schedule, strength), info
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array) -> Tilted:

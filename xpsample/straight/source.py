@@ -185,3 +185,33 @@ def split_off_noise(nodes: list[Node], noise: Sequence[Symbol]) -> tuple[list[No
                 continue
         rest.append(node)
     return ahead, rest
+
+
+def split_off_fixed(nodes: list[Node], changing: set[str]) -> tuple[list[Node], list[Node]]:
+    """Calls on nothing that a step changes, to be made once for all steps; and the others."""
+    fixed: list[Node] = []
+    rest: list[Node] = []
+    changing = set(changing)
+    for node in nodes:
+        if node.form in ("opaque", "loop") or not changing.isdisjoint(used_by(node)):
+            changing.update(s.name for s in node.out)
+            rest.append(node)
+        else:
+            fixed.append(node)
+    return fixed, rest
+
+
+def split_off_last(nodes: list[Node], wanted: set[str], changing: set[str]) -> tuple[list[Node], list[Node]]:
+    """Calls on a step's own values that make nothing that is `wanted` in every step, and the others.
+
+    The former can be made after the last step; not what reads a carried value, which the step changes at its end.
+    """
+    wanted, last, rest = set(wanted), [], []
+    for node in reversed(nodes):
+        outputs, inputs = {s.name for s in node.out}, used_by(node)
+        if node.form in ("opaque", "loop") or not (outputs.isdisjoint(wanted) and changing.isdisjoint(inputs)):
+            wanted.update(inputs)
+            rest.append(node)
+        else:
+            last.append(node)
+    return last[::-1], rest[::-1]

@@ -13,7 +13,17 @@ from xpsample.backend import Array, Rows, make_steps, unstacked, walk_steps
 from xpsample.straight.captured import Capture, Captured
 from xpsample.straight.chains import Apart
 from xpsample.straight.pieces import Own, Pieces, Whole
-from xpsample.straight.source import Writer, distinct, is_pure, listed, needed, split_off_noise, used_by
+from xpsample.straight.source import (
+    Writer,
+    distinct,
+    is_pure,
+    listed,
+    needed,
+    split_off_fixed,
+    split_off_last,
+    split_off_noise,
+    used_by,
+)
 from xpsample.straight.tape import Block, CannotTrace, Symbol, Tape, check_form, form_of
 
 SHORTEST = 32
@@ -169,12 +179,21 @@ class Straight:
                 raise CannotTrace("what is kept is not of chains apart")
         self.pure = all(map(is_pure, (*once.nodes, *step.nodes, *seldom.nodes)))
         ahead, step.nodes[:] = split_off_noise(step.nodes, list(row.values()))
+        drawn = [*row.values(), *(node.out[0] for node in ahead)]
+        changing = {a.name for a, _ in moved + changed}
+        fixed, step.nodes[:] = split_off_fixed(step.nodes, changing.union(s.name for s in drawn))
         used = {name for node in (*step.nodes, *seldom.nodes) for name in used_by(node)}
-        drawn = [s for s in (*row.values(), *(n.out[0] for n in ahead)) if s.name in used]
+        drawn = [s for s in drawn if s.name in used]
 
         # Views of what was carried would change with it.
-        made = {s.name for node in (*step.nodes, *seldom.nodes) if node.makes_new for s in node.out}
+        made = {s.name for node in (*fixed, *step.nodes, *seldom.nodes) if node.makes_new for s in node.out}
         self.fresh = all(b.name in made for _, b in moved + changed)
+
+        # What no step reads is made once, of the last step's values.
+        read = {name for node in (*step.nodes, *seldom.nodes) for name in used_by(node)}
+        late = {a.name for a, b in moved if a.name not in read and b.name not in changing}
+        each = {b.name for a, b in moved + changed if a.name not in late} | {s.name for s in often + rows}
+        last, step.nodes[:] = split_off_last(step.nodes, each.union(*map(used_by, seldom.nodes)), changing)
 
         # As source.
         writer, carried = Writer(), tree.leaves((state, folds))
@@ -190,11 +209,11 @@ class Straight:
                 writer.line(1, f"{listed(symbols)} = {name}")
         for name in columns:
             writer.line(1, f"{name} = []")
-        writer.block([*once.nodes, *ahead], 1, wanted)
+        writer.block([*once.nodes, *fixed, *ahead], 1, wanted)
         unstack = writer.constant(settings.unstack)
         blocks = "".join(f", {unstack}({s.name})" for s in drawn)
         writer.line(1, f"for t, {listed(drawn)} in zip(range(first, stop){blocks}):")
-        writer.block(step.nodes, 2, ends.union(*map(used_by, seldom.nodes)))
+        writer.block(step.nodes, 2, ends.union(*map(used_by, [*seldom.nodes, *last])))
         for name, symbol in zip(columns, often, strict=False):
             writer.line(2, f"{name}.append({symbol.name})")
         if sparse:
@@ -204,7 +223,9 @@ class Straight:
         for name, symbol in zip(columns[len(often) :], rows, strict=True):
             writer.line(indent, f"{name}.append({symbol.name})")
         writer.assign(indent, changed)
-        writer.assign(2, moved)
+        writer.assign(2, [pair for pair in moved if pair[0].name not in late])
+        writer.block(last, 1, ends)
+        writer.assign(1, [pair for pair in moved if pair[0].name in late])
         writer.line(1, f"return ({listed(carried)}), ({' '.join(f'{name},' for name in columns)})")
 
         # Nothing below holds a symbol, and with it a value of the first step.
