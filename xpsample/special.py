@@ -54,7 +54,7 @@ def softplus_and_sigmoid(xp: Any, a: Array) -> tuple[Array, Array]:
         return softplus(xp, a), sigmoid(xp, a)
     size = xp.abs(a)
     small = xp.exp(-size)
-    return 0.5 * (a + size) + xp.log1p(small), xp.where(a < 0.0, small, xp.ones_like(a)) / (1.0 + small)
+    return 0.5 * (a + size) + xp.log1p(small), xp.where(a < 0.0, small, 1.0) / (1.0 + small)
 
 
 def negative_part(xp: Any, a: Array) -> Array:

@@ -2,14 +2,13 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from xpsample import tree
-from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive, make_steps
+from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive
 from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
 from xpsample.straight.steps import StraightSteps
 from xpsample_torch import compiled, graphs
@@ -134,5 +133,5 @@ def _piece(x: torch.Tensor) -> int | None:
 
 
 STEPS = StraightSteps(torch.unbind, _piece, graphs.capture)
-COMPILED = partial(make_steps, walk=partial(compiled.walk, unstack=torch.unbind))
+COMPILED = compiled.CompiledSteps()
 BACKEND = TorchBackend()

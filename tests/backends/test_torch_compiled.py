@@ -2,9 +2,11 @@
 
 import warnings
 
+import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample import tree
 
 torch = pytest.importorskip("torch")
 
@@ -15,9 +17,16 @@ def target():
     return xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
 
 
-def run(target, kernel, setting, monkeypatch, draws=27):
+def run(target, kernel, setting, monkeypatch, draws=27, **settings):
     monkeypatch.setenv(compiled.SETTING, setting)
-    return xps.sample(target, kernel, torch.ones((3, 2), dtype=torch.float64), draws, seed=1, burn_in=5, thinning=2)
+    settings = {"burn_in": 5, "thinning": 2} | settings
+    return xps.sample(target, kernel, torch.ones((3, 2), dtype=torch.float64), draws, seed=1, **settings)
+
+
+def assert_same(ours, theirs):
+    parts = [(t.draws, t.statistics, t.recorded, t.state, vars(t.tally)) for t in (ours, theirs)]
+    for (path, a), (_, b) in zip(*map(tree.items, parts), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=path)
 
 
 @pytest.fixture
@@ -48,6 +57,25 @@ def test_chunks_and_what_is_left_over_are_the_same_chain(compilations, monkeypat
     assert len(compilations) == 2
 
 
+KERNELS = {
+    "mala": lambda: xps.MALA(0.3),
+    "sr-hmc": lambda: xps.SRMC(xps.HMC(0.3, 3), alpha=0.5, schedule=xps.PowerLaw(0.7)),
+    "tempering": lambda: xps.ParallelTempering(xps.MALA(0.3), (1.0, 0.5)),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("settings", [{"thinning": 1}, {"thinning": 1, "burn_in": 16}, {"thinning": 3}, {"burn_in": 0}])
+def test_what_is_recorded_is_the_same(compilations, monkeypatch, kernel, settings):
+    """Draws, statistics, folds and a function of the state, with whole chunks, what is left over, and a burn-in."""
+    recorders = (xps.Draws(), xps.Statistics(), xps.Moments(), xps.Record("first", lambda s: {"x": s.point.x[..., 0]}))
+    settings = {"draws": 41, "recorders": recorders} | settings
+    kernel, gaussian = KERNELS[kernel](), xps.Target(lambda x: -0.5 * (x * x).sum(-1), lambda x: -x, lambda x, v: -v)
+    eager = run(gaussian, kernel, "0", monkeypatch, **settings)
+    assert_same(run(gaussian, kernel, "1", monkeypatch, **settings), eager)
+    assert compilations
+
+
 @pytest.fixture
 def traced(monkeypatch):
     """torch's own tracing, with no code generated, of two steps a call: the graphs made, which take a second each."""
@@ -71,6 +99,38 @@ def test_derivatives_by_autograd_are_compiled(traced, monkeypatch, kernel):
         whole = run(banana, kernel, "1", monkeypatch)
     assert len(traced) == 1
     assert torch.allclose(eager.draws, whole.draws, rtol=1e-10, atol=1e-10)
+
+
+def test_what_is_recorded_at_every_step_is_compiled_with_it(traced, monkeypatch):
+    """One program for a burn-in and one that records; moments made in a program have no eager division left."""
+    recorders = (xps.Moments(), xps.Record("first", lambda s: s.point.x[..., 0]))
+    gaussian, kernel = target(), xps.MALA(0.3)
+    settings = {"thinning": 1, "recorders": recorders, "draws": 12}
+    eager = run(gaussian, kernel, "0", monkeypatch, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = run(gaussian, kernel, "1", monkeypatch, **settings)
+    assert len(traced) == 2
+    divisions = [sum("truediv" in str(node.target) for node in graph.graph.nodes) for graph in traced]
+    assert divisions == [0, 2]
+    for path, a in tree.items(eager.recorded):
+        np.testing.assert_allclose(dict(tree.items(whole.recorded))[path], a, rtol=1e-12, err_msg=path)
+
+
+def test_what_is_recorded_by_code_that_cannot_be_compiled_runs_eagerly(traced, monkeypatch):
+    recorders = (xps.Draws(), xps.Record("first", lambda s: torch.asarray([float(s.point.x[0, 0])])))
+    gaussian, kernel = target(), xps.MALA(0.3)
+    settings = {"thinning": 1, "recorders": recorders, "draws": 40, "burn_in": 0}
+    eager = run(gaussian, kernel, "0", monkeypatch, **settings)
+    with pytest.warns(RuntimeWarning, match="torch.compile failed, what is recorded runs eagerly: ") as caught:
+        run(gaussian, kernel, "1", monkeypatch, **settings)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = run(gaussian, kernel, "1", monkeypatch, **settings)
+    assert len(traced) == 1  # the steps
+    np.testing.assert_allclose(whole.draws, eager.draws, rtol=1e-12)
+    np.testing.assert_allclose(whole.recorded["first"], eager.recorded["first"], rtol=1e-12)
 
 
 def test_more_programs_than_torch_compiles_of_one_function(traced, monkeypatch):
@@ -107,7 +167,7 @@ def test_an_error_of_the_step_itself_is_the_users(compilations, monkeypatch):
 
     def density(x):
         calls.append(1)
-        if len(calls) > 20:
+        if len(calls) > 40:
             raise ValueError("from the density")
         return -0.5 * (x * x).sum(-1)
 
