@@ -192,8 +192,8 @@ class Straight:
         # What no step reads is made once, of the last step's values.
         read = {name for node in (*step.nodes, *seldom.nodes) for name in used_by(node)}
         late = {a.name for a, b in moved if a.name not in read and b.name not in changing}
-        each = {b.name for a, b in moved + changed if a.name not in late} | {s.name for s in often + rows}
-        last, step.nodes[:] = split_off_last(step.nodes, each.union(*map(used_by, seldom.nodes)), changing)
+        always = {b.name for a, b in moved + changed if a.name not in late} | {s.name for s in often + rows}
+        last, step.nodes[:] = split_off_last(step.nodes, always.union(*map(used_by, seldom.nodes)), changing)
 
         # As source.
         writer, carried = Writer(), tree.leaves((state, folds))
