@@ -46,8 +46,12 @@ class Autodiff(ABC):
         """``(x, *args) -> (f(x, *args), gradient in x of the sum of f(x, *args))``; nests."""
 
     @abstractmethod
+    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+        """``(x, v, *args) -> J v`` where J is the Jacobian in x of ``score(x, *args)``, a symmetric one."""
+
+    @abstractmethod
     def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
-        """``(x, v, *args) -> (score(x, *args), J v)`` where J is the Jacobian of the score in x, a symmetric one."""
+        """``(x, v, *args) -> (score(x, *args), J v)``: as `hvp`, with the score that comes along."""
 
     @abstractmethod
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:

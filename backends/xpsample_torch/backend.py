@@ -24,6 +24,9 @@ class TorchAutodiff(Autodiff):
     def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
         return lambda x, *args: self._backward(f, None, x, args)
 
+    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+        return lambda x, v, *args: self._backward(score, v, x, args)[1]
+
     def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
         # J is symmetric, so the backward pass from v, which gives J^T v, gives J v.
         return lambda x, v, *args: self._backward(score, v, x, args)
@@ -94,7 +97,7 @@ class TorchBackend(Backend):
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
-            steps = COMPILED if compiled.wanted() else STEPS
+            steps = compiled.steps if compiled.wanted() else STEPS
             return eager_drive(program, carry, buffers, source, start, stop, steps=steps, write=_write)
 
     def synchronize(self, value: Any) -> None:
@@ -133,5 +136,4 @@ def _piece(x: torch.Tensor) -> int | None:
 
 
 STEPS = StraightSteps(torch.unbind, _piece, graphs.capture)
-COMPILED = compiled.CompiledSteps()
 BACKEND = TorchBackend()

@@ -22,7 +22,7 @@ Off by default and not by a rule on the length of a run: a run that is resumed o
 """
 
 CHUNK = 16
-"""Steps to one compiled call: what a call costs by itself is as much as several steps of one chain."""
+"""Steps to one compiled call: with eight, steps of few chains took longer (docs/backends.md)."""
 
 KEPT = 16
 """Compiled programs kept for one target; the oldest goes first."""
@@ -33,32 +33,28 @@ def wanted() -> bool:
     return os.environ.get(SETTING) == "1"
 
 
-class CompiledSteps:
+def steps(program: Any, carry: Any, noise: dict[str, Array], start: int, stop: int) -> tuple[Any, Sequence, Rows]:
     """`make_steps` with `CHUNK` steps to a call; what is left over of a block, and what cannot be compiled, eagerly.
 
     What is recorded at every step is compiled with the steps. With a thinning the states come out, and those that are
     due are recorded one by one: a program for each place of a due state in a chunk would take minutes to compile.
     """
-
-    def __call__(
-        self, program: Any, carry: Any, noise: dict[str, Array], start: int, stop: int
-    ) -> tuple[Any, Sequence, Rows]:
-        parts, at = [], start
-        while noise and stop - at >= CHUNK:
-            part = {name: block[at - start : at - start + CHUNK] for name, block in noise.items()}
-            made = _chunk(program, part, start)(program, carry, part, at)
-            if made is None:
-                break
-            carry = made[0]
-            parts.append(made)
-            at += CHUNK
-        if at < stop or not parts:
-            rest = {name: block[at - start :] for name, block in noise.items()}
-            parts.append(make_steps(program, carry, rest, at, stop, walk=_walk))
-        carries, infos, rows = zip(*parts, strict=True)
-        kept = [row for row in rows if row.columns]
-        whole = Rows(kept[0].first if kept else None, _joined([row.columns for row in kept]))
-        return carries[-1], _joined(infos), whole
+    parts, at = [], start
+    while noise and stop - at >= CHUNK:
+        part = {name: block[at - start : at - start + CHUNK] for name, block in noise.items()}
+        made = _chunk(program, part, start)(program, carry, part, at)
+        if made is None:
+            break
+        carry = made[0]
+        parts.append(made)
+        at += CHUNK
+    if at < stop or not parts:
+        rest = {name: block[at - start :] for name, block in noise.items()}
+        parts.append(make_steps(program, carry, rest, at, stop, walk=_walk))
+    carries, infos, rows = zip(*parts, strict=True)
+    kept = [row for row in rows if row.columns]
+    whole = Rows(kept[0].first if kept else None, _joined([row.columns for row in kept]))
+    return carries[-1], _joined(infos), whole
 
 
 _walk = partial(walk_steps, unstack=torch.unbind)

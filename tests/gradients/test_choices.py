@@ -389,6 +389,7 @@ def test_hvps_nest_in_gradients(differentiating):
 
     both = autodiff.score_and_hvp(score)
     np.testing.assert_allclose(library.host(both(x, v, library.array(2.0))[0]), -2.0 * POINTS, rtol=1e-12)
+    np.testing.assert_allclose(library.host(autodiff.hvp(score)(x, v, library.array(2.0))), -2.0 * VECTORS, rtol=1e-12)
     gradient = autodiff.value_and_grad(lambda a: xp.sum(v * both(x, v, a)[1]))(library.array(2.0))[1]
     assert float(library.host(gradient)) == pytest.approx(-np.sum(VECTORS**2), rel=1e-12)
 

@@ -8,10 +8,7 @@ import xpsample as xps
 from xpsample.annealed import Level
 from xpsample.errors import GradientError
 from xpsample.gradients import FiniteDifference, Native, Via, check
-from xpsample.srld.history import Past
-from xpsample.srld.kernel import Repelled
-from xpsample.stein import RBF
-from xpsample.targets import Capability, Exact, Parametric, Target, Tempered, Tilted
+from xpsample.targets import Capability, Parametric, Target, Tempered
 from xpsample.targets.affine import affine
 from xpsample.targets.bridge import Bridge, annealed
 from xpsample.targets.gaussian import gaussian
@@ -21,7 +18,7 @@ from xpsample.targets.smoothed import Conditional, Logistic
 
 NEEDS = Capability.LOG_DENSITY | Capability.SCORE | Capability.HVP
 RNG = np.random.default_rng(1)
-X, V, PAST = RNG.normal(size=(4, 5, 2)), RNG.normal(size=(4, 5, 2)), RNG.normal(size=(4, 5, 3, 2))
+X, V = RNG.normal(size=(4, 5, 2)), RNG.normal(size=(4, 5, 2))
 ROWS = RNG.normal(size=(9, 2))
 BETA = np.linspace(0.2, 1.5, 5)
 
@@ -49,10 +46,6 @@ MADE = {
     "bridge": lambda bound, array: Bridge(mixture(), regression()).prepare(array(X), NEEDS),
     "annealed": lambda bound, array: annealed(Bridge(mixture(), regression()).prepare(array(X), NEEDS), array(BETA)),
     "conditional": lambda bound, array: Conditional(bound, array(X + V), array(BETA), Logistic(), NEEDS),
-    "tilted": lambda bound, array: Tilted(bound, array(V), array(BETA), Exact(), NEEDS),
-    "repelled": lambda bound, array: Repelled(
-        bound, Past(array(PAST), array(-PAST)), array(BETA + np.zeros((4, 1))), RBF(1.0), None, NEEDS
-    ),
 }
 
 
@@ -156,7 +149,8 @@ def test_sr_hmc_moves_along_it(library):
 
     plain = chain()
     np.testing.assert_allclose(chain(score_plus_hvp=plus), plain, rtol=1e-9)
-    assert len(calls) >= 1  # traced on JAX
+    traced = library.backend.name == "jax"
+    assert calls if traced else len(calls) == 9 * 5
     wrong = chain(score_plus_hvp=lambda x, v, data: good.score(x, data))
     assert np.max(np.abs(wrong - plain)) > 1e-3
 

@@ -53,13 +53,13 @@ def check(
     needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
     mine = target.prepare(x, needs)
     reference = target.without_own_derivatives(other).prepare(x, needs)
-    score = mine.score(x)
-    worst = _compare("score", to_host(score), to_host(reference.score(x)), tolerance)
+    score, expected = mine.score(x), to_host(reference.score(x))
+    worst = _compare("score", to_host(score), expected, tolerance)
     if hvp:
-        expected = to_host(reference.hvp(x, score))
-        sums = to_host(mine.score_plus_hvp(x, score)), to_host(reference.score(x)) + expected
-        worst = max(worst, _compare("hvp", to_host(mine.hvp(x, score)), expected, tolerance))
-        worst = max(worst, _compare("score plus hvp", *sums, tolerance))
+        product = to_host(reference.hvp(x, score))
+        worst = max(worst, _compare("hvp", to_host(mine.hvp(x, score)), product, tolerance))
+        both = to_host(mine.score_plus_hvp(x, score))
+        worst = max(worst, _compare("score plus hvp", both, expected + product, tolerance))
     return worst
 
 

@@ -192,6 +192,9 @@ class TracedAutodiff(Autodiff):
     def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
         return opaque(self.autodiff.value_and_grad(f))
 
+    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+        return opaque(self.autodiff.hvp(score))
+
     def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
         return opaque(self.autodiff.score_and_hvp(score))
 
