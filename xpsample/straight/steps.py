@@ -5,26 +5,23 @@ import itertools
 import linecache
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from xpsample import tree
 from xpsample.backend import Array, Rows, make_steps, unstacked, walk_steps
 from xpsample.straight.captured import Capture, Captured
-from xpsample.straight.chains import Apart
 from xpsample.straight.pieces import Own, Pieces, Whole
 from xpsample.straight.source import (
     Writer,
-    distinct,
     is_pure,
     listed,
-    needed,
     split_off_fixed,
     split_off_last,
     split_off_noise,
     used_by,
 )
-from xpsample.straight.tape import Block, CannotTrace, Symbol, Tape, check_form, form_of
+from xpsample.straight.tape import Symbol, form_of
+from xpsample.straight.written import Written
 
 SHORTEST = 32
 """Steps of a run below which none is written down, which costs one more step and a few milliseconds."""
@@ -139,44 +136,12 @@ class Straight:
         apart: tuple[bool, ...],
         settings: StraightSteps,
     ) -> None:
-        tape = Tape(program.target.backend, known=bool(apart))
-        with tape:
-            # Written down: the step, then what is recorded, in a block of its own where that is not at every step.
-            data = tree.map(lambda leaf: tape.symbol(leaf) if tape.real.owns(leaf) else leaf, program.target.data)
-            once, step, seldom = tape.open[0], Block(1), Block(2)
-            tape.open.append(step)
-            state, folds, row = tape.symbols((carry.state, carry.folds, noise))
-            target = program.target.with_data(data, tape.backend)
-            new, info = program.kernel.step(target, state, row)
-            new, infos = tape.lifted((new, info[:3]))
-            counts = tuple(info.evaluations)
-            folded, kept = folds, ()
-            sparse = record and program.thinning > 1
-            if sparse:
-                tape.open.append(seldom)
-                tape.floor = seldom.depth
-            if record:
-                folded, kept = tape.lifted(replace(program, target=target).record(folds, new, info))
-        check_form("a step", (carry.state, carry.folds), (new, folded))
-
-        # What of it is wanted.
-        sums = distinct([*infos, *(s for s in counts if isinstance(s, Symbol))])
-        rows = distinct(tree.leaves(kept))
-        often, rows = (sums, rows) if sparse else (distinct([*sums, *rows]), [])
-        moved, changed = _changes(state, new), _changes(folds, folded)
-        ends = {b.name for _, b in moved + changed} | {s.name for s in often + rows}
-        wanted = set(ends)
-        for block in (seldom, step, once):
-            block.nodes[:] = needed(block.nodes, wanted)
+        written = Written(program, carry, noise, record, known=bool(apart))
         if apart:
-            inputs_of_step = [*tree.leaves((state, folds)), *row.values()]
-            chains = Apart(s for s, its in zip(inputs_of_step, apart, strict=True) if its)
-            chains.follow([*once.nodes, *step.nodes, *seldom.nodes])
-            before, after = tree.leaves((state, folds)), tree.leaves((new, folded))
-            if any((a in chains) != (b in chains) for a, b in zip(before, after, strict=True)):
-                raise CannotTrace("a step gives chains what they did not have apart")
-            if not all(s in chains for s in often + rows):
-                raise CannotTrace("what is kept is not of chains apart")
+            written.check_apart(apart)
+        once, step, seldom, sparse = written.once, written.step, written.seldom, written.sparse
+        row, often, rows = written.noise, written.often, written.rows
+        moved, changed, ends = written.moved, written.changed, written.ends
         self.pure = all(map(is_pure, (*once.nodes, *step.nodes, *seldom.nodes)))
         ahead, step.nodes[:] = split_off_noise(step.nodes, list(row.values()))
         drawn = [*row.values(), *(node.out[0] for node in ahead)]
@@ -196,11 +161,11 @@ class Straight:
         last, step.nodes[:] = split_off_last(step.nodes, always.union(*map(used_by, seldom.nodes)), changing)
 
         # As source.
-        writer, carried = Writer(), tree.leaves((state, folds))
+        writer, carried = Writer(), tree.leaves((written.state, written.folds))
         columns = [f"r{k}" for k in range(len(often) + len(rows))]
         writer.line(0, "def steps(data, carry, noise, first, stop):")
         inputs = {
-            "data": [s for s in tree.leaves(data) if isinstance(s, Symbol)],
+            "data": [s for s in tree.leaves(written.data) if isinstance(s, Symbol)],
             "carry": carried,
             "noise": row.values(),
         }
@@ -209,7 +174,7 @@ class Straight:
                 writer.line(1, f"{listed(symbols)} = {name}")
         for name in columns:
             writer.line(1, f"{name} = []")
-        writer.block([*once.nodes, *fixed, *ahead], 1, wanted)
+        writer.block([*once.nodes, *fixed, *ahead], 1, written.used)
         unstack = writer.constant(settings.unstack)
         blocks = "".join(f", {unstack}({s.name})" for s in drawn)
         writer.line(1, f"for t, {listed(drawn)} in zip(range(first, stop){blocks}):")
@@ -233,13 +198,13 @@ class Straight:
         self.function = self._compiled(writer.names)
         self.period, self.unstack = program.thinning if sparse else 1, settings.unstack
         self._captured: Captured | None = None
-        self.owns, self._evaluations = tape.real.owns, type(info.evaluations)
-        self._paths = [path for path, _ in tree.items((state, folds))]
+        self.owns, self._evaluations = written.owns, written.evaluations
+        self._paths = [path for path, _ in tree.items((written.state, written.folds))]
         column = {s.name: k for k, s in enumerate(often)}
-        self._infos = [column[s.name] for s in infos]
-        self._counts = [(column[s.name], 0) if isinstance(s, Symbol) else (None, s) for s in counts]
+        self._infos = [column[s.name] for s in written.infos]
+        self._counts = [(column[s.name], 0) if isinstance(s, Symbol) else (None, s) for s in written.counts]
         column.update((s.name, len(often) + k) for k, s in enumerate(rows))
-        self._rows = tree.map(lambda s: column[s.name], kept)
+        self._rows = tree.map(lambda s: column[s.name], written.kept)
 
     def _compiled(self, names: dict[str, Any]) -> Callable[..., Any]:
         file = f"<straight-line steps {next(_serial)}>"
@@ -275,8 +240,3 @@ class Straight:
         kept = [columns[k] for k in tree.leaves(self._rows)]
         rows = Rows(tree.map(lambda k: columns[k][0], self._rows) if all(kept) else None, kept)
         return type(carry)(state, folds), (*(columns[k] for k in self._infos), evaluations), rows
-
-
-def _changes(before: tree.Tree, after: tree.Tree) -> list[tuple[Symbol, Symbol]]:
-    pairs = zip(tree.leaves(before), tree.leaves(after), strict=True)
-    return [(a, b) for a, b in pairs if a is not b]
