@@ -1,0 +1,148 @@
+"""A program's compiled block of steps: one loop, whose trip count is an argument."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+
+from xpsample.backend import Array, info_sums
+from xpsample.noise import LEAST_STEPS, Specs, chunk_steps, segment_steps
+from xpsample_jax.noise import Keys, draw_rows
+
+
+@cache
+def compiler_options(few: bool = False) -> dict[str, str]:
+    """What every program is compiled with: without the YNNPACK fusions of XLA's CPU compiler, where it has them.
+
+    jaxlib 0.10.2 gets a reduction wrong whose result broadcasts against a further axis, from 16,385 chains on in
+    float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Products by themselves are right, and faster
+    where chains are few. Versions without the option are left alone.
+    """
+    options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else ""}
+    try:
+        jax.jit(lambda: jnp.int32(0), compiler_options=options)()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return options
+
+
+class Runner:
+    """A program's compiled block of steps, whatever the block's length.
+
+    Parameters
+    ----------
+    program : Program
+    specs : Specs
+        The noise of one step.
+    dtype : dtype
+        Of the noise.
+    few : bool
+        Whether chains are few (`compiler_options`).
+    constant : bool
+        Whether the target's data are part of the compiled program.
+    """
+
+    def __init__(self, program: Any, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
+        kernel, target = program.kernel, program.target
+        own = target.data
+        self.dtype = dtype
+        self.specs, self.ahead = specs, chunk_steps(specs) >= LEAST_STEPS
+        self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)
+
+        # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
+        self.advance = jax.jit(lambda data, state, noise: kernel.step(target.with_data(data), state, noise))
+        self.record = jax.jit(program.record)
+        self._empty: dict = {}
+
+        def block(
+            keep: bool, data: Any, carry: Any, buffers: Any, noise: Any, origin: Array, start: Array, stop: Array
+        ) -> Any:
+            at = self._noise_at(noise, origin)
+            data = own if constant else data
+
+            def record(folds: Any, buffers: Any, state: Any, info: Any, t: Array) -> Any:
+                folds, rows = self.record(folds, state, info)
+                row = program.row(t)
+                return folds, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
+
+            def body(t: Array, loop: Any) -> Any:
+                (state, folds), buffers, sums = loop
+                state, info = self.advance(data, state, at(t))
+                sums = info_sums(jnp, sums, info)
+                if keep and program.thinning == 1:
+                    folds, buffers = record(folds, buffers, state, info, t)
+                elif keep:
+                    folds, buffers = jax.lax.cond(
+                        program.due(t),
+                        lambda f, b: record(f, b, state, info, t),
+                        lambda f, b: (f, b),
+                        folds,
+                        buffers,
+                    )
+                return type(carry)(state, folds), buffers, sums
+
+            _, info = jax.eval_shape(self.advance, data, carry.state, at(start))
+            zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_sums, info))
+            return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
+
+        self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3), compiler_options=compiler_options(few))
+
+    def allocate(self, draws: int, data: Any, carry: Any) -> Any:
+        """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
+        x = carry.state.point.x
+        if (draws, x.sharding, x.shape) not in self._empty:
+            noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
+            state, info = jax.eval_shape(self.advance, data, carry.state, noise)
+            rows = jax.eval_shape(self.record, carry.folds, state, info)[1]
+            shardings = jax.tree.map(lambda row: _row_sharding(row.shape, x), rows)
+            self._empty[draws, x.sharding, x.shape] = jax.jit(
+                lambda: jax.tree.map(lambda row: jnp.zeros((draws, *row.shape), row.dtype), rows),
+                out_shardings=shardings,
+            )
+        return self._empty[draws, x.sharding, x.shape]()
+
+    def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Any, int]:
+        """What a block of steps takes its noise from, and the step that this begins at.
+
+        Rows drawn ahead, unless the positions are on several devices or the block reaches out of the rows' segment; a
+        call of the program for each would allocate anew what its steps make.
+        """
+        origin = self.origin(start)
+        if len(like.sharding.device_set) > 1 or not self.ahead or stop > origin + self.length:
+            return Keys.of(seed, self.specs, like), 0
+        return draw_rows(seed, self.specs, origin, self.length, like, start, stop), origin
+
+    def origin(self, start: int) -> int:
+        """The first of the steps whose noise is drawn with a step's."""
+        return start // self.length * self.length
+
+    def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
+        if isinstance(noise, Keys):
+            return partial(noise.draw, self.specs)
+        return lambda t: {name: _take(rows, t - origin).reshape(self.specs[name].shape) for name, rows in noise.items()}
+
+
+def _sums(info: Any) -> Any:
+    return info_sums(jnp, None, info)
+
+
+def _take(rows: Array, i: Array) -> Array:
+    """One row, without the checks of ``rows[i]``, which cost as much as a short step."""
+    return jax.lax.dynamic_index_in_dim(rows, i, keepdims=False)
+
+
+def _put(rows: Array, row: Array, i: Array) -> Array:
+    """A row replaced; ``rows.at[i].set(row)`` would be a scatter."""
+    return jax.lax.dynamic_update_index_in_dim(rows, row, i, 0)
+
+
+def _row_sharding(shape: tuple[int, ...], x: Array) -> Any:
+    """Of stacked rows: rows (*chains) or (*chains, dim) follow the positions, anything else is replicated."""
+    if not isinstance(x.sharding, NamedSharding):
+        return x.sharding
+    names = (*x.sharding.spec, *(None,) * (x.ndim - len(x.sharding.spec)))
+    spec = PartitionSpec(None, *names[: len(shape)]) if shape in (x.shape, x.shape[:-1]) else PartitionSpec()
+    return NamedSharding(x.sharding.mesh, spec)
