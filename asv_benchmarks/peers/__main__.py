@@ -16,7 +16,7 @@ ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "NPROC": "1",  # the threads of XLA on a CPU, of which --xla_cpu_multi_thread_eigen=false leaves most
 }
 """For the processes of the peers, unless the variable is set: waiting threads would count as CPU time."""
 
