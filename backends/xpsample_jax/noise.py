@@ -31,7 +31,8 @@ class Keys:
 
     Parameters
     ----------
-    keys : dict of key
+    keys : dict of array
+        The keys' data: to make keys of them takes as long as a thousand short steps, outside of a compiled program.
     dtype : dtype
         Of the numbers.
     spread : bool
@@ -52,8 +53,9 @@ class Keys:
 
     def draw(self, specs: Specs, t: Array) -> dict[str, Array]:
         """The noise of step t."""
-        each = _in_turn if self.in_turn else jax.vmap
-        return {k: draw_step(self.keys[k], spec, self.dtype, t, not self.spread, each) for k, spec in specs.items()}
+        each, flat = _in_turn if self.in_turn else jax.vmap, not self.spread
+        keys = {name: jax.random.wrap_key_data(data) for name, data in self.keys.items()}
+        return {name: draw_step(keys[name], spec, self.dtype, t, flat, each) for name, spec in specs.items()}
 
     def tree_flatten(self) -> tuple:
         """Keys are leaves, all else is static."""
@@ -104,8 +106,8 @@ def _in_turn(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 @lru_cache(maxsize=64)  # for a run asks at every block
 def _key(seed: int, name: str, device: Any) -> Array:
-    """The key of a stream."""
-    return jax.device_put(jax.random.wrap_key_data(jnp.asarray(seed_sequence(seed, name, 0).generate_state(2))), device)
+    """The data of a stream's key."""
+    return jax.device_put(seed_sequence(seed, name, 0).generate_state(2), device)
 
 
 def draw_rows(
@@ -129,9 +131,10 @@ def _draw_parts(
 
     def draw(i: Array, rows: dict[str, Array]) -> dict[str, Array]:
         steps = origin + i * part + jnp.arange(part)
-        drawn = {k: jax.vmap(partial(_row, keys[k], spec, dtype))(steps) for k, spec in specs.items()}
+        drawn = {k: jax.vmap(partial(_row, wrapped[k], spec, dtype))(steps) for k, spec in specs.items()}
         return {k: jax.lax.dynamic_update_slice_in_dim(rows[k], drawn[k], i * part, 0) for k in specs}
 
+    wrapped = {name: jax.random.wrap_key_data(data) for name, data in keys.items()}
     empty = {k: jnp.zeros((length, math.prod(spec.shape)), dtype) for k, spec in specs.items()}
     return jax.lax.fori_loop(first, last, draw, empty)
 

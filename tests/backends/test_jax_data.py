@@ -70,7 +70,7 @@ def test_more_chains_and_large_data_are_arguments(monkeypatch):
 @pytest.mark.parametrize("spec", [Normal((3, 2)), Uniform((3, 2)), Normal(())], ids=str)
 def test_noise_drawn_ahead_is_that_of_a_key_for_each_step(spec):
     like = jax.numpy.zeros(2, dtype=np.float32)
-    key = noise.Keys.of(4, {"name": spec}, like).keys["name"]
+    key = jax.random.wrap_key_data(noise.Keys.of(4, {"name": spec}, like).keys["name"])
     expected = [np.asarray(noise.draw_step(key, spec, like.dtype, t)) for t in range(6, 11)]
     drawn = driver.BACKEND.noise(4, {"name": spec}, 6, 11, like)["name"]
     assert drawn.shape == (5, *spec.shape)
@@ -87,7 +87,7 @@ def test_the_rows_that_a_block_needs_are_drawn_and_no_others(span, segment):
     first, stop = sorted((one, other)) if one != other else (one, one + 1)
     like, specs, origin = jax.numpy.zeros(2, dtype=np.float32), {"name": Normal((2,))}, segment * length
     rows = np.asarray(noise.draw_rows(4, specs, origin, length, like, origin + first, origin + stop)["name"])
-    key, steps = noise.Keys.of(4, specs, like).keys["name"], origin + jax.numpy.arange(length)
+    key, steps = jax.random.wrap_key_data(noise.Keys.of(4, specs, like).keys["name"]), origin + jax.numpy.arange(length)
     expected = jax.vmap(lambda t: noise.draw_step(key, specs["name"], like.dtype, t))(steps)
     assert np.array_equal(rows[first:stop], expected[first:stop])
     part = length // noise.PARTS
