@@ -25,13 +25,14 @@ LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cud
 def pytest_configure(config: pytest.Config) -> None:
     """Set the environment of the session's workers, and of the children that their tests start.
 
-    A worker takes one core: torch's threads, in as many workers as there are cores, wait for one another and take
-    many times as long. What JAX compiles is shared, for the time of the session or, where JAX_COMPILATION_CACHE_DIR
+    A worker takes one core: the threads of torch and XLA, in as many workers as there are cores, wait for one another
+    and take many times as long. What JAX compiles is shared, for the time of the session or, where JAX_COMPILATION_CACHE_DIR
     names a folder, for longer.
     """
     if hasattr(config, "workerinput"):
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("NPROC", "1")  # XLA's on a CPU
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="xpsample-jax-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
