@@ -26,8 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the environment of the session's workers, and of the children that their tests start.
 
     A worker takes one core: the threads of torch and XLA, in as many workers as there are cores, wait for one another
-    and take many times as long. What JAX compiles is shared, for the time of the session or, where JAX_COMPILATION_CACHE_DIR
-    names a folder, for longer.
+    and take many times as long. What JAX compiles is shared, for the time of the session or, where
+    JAX_COMPILATION_CACHE_DIR names a folder, for longer.
     """
     if hasattr(config, "workerinput"):
         return
