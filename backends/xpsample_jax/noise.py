@@ -32,7 +32,7 @@ class Keys:
     Parameters
     ----------
     keys : dict of array
-        The keys' data: to make keys of them takes as long as a thousand short steps, outside of a compiled program.
+        The keys' data: to make a key of one takes as long as a hundred short steps, outside of a compiled program.
     dtype : dtype
         Of the numbers.
     spread : bool
@@ -95,7 +95,7 @@ def draw_step(
 
 
 def _groups(shape: tuple[int, ...]) -> int:
-    """A divisor of the first axis."""
+    """Of about `GROUP` numbers each: a divisor of the first axis, which is 1 where none is near."""
     least = math.prod(shape) // GROUP
     return next((n for n in range(least, min(4 * least, shape[0]) + 1) if shape[0] % n == 0), 1) if least > 1 else 1
 
