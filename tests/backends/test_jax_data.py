@@ -97,7 +97,7 @@ def test_the_rows_that_a_block_needs_are_drawn_and_no_others(span, segment):
 
 @pytest.mark.parametrize(
     ("shape", "groups"),
-    [((6, 4), 6), ((7, 4), 7), ((12,), 3), ((5, 3, 4), 1), ((4,), 1), ((1, 100), 1), ((), 1)],
+    [((6, 4), 6), ((14,), 7), ((9, 2), 9), ((25,), 1), ((5, 3, 4), 1), ((4,), 1), ((1, 100), 1), ((), 1)],
     ids=str,
 )
 @pytest.mark.parametrize("kind", [Normal, Uniform])
