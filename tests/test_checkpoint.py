@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import open_library
 from xpsample import HMC, MALA, SRMC, BatchMeans, Checkpoint, Moments, Portable, Record, Target, sample, tree
+from xpsample.conformance import scenarios
 from xpsample.errors import CheckpointError, HyperparameterError
 from xpsample.targets.gaussian import gaussian
 
@@ -45,6 +46,22 @@ def test_extended_run_equals_one_run(tmp_path, library):
     same(library, whole.recorded, resumed.recorded)
     assert resumed.tally.steps == whole.tally.steps == 900
     np.testing.assert_allclose(resumed.tally.acceptance_probability, whole.tally.acceptance_probability, rtol=1e-12)
+
+
+@pytest.mark.parametrize("cut", [16, 33, 48])
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_a_resumed_run_rounds_as_an_uninterrupted_one(tmp_path, name, cut):
+    """A state's arrays lie in memory as before: else torch sums a discrete target's differences in another order."""
+    library = open_library(name, "float64")
+    (scenario,) = (s for s in scenarios() if s.name == "balanced-barker")
+    run = scenario.target(library.array), scenario.kernel(library.array)
+    x0 = library.array(scenario.law.draw(np.random.default_rng(3), 6))
+    whole = sample(*run, x0, 100, seed=Portable(1), progress=False)
+    sample(*run, x0, cut, seed=Portable(1), checkpoint=tmp_path, progress=False)
+    resumed = sample(*run, x0, 100, seed=Portable(1), checkpoint=tmp_path, progress=False)
+    assert library.host(resumed.state.point.differences).strides == library.host(whole.state.point.differences).strides
+    for statistic, values in whole.statistics.items():
+        np.testing.assert_array_equal(library.host(resumed.statistics[statistic]), library.host(values))
 
 
 def test_finished_run_is_read_back(tmp_path, library):

@@ -96,9 +96,10 @@ class Store:
         for name, _, _ in self.shards:
             for key, array in _read(self.path / name).items():
                 rows.setdefault(key, []).append(array)
+        carry = {key: array for key, array in state.items() if key.startswith("carry/")}
         return Saved(
             content["step"],
-            {k.removeprefix("carry/"): v for k, v in state.items() if k.startswith("carry/")},
+            {key.removeprefix("carry/"): _laid_out(a, state.get(f"order/{key}")) for key, a in carry.items()},
             content["tally_steps"],
             {k.removeprefix("tally/"): v for k, v in state.items() if k.startswith("tally/")},
             rows,
@@ -118,6 +119,8 @@ class Store:
             shards.append([name, saved, rows])
         state = f"state-{step:012d}.npz"
         arrays = {f"carry/{key}": to_host(leaf) for key, leaf in tree.items(carry)}
+        orders = {f"order/{key}": _order(array) for key, array in arrays.items()}
+        arrays |= {key: order for key, order in orders.items() if np.any(np.diff(order) < 0)}
         arrays |= {f"tally/{key}": np.asarray(value) for key, value in totals.sums.items()}
         _write(self.path / state, arrays)
         content = {
@@ -159,6 +162,16 @@ def _summary(point: Point) -> list[float]:
     values = point.log_density if point.log_density is not None else point.score
     host = to_host(values).astype(np.float64)
     return [float(host.mean()), float(np.abs(host).mean())]
+
+
+def _order(array: np.ndarray) -> np.ndarray:
+    """The axes of an array, from the slowest to the fastest in memory."""
+    return np.argsort([-stride for stride in array.strides], kind="stable")
+
+
+def _laid_out(array: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+    """An array with its axes in that order in memory, by which the rounding of sums turns on some libraries."""
+    return array if order is None else np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
