@@ -39,7 +39,7 @@ class Device(NamedTuple):
 
 
 class Autodiff(ABC):
-    """Derivatives by a library's own automatic differentiation, of functions of trees of its arrays."""
+    """What a library makes of functions of trees of its arrays: above all their derivatives."""
 
     @abstractmethod
     def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
@@ -56,6 +56,10 @@ class Autodiff(ABC):
     @abstractmethod
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         """`f` mapped over the leading axis of its first argument; the other arguments are shared."""
+
+    @abstractmethod
+    def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+        """`f` for calls outside of a driver's program: compiled where eager calls cost much more, else `f` itself."""
 
 
 class Backend(ABC):

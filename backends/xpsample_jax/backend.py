@@ -39,7 +39,10 @@ def _jit(f: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
             return inner(*args)
         if outer is None:
             outer = jax.jit(f, compiler_options=compiler_options(), **settings)
-        return outer(*args)
+        try:
+            return outer(*args)
+        except ValueError:  # within a trace after all, of which no argument is a part; or the function's own
+            return inner(*args)
 
     return call
 
@@ -71,6 +74,9 @@ class JaxAutodiff(Autodiff):
 
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: jax.vmap(lambda one: f(one, *args))(x)
+
+    def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+        return _jit(f)
 
 
 class JaxBackend(Backend):
@@ -122,7 +128,7 @@ class JaxBackend(Backend):
         rest, total = () if not keep else buffers, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(
-                keep, target.data, _distinct(carry), rest, noise, np.int32(origin), np.int32(lo), np.int32(hi)
+                keep, target.data, _own(carry), rest, noise, np.int32(origin), np.int32(lo), np.int32(hi)
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
         return carry, (rest if keep else buffers), total
@@ -174,15 +180,18 @@ def _pad(rows: Array, length: int) -> Array:
     return jnp.concat([rows, jnp.zeros((missing, *rows.shape[1:]), rows.dtype)])
 
 
-def _distinct(carry: Any) -> Any:
-    """Copies of leaves that occur twice: a donated buffer may be given away once only."""
+def _own(carry: Any) -> Any:
+    """A carry to give away: what occurs twice is copied, and all of it is committed to its devices.
+
+    So is what a block returns, and JAX compiles another program for arguments that are not.
+    """
     seen: set[int] = set()
 
     def once(leaf: Array) -> Array:
         if id(leaf) in seen:
-            return jnp.copy(leaf)
+            leaf = jnp.copy(leaf)
         seen.add(id(leaf))
-        return leaf
+        return leaf if leaf.committed else jax.device_put(leaf, leaf.sharding)
 
     return jax.tree.map(once, carry)
 

@@ -34,6 +34,9 @@ class TorchAutodiff(Autodiff):
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: torch.func.vmap(lambda one: f(one, *args))(x)
 
+    def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+        return f
+
     def _backward(self, f: Callable[..., Array], along: Array | None, x: tree.Tree, args: tuple) -> Any:
         """f(x, *args) and its Jacobian in x, transposed, times `along`: an array like f(x), or None for ones."""
         depth = getattr(self._local, "depth", 0)

@@ -250,7 +250,8 @@ def test_differences_that_the_user_gives_are_taken_as_they_are(library, name):
     """And cost one evaluation, not one for each neighbour."""
     space, dim = SPACES[name]
     x = library.array(space.states(dim))
-    target = problem(space, dim, differences=lambda x, d: 0 * bound_changes(library, space, x) + d["b"][0])
+    own = bound_space(library, space, x)
+    target = problem(space, dim, differences=lambda x, d: 0 * finite_changes(library, own, x) + d["b"][0])
     bound = target.prepare(x, Capability.DISCRETE | Capability.DIFFERENCES)
     found = library.host(bound.at(x).differences)
     finite = np.isfinite(found)
@@ -258,8 +259,8 @@ def test_differences_that_the_user_gives_are_taken_as_they_are(library, name):
     assert bound.costs.at == Evaluations(log_density=1, score=1)
 
 
-def bound_changes(library, space, x):
-    changes = bound_space(library, space, x).changes(library.xp, x, lambda v: v)
+def finite_changes(library, bound, x):
+    changes = bound.changes(library.xp, x, lambda v: v)
     return library.xp.where(library.xp.isfinite(changes), changes, 0.0)
 
 

@@ -52,6 +52,14 @@ class Counting:
         return Evaluations(**{name: count // chains for name, count in self.spent.items()})
 
 
+@pytest.fixture
+def calling(library):
+    """Every library that calls the user's functions whenever they are needed: JAX does so to compile them only."""
+    if library.backend.name == "jax":
+        pytest.skip("a compiled function counts no calls")
+    return library
+
+
 def assert_points_equal(library, a, b, exactly=True):
     compare = np.testing.assert_array_equal if exactly else np.testing.assert_allclose
     settings = {} if exactly else {"rtol": 1e-12, "atol": 1e-14}
@@ -109,8 +117,8 @@ def test_other_data_of_the_same_structure(library):
     np.testing.assert_array_equal(2 * once, twice)
 
 
-def test_at_evaluates_what_is_required_and_nothing_else(library):
-    x = library.array(POINTS)
+def test_at_evaluates_what_is_required_and_nothing_else(calling):
+    x = calling.array(POINTS)
     for requires, expected in {
         DENSITY: Evaluations(log_density=1),
         Capability.SCORE: Evaluations(score=1),
@@ -249,17 +257,17 @@ def tilted(counting, x, theta, tilt, requires=FIRST, alpha=0.3):
 
 
 @tilts
-def test_retilting_spends_no_density_and_equals_evaluating_afresh(library, tilt, extra):
+def test_retilting_spends_no_density_and_equals_evaluating_afresh(calling, tilt, extra):
     counting = Counting()
-    x, theta = library.array(POINTS), library.array(THETA)
+    x, theta = calling.array(POINTS), calling.array(THETA)
     before, after = tilted(counting, x, theta, tilt), tilted(counting, x, 0.1 * theta, tilt)
     point = before.at(x)
     counting.reset()
     refreshed = after.refresh(point)
     assert counting.per_chain() == after.costs.refresh == extra
     assert counting.spent["log_density"] == 0
-    assert_points_equal(library, refreshed, after.at(x))
-    assert not np.array_equal(library.host(refreshed.log_density), library.host(point.log_density))
+    assert_points_equal(calling, refreshed, after.at(x))
+    assert not np.array_equal(calling.host(refreshed.log_density), calling.host(point.log_density))
 
 
 @tilts

@@ -335,7 +335,15 @@ class Target(AbstractTarget):
         if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
             moves = space.variables(x.shape[-1]) * (space.choices - 1)
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
-        known, zeros = pure if self.pure else opaque, backend.xp.zeros_like
+        zeros, data = backend.xp.zeros_like, self._data(backend, x)
+        # Python values among the data may be a shape, say, which no argument of a compiled function is.
+        compiles = all(map(is_array_api_obj, tree.leaves(data)))
+        compiled = backend.autodiff.compiled if backend.autodiff is not None and compiles else _as_it_is
+        called = pure if self.pure else opaque
+
+        def known(function: Callable[..., Any] | None, like: Callable[..., Any] | None = None) -> Any:
+            return None if function is None else called(compiled(function), like)
+
         return FixedTarget(
             backend=backend,
             xp=backend.xp,
@@ -352,7 +360,7 @@ class Target(AbstractTarget):
             differences=known(self.differences),
             acceptance=self.acceptance,
             dtype=None if x is integers else x.dtype,
-            data=self._data(backend, x),
+            data=data,
         )
 
     def _with_acceptance(self, requires: Capability) -> Capability:
@@ -505,6 +513,10 @@ class FixedTarget(BoundTarget):
 def counter(target: BoundTarget, x: Array) -> Array:
     """A zero to count steps with: int32, 0-d, where x lives (whole on every device of a sharded x)."""
     return target.backend.from_host(np.zeros((), dtype=np.int32), x)
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:
