@@ -31,19 +31,21 @@ def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> 
         Steps made; each starts where the wrapper is, so deviations do not add up.
     """
     assert scenario.base is not None
-    kernel, base = scenario.kernel(place.array), scenario.base(place.array)
+    kernel, base, tilt = scenario.kernel(place.array), scenario.base(place.array), scenario.tilt
     target = scenario.target(place.array)
-    bound = target.prepare(x0, kernel.requires)
+    bound, plain = target.prepare(x0, kernel.requires), _plain(target, x0, base)
     state = kernel.init(bound, x0)
+    tilted = _tilted(plain, tilt, {"theta": state.theta, "alpha": state.alpha}).prepare(x0, base.requires)
     noise = Portable(4).block(place.backend, kernel.noise(x0), 0, steps, x0)
     largest = 0.0
     for i in range(steps):
         z = {name: rows[i, ...] for name, rows in noise.items()}
+        here, x = tilted.with_data({"theta": state.theta, "alpha": state.alpha}), state.point.x
         with np.errstate(all="ignore"):
             new, _ = kernel.step(bound, state, z)
-            x = _base_step(target, base, scenario.tilt, state, z)
-            feature = _feature(_plain(target, x, base), x, scenario.tilt)
-            theta = state.theta + new.gamma[..., None] * (feature - state.theta)
+            moved, _ = base.step(here, relocate(state.base, here.at(x)), z)
+            x = moved.point.x
+            theta = state.theta + new.gamma[..., None] * (_feature(plain, x, tilt) - state.theta)
         for ours, theirs in ((x, new.point.x), (theta, new.theta)):
             deviation = np.abs(to_host(ours) - to_host(theirs)).max()
             largest = max(largest, float(deviation)) if np.isfinite(deviation) else np.inf
@@ -51,23 +53,26 @@ def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> 
     return largest
 
 
-def _base_step(target: AbstractTarget, base: Kernel, tilt: Tilt, state: Any, noise: dict[str, Array]) -> Array:
-    """Where the base kernel goes from a wrapper's state, on the tilted target; by the plain one's proposals, if so."""
-    plain, theta, alpha = _plain(target, state.point.x, base), state.theta, state.alpha
+def _tilted(plain: BoundTarget, tilt: Tilt, data: dict[str, Array]) -> Target:
+    """log pi(x) - alpha theta . s(x) as a target whose data are theta and alpha; with the plain one's proposals, if so.
 
-    def log_density(x: Array) -> Array:
-        return plain.at(x).log_density - alpha * plain.xp.sum(theta * _feature(plain, x, tilt), axis=-1)
+    One target for all steps, since a new one at every step would be compiled at every step.
+    """
 
-    def score(x: Array) -> Array:
-        return plain.score(x) - alpha[..., None] * plain.hvp(x, theta)
+    def log_density(x: Array, d: dict[str, Array]) -> Array:
+        return plain.at(x).log_density - d["alpha"] * plain.xp.sum(d["theta"] * _feature(plain, x, tilt), axis=-1)
+
+    def score(x: Array, d: dict[str, Array]) -> Array:
+        return plain.score(x) - d["alpha"][..., None] * plain.hvp(x, d["theta"])
 
     if isinstance(tilt, (Untilted, Ratio)):
-        proposals: dict[str, Any] = {"score": plain.score, "differences": lambda x: plain.at(x).differences}
+        proposals: dict[str, Any] = {
+            "score": lambda x, d: plain.score(x),
+            "differences": lambda x, d: plain.at(x).differences,
+        }
     else:
         proposals = {"score": score}  # and differences of the tilted density
-    tilted = Target(log_density, **proposals, space=plain.space).prepare(state.point.x, base.requires)
-    new, _ = base.step(tilted, relocate(state.base, tilted.at(state.point.x)), noise)
-    return new.point.x
+    return Target(log_density, **proposals, data=data, space=plain.space)
 
 
 def _plain(target: AbstractTarget, x: Array, base: Kernel) -> BoundTarget:

@@ -41,17 +41,19 @@ def self_repulsion(scenario: Scenario, place: Place, x0: Array, steps: int = 20)
     plain = target.prepare(x0, Capability.LOG_DENSITY | Capability.SCORE)
     state = kernel.init(bound, x0)
     noise = Portable(4).block(place.backend, kernel.noise(x0), 0, steps, x0)
+
+    # One target for all steps, with the past as its data: a new one at every step would be compiled at every step.
+    repelled = Target(
+        lambda x, past: plain.at(x).log_density,
+        score=lambda x, past: plain.score(x) + _alpha_force(plain, kernel, x, past),
+        data=(),
+    ).prepare(x0, base.requires)
     visited: list[Array] = []
     largest = 0.0
     for i in range(steps):
-        past = _repelling(kernel, visited)
-
-        def score(x: Array, past: list[Array] = past) -> Array:
-            return plain.score(x) + _alpha_force(plain, kernel, x, past)
-
-        repelled = Target(lambda x: plain.at(x).log_density, score=score).prepare(state.point.x, base.requires)
+        here = repelled.with_data(tuple(_repelling(kernel, visited)))
         z = {name: rows[i, ...] for name, rows in noise.items()}
-        expected, _ = base.step(repelled, relocate(state.base, repelled.at(state.point.x)), z)
+        expected, _ = base.step(here, relocate(state.base, here.at(state.point.x)), z)
         visited.append(state.point.x)
         state, _ = kernel.step(bound, state, z)
         deviation = np.abs(to_host(expected.point.x) - to_host(state.point.x)).max()
@@ -69,7 +71,7 @@ def _repelling(kernel: SRLD, visited: list[Array]) -> list[Array]:
     return [visited[k - j * every] for j in range(1, size + 1)]
 
 
-def _alpha_force(plain: BoundTarget, kernel: SRLD, x: Array, past: list[Array]) -> Any:
+def _alpha_force(plain: BoundTarget, kernel: SRLD, x: Array, past: tuple[Array, ...]) -> Any:
     """alpha g(x), where every chain has its own past or, if `shared`, that of all."""
     xp, sigma, total = plain.xp, kernel.kernel.bandwidth, plain.xp.zeros_like(x)
     turns = range(x.shape[0]) if kernel.shared else range(1)
