@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from xpsample.recorders import Draws, Recorder, Statistics
 from xpsample.targets.target import AbstractTarget, BoundTarget, Target
 from xpsample.trace import Tally, Trace
 from xpsample.tree import dtype_name
+from xpsample.values import by_value
 
 
 class Carry(NamedTuple):
@@ -31,6 +33,15 @@ class Carry(NamedTuple):
 
     state: Any
     folds: tuple
+
+
+class Key(NamedTuple):
+    """What tells one program of a bound target from another: kernel and recorders by value."""
+
+    kernel: Any
+    recorders: Any
+    burn_in: int
+    thinning: int
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,11 @@ class Program:
     burn_in: int
     thinning: int
     draws: int
+
+    @cached_property
+    def key(self) -> Key:
+        """What a driver keeps, with the bound target, the program that it compiled by."""
+        return Key(by_value(self.kernel), by_value(self.recorders), self.burn_in, self.thinning)
 
     @property
     def steps(self) -> int:

@@ -107,15 +107,7 @@ class JaxBackend(Backend):
         specs = program.specs(carry)
         few = on_one_cpu(like) and like.size <= FEW * like.shape[-1]
         constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
-        key = (
-            program.kernel,
-            program.recorders,
-            program.burn_in,
-            program.thinning,
-            tuple(specs.items()),
-            few,
-            constant,
-        )
+        key = (program.key, tuple(specs.items()), few, constant)
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:
                 target.compiled.pop(next(iter(target.compiled)))

@@ -137,7 +137,7 @@ def _chunk(program: Any, noise: dict[str, Array], start: int) -> _Chunk:
     held = program.target.compiled
     shapes = tuple((name, block.shape, block.dtype) for name, block in noise.items())
     for inside in (True, False) if program.thinning == 1 and start >= program.burn_in else (False,):
-        key = (program.kernel, shapes, program.recorders if inside else None)
+        key = (program.key.kernel, shapes, program.key.recorders if inside else None)
         if key not in held:
             if len(held) >= KEPT:
                 held.pop(next(iter(held)))

@@ -94,7 +94,7 @@ class StraightSteps:
         leaves = tree.items((tuple(carry), program.target.data, row))
         # A number among the data is written into the source, so another one makes another function.
         forms = tuple((path, *form_of(leaf), None if hasattr(leaf, "shape") else repr(leaf)) for path, leaf in leaves)
-        key = (self, program.kernel, program.recorders, program.burn_in, program.thinning, record, apart, forms)
+        key = (self, program.key, record, apart, forms)
         if key not in held:
             if len(held) >= KEPT:
                 held.pop(next(iter(held)))
