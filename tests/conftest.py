@@ -62,6 +62,10 @@ class Library:
         wanted = dtype or (self.dtype if host.dtype.kind == "f" else str(host.dtype))
         return self.backend.xp.asarray(host.astype(wanted), device=self.device)
 
+    def compiled(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """A function for eager calls, compiled where those would compile each operation for itself."""
+        return f if self.backend.autodiff is None else self.backend.autodiff.compiled(f)
+
     def host(self, array: Any) -> np.ndarray:
         """An array of this library as NumPy's; an array of another one fails the test."""
         assert self.backend.owns(array), f"{type(array)} is no {self.name} array"

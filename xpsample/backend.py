@@ -10,8 +10,9 @@ import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -311,6 +312,27 @@ def set_backend_of_type(kind: type, backend: Backend | None) -> None:
         _by_type.pop(kind, None)
     else:
         _by_type[kind] = backend
+
+
+def whole(f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+    """A function of arrays, compiled as a whole where a library would compile each of its operations for itself."""
+
+    @cache
+    def by(backend: Backend) -> Callable[..., tree.Tree]:
+        return f if backend.autodiff is None else backend.autodiff.compiled(f)
+
+    arguments = signature(f)
+
+    @wraps(f)
+    def call(*args: Array, **named: Array) -> tree.Tree:
+        arrays = arguments.bind(*args, **named).args
+        try:
+            backend = backend_of(arrays[0])
+        except BackendError:  # what `f` says of such an argument is to the point
+            return f(*arrays)
+        return by(backend)(*arrays)
+
+    return call
 
 
 def namespace(array: object) -> Any:

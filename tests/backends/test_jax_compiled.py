@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.backend import whole
 from xpsample.noise import Native
 from xpsample.targets import Capability
 
@@ -47,6 +48,26 @@ def test_the_users_functions_are_compiled_for_eager_calls_too():
     for k in range(3):
         np.testing.assert_allclose(bound.at(k * x).log_density, np.full(4, -1.5 * k**2))
     assert len(calls) == 1 and issubclass(calls[0], jax.core.Tracer)
+
+
+@pytest.mark.parametrize("library", [np, jax.numpy])
+def test_a_function_of_arrays_is_compiled_whole_where_its_operations_would_be(library):
+    calls = []
+
+    @whole
+    def total(x, y):
+        calls.append(type(x))
+        return (x - y).sum()
+
+    for _ in range(3):
+        assert total(library.ones(3), y=library.zeros(3)) == total(y=library.zeros(3), x=library.ones(3)) == 3
+    assert len(calls) == (6 if library is np else 1)
+    assert issubclass(calls[0], np.ndarray if library is np else jax.core.Tracer)
+    assert jax.jit(lambda x: total(x, 1 * x))(jax.numpy.ones(3)) == 0  # within a trace, too
+    with pytest.raises(TypeError, match="missing a required argument: 'y'"):
+        total(library.ones(3))
+    with pytest.raises(TypeError, match="unsupported operand"):  # its own error
+        total("three", "four")
 
 
 def test_they_are_called_within_a_trace_of_which_the_positions_are_no_part():

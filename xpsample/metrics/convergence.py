@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
+from xpsample.backend import whole
+
 Array = Any
 
 
+@whole
 def chain_ess(draws: Array) -> Array:
     """Effective sample size (ESS) of the mean, over all chains together.
 
@@ -106,6 +109,7 @@ def autocorrelation(draws: Array, lags: int) -> Array:
     return xp.where(constant, xp.full_like(rho, math.nan), rho)
 
 
+@whole
 def split_rhat(draws: Array) -> Array:
     """Split R-hat: the factor by which a longer run might still narrow the draws, not rank-normalised.
 
@@ -147,6 +151,7 @@ def split_rhat(draws: Array) -> Array:
     return xp.where(scaled.valid, rhat, scaled.nan)
 
 
+@whole
 def mcse_mean(draws: Array) -> Array:
     """Monte Carlo standard error of the mean over all chains: standard deviation over the root of the ESS.
 
