@@ -47,35 +47,36 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
         raise HyperparameterError(f"prior_scale must be positive; got {prior_scale}")
     precision = 1.0 / float(prior_scale) ** 2
     # With minus the sign of the label in the row, p(y_i | w) = sigmoid(-b_i . w): no formula below has a sign to turn.
-    signed = features * (1.0 - 2.0 * labels[:, None])
+    # The rows are the columns of an array: both products then go along its rows, which few chains gain most from.
+    signed = np.ascontiguousarray((features * (1.0 - 2.0 * labels[:, None])).T)
 
     # Chains times rows numbers are most of the cost, so no formula makes more such arrays than it must, and the
     # functions of the margin are made in one pass where the namespace has that.
 
-    def log_density(x: Array, rows: Array) -> Array:
+    def log_density(x: Array, columns: Array) -> Array:
         xp = namespace(x)
-        return _log_density(xp, x, softplus(xp, x @ rows.T))
+        return _log_density(xp, x, softplus(xp, x @ columns))
 
     def _log_density(xp: Any, x: Array, losses: Array) -> Array:
         return -0.5 * precision * xp.sum(x * x, axis=-1) - xp.sum(losses, axis=-1)
 
-    def both(x: Array, rows: Array) -> tuple[Array, Array]:
+    def both(x: Array, columns: Array) -> tuple[Array, Array]:
         xp = namespace(x)
-        losses, slopes = softplus_and_sigmoid(xp, x @ rows.T)
-        return _log_density(xp, x, losses), -precision * x - slopes @ rows
+        losses, slopes = softplus_and_sigmoid(xp, x @ columns)
+        return _log_density(xp, x, losses), -precision * x - slopes @ columns.T
 
-    def score(x: Array, rows: Array) -> Array:
-        return -precision * x - sigmoid(namespace(x), x @ rows.T) @ rows
+    def score(x: Array, columns: Array) -> Array:
+        return -precision * x - sigmoid(namespace(x), x @ columns) @ columns.T
 
-    def hvp(x: Array, v: Array, rows: Array) -> Array:
+    def hvp(x: Array, v: Array, columns: Array) -> Array:
         xp = namespace(x)
-        p = sigmoid(xp, x @ rows.T)
-        return -precision * v - (minus_square(xp, p, p) * (v @ rows.T)) @ rows
+        p = sigmoid(xp, x @ columns)
+        return -precision * v - (minus_square(xp, p, p) * (v @ columns)) @ columns.T
 
-    def score_plus_hvp(x: Array, v: Array, rows: Array) -> Array:
+    def score_plus_hvp(x: Array, v: Array, columns: Array) -> Array:
         xp = namespace(x)
-        p = sigmoid(xp, x @ rows.T)
-        return -precision * (x + v) - (p + minus_square(xp, p, p) * (v @ rows.T)) @ rows
+        p = sigmoid(xp, x @ columns)
+        return -precision * (x + v) - (p + minus_square(xp, p, p) * (v @ columns)) @ columns.T
 
     return Target(
         log_density,
