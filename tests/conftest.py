@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from xpsample import data
-from xpsample.backend import Backend, backend_named
+from xpsample.backend import Backend, backend_named, compiled
 from xpsample.errors import DataError
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
@@ -64,7 +64,7 @@ class Library:
 
     def compiled(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """A function for eager calls, compiled where those would compile each operation for itself."""
-        return f if self.backend.autodiff is None else self.backend.autodiff.compiled(f)
+        return compiled(self.backend, f)
 
     def host(self, array: Any) -> np.ndarray:
         """An array of this library as NumPy's; an array of another one fails the test."""

@@ -49,6 +49,10 @@ class Frozen:
         object.__setattr__(self, "derived", object())
 
 
+class More(Frozen):
+    """Not a dataclass of its own: what it holds beside the fields does not show."""
+
+
 @dataclass
 class Changeable:
     value: object
@@ -75,6 +79,7 @@ DIFFERENT = {
     "outside": (SRMC(HMC(0.1, 10), alpha=0.5), SRMC(HMC(0.1, 10), alpha=0.4)),
     "settings of settings": (PowerLaw(0.8), PowerLaw(0.9)),
     "what can change": (Frozen(Changeable(1)), Frozen(Changeable(1))),
+    "what holds more than fields": (More(1), More(1)),
     "lists, which can change": (Frozen([1]), Frozen([1])),
     "kinds of tuple": (Pair(1, 2), (1, 2)),
     "lengths": ((1, 2), (1,)),

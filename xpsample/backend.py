@@ -314,14 +314,14 @@ def set_backend_of_type(kind: type, backend: Backend | None) -> None:
         _by_type[kind] = backend
 
 
+def compiled(backend: Backend, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+    """`f` by `Autodiff.compiled`, where the backend has that."""
+    return f if backend.autodiff is None else backend.autodiff.compiled(f)
+
+
 def whole(f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
     """A function of arrays, compiled as a whole where a library would compile each of its operations for itself."""
-
-    @cache
-    def by(backend: Backend) -> Callable[..., tree.Tree]:
-        return f if backend.autodiff is None else backend.autodiff.compiled(f)
-
-    arguments = signature(f)
+    arguments, by = signature(f), cache(lambda backend: compiled(backend, f))
 
     @wraps(f)
     def call(*args: Array, **named: Array) -> tree.Tree:

@@ -1,6 +1,6 @@
 """Values as keys: whether two kernels, made apart, are the same, so that a compiled program serves both."""
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ def by_value(value: Any) -> Any:
         return type(value), repr(value)  # of floats exact, and -0.0 is not 0.0
     if isinstance(value, tuple):
         return type(value), *map(by_value, value)
-    if is_dataclass(value) and not isinstance(value, type) and value.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    own = vars(type(value)).get("__dataclass_params__")  # not a base's: a class that is none may hold more than fields
+    if own is not None and own.frozen:
         return type(value), *(by_value(getattr(value, field.name)) for field in fields(value) if field.init)
     return _Itself(value)

@@ -13,6 +13,7 @@ from array_api_compat import device as device_of
 
 from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, set_backend_of_type
+from xpsample.values import by_value
 
 LARGE = 2**15
 """Bytes from which on an array is large: a symbol holds its form only, and it is let go when it is needed no more."""
@@ -460,7 +461,7 @@ def check_form(what: str, before: tree.Tree, after: tree.Tree) -> None:
 
 
 def _key(value: Any) -> Any:
-    """What tells arguments apart: arrays and functions by identity, numbers with their type and sign."""
+    """What tells arguments apart: symbols by name, containers part by part, all else as `by_value` has it."""
     if isinstance(value, Symbol):
         return value.name
     if isinstance(value, (tuple, list)):
@@ -469,9 +470,7 @@ def _key(value: Any) -> Any:
         return tuple((name, _key(item)) for name, item in value.items())
     if isinstance(value, slice):
         return "slice", _key(value.start), _key(value.stop), _key(value.step)
-    if isinstance(value, (int, float, str, type(None), type(...))):
-        return type(value), repr(value)
-    return id(value)
+    return by_value(value)
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from array_api_compat import device as device_of
 from array_api_compat import is_array_api_obj
 
 from xpsample import tree
-from xpsample.backend import Array, Backend, backend_of, check_same_home, to_host
+from xpsample.backend import Array, Backend, backend_of, check_same_home, compiled, to_host
 from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.straight import opaque, pure
@@ -338,11 +338,12 @@ class Target(AbstractTarget):
         zeros, data = backend.xp.zeros_like, self._data(backend, x)
         # Python values among the data may be a shape, say, which no argument of a compiled function is.
         compiles = all(map(is_array_api_obj, tree.leaves(data)))
-        compiled = backend.autodiff.compiled if backend.autodiff is not None and compiles else _as_it_is
         called = pure if self.pure else opaque
 
         def known(function: Callable[..., Any] | None, like: Callable[..., Any] | None = None) -> Any:
-            return None if function is None else called(compiled(function), like)
+            if function is None:
+                return None
+            return called(compiled(backend, function) if compiles else function, like)
 
         return FixedTarget(
             backend=backend,
@@ -513,10 +514,6 @@ class FixedTarget(BoundTarget):
 def counter(target: BoundTarget, x: Array) -> Array:
     """A zero to count steps with: int32, 0-d, where x lives (whole on every device of a sharded x)."""
     return target.backend.from_host(np.zeros((), dtype=np.int32), x)
-
-
-def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:
