@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device
 from xpsample.noise import Native, NoiseSource, Portable, Specs, cut
-from xpsample_jax.noise import draw_rows, on_one_cpu
+from xpsample_jax.noise import draw_rows
 from xpsample_jax.runner import Runner, compiler_options
 
 FEW = 32
@@ -105,7 +105,7 @@ class JaxBackend(Backend):
     ) -> tuple[Any, tuple | None, Any]:
         target, like = program.target, program.like(carry)
         specs = program.specs(carry)
-        few = on_one_cpu(like) and like.size <= FEW * like.shape[-1]
+        few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
         constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
         key = (program.key, tuple(specs.items()), few, constant)
         if key not in target.compiled:
@@ -160,6 +160,12 @@ class JaxBackend(Backend):
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
+
+
+def _on_one_cpu(x: Array) -> bool:
+    """Whether an array is, whole, on a CPU."""
+    devices = x.sharding.device_set
+    return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 
 def _bytes(data: Any) -> int:

@@ -1,7 +1,9 @@
-"""Noise on JAX: a key for every step, by which its numbers are drawn in its place or ahead of it, the same ones."""
+"""Noise on JAX: every number is a function of its stream's key, its step and its place within the step.
+
+So the numbers of a step are the same drawn ahead of it or in its place, on one device or on several.
+"""
 
 import math
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,50 +18,115 @@ PARTS = 4
 """In which rows of noise are drawn ahead, so that short runs do not draw what they do not need."""
 
 GROUP = 2**17
-"""Numbers of one stream, about, that a CPU draws at once within a step: more are in no cache."""
+"""Numbers of one stream, about, that are drawn at once within a step: more are in no cache."""
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = np.uint32(0x1BD11BDA)
 
 
-def on_one_cpu(x: Array) -> bool:
-    """Whether an array is, whole, on a CPU."""
-    devices = x.sharding.device_set
-    return len(devices) == 1 and next(iter(devices)).platform == "cpu"
+def threefry(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
+    """Two random words for each counter, by Threefry2x32 with 20 rounds (Salmon et al. 2011).
+
+    The function of `jax.random`, which on CPUs is a loop over whole arrays; this one becomes a part of what uses it.
+
+    Parameters
+    ----------
+    key : array, shape (2,)
+    high, low : array, shape (...)
+        The counters' words. All are uint32.
+
+    Returns
+    -------
+    tuple of array, shape (...)
+        uint32.
+    """
+    keys = key[0], key[1], key[0] ^ key[1] ^ PARITY
+    a, b = high + keys[0], low + keys[1]
+    for group in range(5):
+        for rotation in ROTATIONS[group % 2]:
+            a = a + b
+            b = a ^ ((b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation)))
+        a = a + keys[(group + 1) % 3]
+        b = b + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return a, b
+
+
+def numbers(key: Array, kind: type, dtype: Any, step: Array, place: Array) -> Array:
+    """Numbers of a stream, in the shape of `step` and `place` together; those of narrow dtypes are rounded.
+
+    Parameters
+    ----------
+    key : array, shape (2,)
+        Of the stream.
+    kind : Normal or Uniform
+    dtype : dtype
+    step : array
+        Integers.
+    place : array
+        Where within the step's numbers, in the order of memory; uint32.
+    """
+    high, low = jnp.broadcast_arrays(jnp.asarray(step).astype(np.uint32), place)
+    uniform = _uniform(*threefry(key, high, low), wide=dtype == np.float64)
+    if kind is Normal:
+        return (math.sqrt(2) * jax.lax.erf_inv(2 * uniform - 1)).astype(dtype)
+    if jnp.finfo(dtype).bits >= 32:
+        return uniform
+    least, most = jnp.finfo(dtype).tiny, 1 - jnp.finfo(dtype).epsneg
+    return jnp.clip(uniform, least, most).astype(dtype)
+
+
+def _uniform(a: Array, b: Array, wide: bool) -> Array:
+    """The middles of 2^23 or, of both words, 2^52 equal parts of (0, 1): neither of its ends."""
+    if wide:
+        words = (a.astype(np.uint64) << np.uint64(32)) | b
+        one_to_two = jax.lax.bitcast_convert_type((words >> np.uint64(12)) | np.uint64(0x3FF << 52), np.float64)
+        return one_to_two - (1 - 2.0**-53)
+    one_to_two = jax.lax.bitcast_convert_type((a >> np.uint32(9)) | np.uint32(0x7F << 23), np.float32)
+    return one_to_two - np.float32(1 - 2.0**-24)
 
 
 @jax.tree_util.register_pytree_node_class
 class Keys:
-    """Noise that is drawn in its place: one key for each named stream, and how it is laid out.
+    """Noise that is drawn in its place: one key for each named stream.
 
     Parameters
     ----------
-    keys : dict of array
-        The keys' data: to make a key of one takes as long as a hundred short steps, outside of a compiled program.
+    keys : dict of array, shape (2,)
+        uint32.
     dtype : dtype
         Of the numbers.
     spread : bool
         Whether they are on several devices.
-    in_turn : bool
-        Whether groups are drawn one after the other: a CPU's cache holds one.
     """
 
-    def __init__(self, keys: dict[str, Array], dtype: Any, spread: bool, in_turn: bool) -> None:
-        self.keys, self.dtype, self.spread, self.in_turn = keys, dtype, spread, in_turn
+    def __init__(self, keys: dict[str, Array], dtype: Any, spread: bool) -> None:
+        self.keys, self.dtype, self.spread = keys, dtype, spread
 
     @classmethod
     def of(cls, seed: int, specs: Specs, like: Array) -> "Keys":
         """Keys of a seed, where `like` lives if that is one device."""
         devices = like.sharding.device_set
         device = next(iter(devices)) if len(devices) == 1 else None
-        return cls({k: _key(seed, k, device) for k in specs}, like.dtype, len(devices) > 1, on_one_cpu(like))
+        return cls({name: _key(seed, name, device) for name in specs}, like.dtype, len(devices) > 1)
 
     def draw(self, specs: Specs, t: Array) -> dict[str, Array]:
         """The noise of step t."""
-        each, flat = _in_turn if self.in_turn else jax.vmap, not self.spread
-        keys = {name: jax.random.wrap_key_data(data) for name, data in self.keys.items()}
-        return {name: draw_step(keys[name], spec, self.dtype, t, flat, each) for name, spec in specs.items()}
+        return {name: self._draw(self.keys[name], spec, t) for name, spec in specs.items()}
+
+    def _draw(self, key: Array, spec: Normal | Uniform, t: Array) -> Array:
+        draw = partial(numbers, key, type(spec), self.dtype, t)
+        if self.spread:
+            return draw(_places(spec.shape))
+        # In a loop, whose result XLA stores: else it would draw the numbers again for each thing that is made of them.
+        size = math.prod(spec.shape)
+        count = max(2, -(-size // GROUP))
+        each = -(-size // count)
+        groups = jnp.arange(count * each, dtype=np.uint32).reshape(count, each)
+        return jax.lax.map(draw, groups).reshape(-1)[:size].reshape(spec.shape)
 
     def tree_flatten(self) -> tuple:
-        """Keys are leaves, all else is static."""
-        return (self.keys,), (self.dtype, self.spread, self.in_turn)
+        """Keys are leaves, the rest is static."""
+        return (self.keys,), (self.dtype, self.spread)
 
     @classmethod
     def tree_unflatten(cls, static: tuple, children: tuple) -> "Keys":
@@ -67,41 +134,11 @@ class Keys:
         return cls(children[0], *static)
 
 
-def draw_step(
-    key: Array,
-    spec: Normal | Uniform,
-    dtype: Any,
-    t: Array,
-    flat: bool = False,
-    each: Callable[..., Callable[..., Array]] = jax.vmap,
-) -> Array:
-    """The noise of step t of one stream: the same whether it is drawn ahead or inside the loop.
-
-    Large shapes are drawn in groups along the first axis, each by a key of its own, with ``each(f)(groups)``; and all
-    of them in `flat` rows where that can be: XLA's loops over short last axes are slow.
-    """
-    key, groups = jax.random.fold_in(key, t), _groups(spec.shape)
-    shape = spec.shape if groups == 1 else (spec.shape[0] // groups, *spec.shape[1:])
-    if flat:
-        shape = (math.prod(shape),)
-
-    def numbers(key: Array) -> Array:
-        if isinstance(spec, Normal):
-            return jax.random.normal(key, shape, dtype)
-        return jax.random.uniform(key, shape, dtype, minval=jnp.finfo(dtype).tiny)
-
-    drawn = numbers(key) if groups == 1 else each(lambda g: numbers(jax.random.fold_in(key, g)))(jnp.arange(groups))
-    return drawn.reshape(spec.shape)
-
-
-def _groups(shape: tuple[int, ...]) -> int:
-    """Of about `GROUP` numbers each: a divisor of the first axis, which is 1 where none is near."""
-    least = math.prod(shape) // GROUP
-    return next((n for n in range(least, min(4 * least, shape[0]) + 1) if shape[0] % n == 0), 1) if least > 1 else 1
-
-
-def _in_turn(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    return partial(jax.lax.map, f)
+def _places(shape: tuple[int, ...]) -> Array:
+    """Places within a step, of which each of several devices makes its own part."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    places = (jax.lax.broadcasted_iota(np.uint32, shape, k) * np.uint32(s) for k, s in enumerate(strides))
+    return sum(places, start=jnp.zeros(shape, np.uint32))
 
 
 @lru_cache(maxsize=64)  # for a run asks at every block
@@ -113,9 +150,9 @@ def _key(seed: int, name: str, device: Any) -> Array:
 def draw_rows(
     seed: int, specs: Specs, origin: int, length: int, like: Array, start: int, stop: int
 ) -> dict[str, Array]:
-    """Flat rows for `length` steps from `origin` on of all streams; of which those of [start, stop) are drawn."""
+    """Flat noise of `length` steps from `origin` on, of all streams; of which that of steps [start, stop) is drawn."""
     # The kinds are arguments, since specs of two kinds compare equal.
-    streams = tuple((name, type(spec), tuple(spec.shape)) for name, spec in specs.items())
+    streams = tuple((name, type(spec), math.prod(spec.shape)) for name, spec in specs.items())
     keys = Keys.of(seed, specs, like).keys
     part = length // PARTS if length % PARTS == 0 else length
     first, last = (start - origin) // part, -(-(stop - origin) // part)
@@ -126,18 +163,15 @@ def draw_rows(
 def _draw_parts(
     streams: tuple, dtype: Any, length: int, part: int, keys: dict[str, Array], origin: Array, first: Array, last: Array
 ) -> dict[str, Array]:
-    """The parts [first, last) of the rows."""
-    specs = {name: kind(shape) for name, kind, shape in streams}
+    """The parts [first, last) of the rows: flat, for XLA's loops over short last axes are slow on CPUs."""
 
     def draw(i: Array, rows: dict[str, Array]) -> dict[str, Array]:
-        steps = origin + i * part + jnp.arange(part)
-        drawn = {k: jax.vmap(partial(_row, wrapped[k], spec, dtype))(steps) for k, spec in specs.items()}
-        return {k: jax.lax.dynamic_update_slice_in_dim(rows[k], drawn[k], i * part, 0) for k in specs}
+        drawn = {}
+        for name, kind, size in streams:
+            at = jnp.arange(part * size, dtype=np.uint32)
+            step, place = origin + i * part + (at // max(size, 1)).astype(np.int32), at % max(size, 1)
+            one = numbers(keys[name], kind, dtype, step, place)
+            drawn[name] = jax.lax.dynamic_update_slice_in_dim(rows[name], one, i * part * size, 0)
+        return drawn
 
-    wrapped = {name: jax.random.wrap_key_data(data) for name, data in keys.items()}
-    empty = {k: jnp.zeros((length, math.prod(spec.shape)), dtype) for k, spec in specs.items()}
-    return jax.lax.fori_loop(first, last, draw, empty)
-
-
-def _row(key: Array, spec: Normal | Uniform, dtype: Any, t: Array) -> Array:
-    return draw_step(key, spec, dtype, t, flat=True).reshape(-1)
+    return jax.lax.fori_loop(first, last, draw, {name: jnp.zeros(length * size, dtype) for name, _, size in streams})

@@ -1,5 +1,6 @@
 """A program's compiled block of steps: one loop, whose trip count is an argument."""
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -122,16 +123,17 @@ class Runner:
     def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
         if isinstance(noise, Keys):
             return partial(noise.draw, self.specs)
-        return lambda t: {name: _take(rows, t - origin).reshape(self.specs[name].shape) for name, rows in noise.items()}
+        return lambda t: {k: _take(noise[k].reshape(-1), t - origin, spec.shape) for k, spec in self.specs.items()}
 
 
 def _sums(info: Any) -> Any:
     return info_sums(jnp, None, info)
 
 
-def _take(rows: Array, i: Array) -> Array:
-    """One row, without the checks of ``rows[i]``, which cost as much as a short step."""
-    return jax.lax.dynamic_index_in_dim(rows, i, keepdims=False)
+def _take(flat: Array, i: Array, shape: tuple[int, ...]) -> Array:
+    """One step's numbers, without the checks of ``rows[i]``, which cost as much as a short step."""
+    size = math.prod(shape)
+    return jax.lax.dynamic_slice_in_dim(flat, i * size, size).reshape(shape)
 
 
 def _put(rows: Array, row: Array, i: Array) -> Array:
