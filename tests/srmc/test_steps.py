@@ -131,4 +131,3 @@ def test_the_point_of_srmc_is_without_the_tilt():
     np.testing.assert_array_equal(state.point.x, positions[-1])
     np.testing.assert_array_equal(state.point.log_density, QUARTIC.log_density(positions[-1]))
     np.testing.assert_array_equal(state.point.score, QUARTIC.score(positions[-1]))
-    assert np.all(state.base.point.log_density != state.point.log_density)

@@ -1,6 +1,7 @@
 """Targets: where their data goes, what refreshing spends, and that a target made from another is what it says."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -310,6 +311,23 @@ def test_a_tilt_is_equation_2_of_srmc_and_its_score_equation_5(library, alpha):
     np.testing.assert_allclose(library.host(point.log_density), density, rtol=1e-12)
     np.testing.assert_allclose(library.host(point.score), expected, rtol=1e-12)
     np.testing.assert_allclose(library.host(point.aux.score), score, rtol=1e-12)
+
+
+@tilts
+def test_a_tilt_measured_from_a_point_is_another_by_a_constant(library, tilt, extra):
+    counting = Counting()
+    x, theta = library.array(POINTS), library.array(THETA)
+    whole = tilted(counting, x, theta, tilt)
+    origin = whole.target.at(x)
+    measured = replace(whole, origin=origin)
+    assert measured.given(origin).log_density is origin.log_density
+    constant = 0.3 * np.sum(THETA * counting.score(POINTS), axis=-1)
+    for y in (POINTS, POINTS[::-1], 2 * POINTS + 1):
+        there, expected = measured.at(library.array(y)), whole.at(library.array(y))
+        np.testing.assert_allclose(
+            library.host(there.log_density), library.host(expected.log_density) + constant, rtol=1e-12
+        )
+        np.testing.assert_array_equal(library.host(there.score), library.host(expected.score))
 
 
 def test_the_exact_tilt_is_the_gradient_of_the_tilted_density():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xpsample.backend import Array
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Kernel, relocate
 from xpsample.noise import Specs
 from xpsample.special import add_scaled
 from xpsample.srmc.schedules import PowerLaw, Schedule
@@ -101,8 +101,11 @@ class SRMC(Kernel):
 
     def step(self, target: BoundTarget, state: SRMCState, noise: dict[str, Array]) -> tuple[SRMCState, Any]:
         xp = target.xp
-        base, info = self.base.step(self._tilted(target, state.theta, state.alpha), state.base, noise)
+        tilted = self._tilted(target, state.theta, state.alpha, state.point)
+        base, info = self.base.step(tilted, state.base, noise)
         n, point = state.n + 1, base.point.aux
+        # The next step tilts anew: what the point says under this one's tilt is not carried on.
+        base = relocate(base, state.base.point._replace(x=base.point.x, aux=point))
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
         score = self._tilt.feature(target, point)
@@ -114,5 +117,5 @@ class SRMC(Kernel):
         gamma = xp.zeros_like(state.alpha) + gamma
         return SRMCState(base, theta, score, n, alpha, gamma, schedule, strength), info
 
-    def _tilted(self, target: BoundTarget, theta: Array, alpha: Array) -> Tilted:
-        return Tilted(target, theta, alpha, self._tilt, self.base.requires)
+    def _tilted(self, target: BoundTarget, theta: Array, alpha: Array, origin: Point | None = None) -> Tilted:
+        return Tilted(target, theta, alpha, self._tilt, self.base.requires, origin)

@@ -187,6 +187,9 @@ class Tilted(WrappedTarget):
         How the surrogate's score is computed.
     requires : Capability
         What the kernel on top requires.
+    origin : Point, optional
+        A point of `target` that the tilt of the density is measured from, where it is 0 and not computed. It changes
+        every log density by the same constant.
     """
 
     target: BoundTarget
@@ -194,6 +197,7 @@ class Tilted(WrappedTarget):
     alpha: Any
     tilt: Tilt
     requires: Capability
+    origin: Point | None = None
     shift: Array = field(init=False)
     """-alpha theta: the surrogate is log pi + shift . s, and its score s + H shift."""
 
@@ -220,13 +224,19 @@ class Tilted(WrappedTarget):
     def given(self, base: Point) -> Point:
         density = score = differences = None
         if self.requires & RATIO:
-            feature = self.tilt.feature(self.target, base)
-            density = base.log_density + self.xp.sum(self.shift * feature, axis=-1)
+            density = base.log_density if base is self.origin else base.log_density + self._tilt(base)
         if Capability.SCORE in self.requires:
             score = self.tilt.score(self, base.x, base.score)
         if Capability.DIFFERENCES in self.requires:
             differences = base.differences + self._tilts(base) if self.tilt.moves else base.differences
         return Point(base.x, density, score, base, differences)
+
+    def _tilt(self, base: Point) -> Array:
+        """shift . s(x), less that of the origin, ``(*chains)``."""
+        feature = self.tilt.feature(self.target, base)
+        if self.origin is not None:
+            feature = feature - self.tilt.feature(self.target, self.origin)
+        return self.xp.sum(self.shift * feature, axis=-1)
 
     def _tilts(self, base: Point) -> Array:
         """shift . (s(y) - s(x)) for all y one move away (Eq. 25), ``(*chains, variables, choices - 1)``."""
