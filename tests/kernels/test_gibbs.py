@@ -63,10 +63,11 @@ def test_heat_bath_draws_conditional_laws_on_every_library(library, name):
     n, pi = problem.variables.shape[1], stationary(problem.log_pi)
     x = np.repeat(problem.states[:, None], chains, axis=1)
     bound = problem.target.prepare(library.array(x), Gibbs().requires)
-    state = Gibbs().init(bound, library.array(x))
+    init = library.compiled(lambda x: Gibbs().init(bound, x))
+    step = library.compiled(lambda state, noise: Gibbs().step(bound, state, noise))
     value = np.broadcast_to((np.arange(chains) + 0.5) / chains, x.shape[:-1])
     noise = {"variable": library.array(np.full(x.shape[:-1], (n - 0.5) / n)), "value": library.array(value.copy())}
-    new, info = Gibbs().step(bound, state, noise)
+    new, info = step(init(library.array(x)), noise)
     y = problem.index(library.host(new.point.x).reshape(-1, problem.dim)).reshape(x.shape[:-1])
     frequencies = np.stack([np.bincount(row, minlength=len(pi)) for row in y]) / chains
     others = problem.variables[:, : n - 1]
