@@ -109,8 +109,8 @@ class SRLD(Kernel):
         A kernel that moves along the score: ULA, UnderdampedLangevin, either of them on minibatches. MALA and HMC
         accept or reject by the target's own density, so that the past changes their proposals only.
     alpha : float, array or Strength
-        Repulsion strength, without unit, at least 0; 0 gives the base kernel bit for bit. An array broadcasts against
-        the chain axes; `Balanced` measures it.
+        Repulsion strength, without unit, at least 0; 0 makes the base kernel's steps bit for bit. An array broadcasts
+        against the chain axes; `Balanced` measures it.
     history : History
         Which past positions repel: `Rolling(M, c)` or `Thinned(M, c)`.
     kernel : PairKernel

@@ -53,8 +53,8 @@ class SRMC(Kernel):
     base : Kernel
         Any kernel.
     alpha : float, array or Strength
-        Repellence strength, at least 0; 0 gives the base kernel bit for bit. An array broadcasts against the chain
-        axes; `Adaptive` grows during a warm-up.
+        Repellence strength, at least 0; 0 makes the base kernel's steps bit for bit. An array broadcasts against the
+        chain axes; `Adaptive` grows during a warm-up.
     schedule : Schedule
         Step sizes of the history.
     tilt : Tilt or FiniteDifference
