@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xpsample.backend import Array
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
-from xpsample.kernels.kernel import Kernel, relocate
+from xpsample.kernels.kernel import Kernel
 from xpsample.noise import Specs
 from xpsample.special import add_scaled
 from xpsample.srmc.schedules import PowerLaw, Schedule
@@ -104,8 +104,9 @@ class SRMC(Kernel):
         tilted = self._tilted(target, state.theta, state.alpha, state.point)
         base, info = self.base.step(tilted, state.base, noise)
         n, point = state.n + 1, base.point.aux
-        # The next step tilts anew: what the point says under this one's tilt is not carried on.
-        base = relocate(base, state.base.point._replace(x=base.point.x, aux=point))
+        if "point" in base._fields:
+            # The next step tilts anew: what the point says under this one's tilt is not carried on.
+            base = base._replace(point=state.base.point._replace(x=base.point.x, aux=point))
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
         score = self._tilt.feature(target, point)
