@@ -55,6 +55,15 @@ def test_the_cuts_above_straddle_a_chunk():
 
 
 @pytest.mark.parametrize("source", SOURCES)
+def test_a_chunk_begins_with_the_same_numbers_however_many_are_drawn(typed_library, source):
+    specs = {"one": Normal(()), "odd": Normal((3, 5)), "accept": Uniform((3,))}
+    whole = block(typed_library, source(3), 0, chunk_steps(specs), specs)
+    for stop in (1, 7, 17, 100):
+        part = block(typed_library, source(3), 0, stop, specs)
+        assert_same(part, {name: array[:stop] for name, array in whole.items()})
+
+
+@pytest.mark.parametrize("source", SOURCES)
 def test_a_seed_gives_the_same_numbers_every_time(typed_library, source):
     assert_same(block(typed_library, source(7), 3, 9), block(typed_library, source(7), 3, 9))
 

@@ -85,16 +85,37 @@ def seed_sequence(seed: int, name: str, chunk: int) -> np.random.SeedSequence:
 
 
 def draw_chunks(
-    draw: Callable[[str, Normal | Uniform, int, int], "Array"], specs: Specs, start: int, stop: int, xp: Any
+    draw: Callable[[str, Normal | Uniform, int, int], "Array"],
+    specs: Specs,
+    start: int,
+    stop: int,
+    xp: Any,
+    multiple: int = 1,
 ) -> dict[str, "Array"]:
-    """Steps [start, stop) of every stream from ``draw(name, spec, chunk, steps) -> (steps, *shape)``."""
-    steps = chunk_steps(specs)
-    first, last = start // steps, -(-stop // steps)
+    """Steps [start, stop) of every stream, drawn chunk by chunk; of the last chunk no more than is needed.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(name, spec, chunk, steps) -> (steps, *shape)``, the first steps of a chunk.
+    specs, start, stop
+        As in `NoiseSource.block`.
+    xp : module
+        The namespace of what `draw` gives.
+    multiple : int
+        `steps` is a multiple of this, or the whole chunk: for generators whose first numbers are the same only then.
+        `CHUNK_STEPS` gives whole chunks, for those whose numbers depend on how many are drawn.
+    """
+    length = chunk_steps(specs)
+    first, last = start // length, -(-stop // length)
     block = {}
     for name, spec in specs.items():
-        parts = [draw(name, spec, chunk, steps) for chunk in range(first, last)]
+        parts = []
+        for chunk in range(first, last):
+            needed = -(-(stop - chunk * length) // multiple) * multiple
+            parts.append(draw(name, spec, chunk, min(length, needed)))
         whole = parts[0] if len(parts) == 1 else xp.concat(parts)
-        block[name] = whole[start - first * steps : stop - first * steps, ...]
+        block[name] = whole[start - first * length : stop - first * length, ...]
     return block
 
 

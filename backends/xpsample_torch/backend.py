@@ -9,7 +9,7 @@ import torch
 
 from xpsample import tree
 from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive
-from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
+from xpsample.noise import CHUNK_STEPS, NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
 from xpsample.straight.steps import StraightSteps
 from xpsample_torch import compiled, graphs
 from xpsample_torch import namespace as xp
@@ -87,7 +87,8 @@ class TorchBackend(Backend):
                 return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
             return torch.rand(shape, generator=generator, dtype=like.dtype, device=like.device).clamp_(min=tiny)
 
-        return draw_chunks(draw, specs, start, stop, xp)
+        # On CPUs normals are made in sixteens; on a GPU, how they are shared out depends on how many there are.
+        return draw_chunks(draw, specs, start, stop, xp, 16 if like.device.type == "cpu" else CHUNK_STEPS)
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         for i in range(n):
