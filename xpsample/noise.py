@@ -90,9 +90,9 @@ def draw_chunks(
     start: int,
     stop: int,
     xp: Any,
-    multiple: int = 1,
+    multiple: int = CHUNK_STEPS,
 ) -> dict[str, "Array"]:
-    """Steps [start, stop) of every stream, drawn chunk by chunk; of the last chunk no more than is needed.
+    """Steps [start, stop) of every stream, drawn chunk by chunk.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def draw_chunks(
     xp : module
         The namespace of what `draw` gives.
     multiple : int
-        `steps` is a multiple of this, or the whole chunk: for generators whose first numbers are the same only then.
-        `CHUNK_STEPS` gives whole chunks, for those whose numbers depend on how many are drawn.
+        Of the last chunk no more is drawn than is needed, with `steps` a multiple of this, for a generator whose first
+        numbers do not depend then on how many are drawn. When not given, chunks are drawn whole.
     """
     length = chunk_steps(specs)
     first, last = start // length, -(-stop // length)
@@ -187,7 +187,7 @@ class Portable(NoiseSource):
                 return generator.standard_normal(shape).astype(dtype)
             return open_interval(generator.random(shape).astype(dtype))
 
-        return {k: backend.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np).items()}
+        return {k: backend.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np, 1).items()}
 
     def describe(self) -> dict[str, Any]:
         return {"source": "Portable", "seed": self.seed}

@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import cupy as xp
 
 from xpsample.backend import Array, Backend, Device, eager_drive
-from xpsample.noise import CHUNK_STEPS, NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
+from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
 from xpsample.straight import captured
 from xpsample.straight.steps import StraightSteps
 from xpsample_cupy import graphs
@@ -35,8 +35,8 @@ class CupyBackend(Backend):
                 return generator.standard_normal(shape, dtype=like.dtype)
             return cupy.clip(generator.random(shape, dtype=like.dtype), low, high)
 
-        with like.device:  # how numbers are shared out among its threads depends on how many there are
-            return draw_chunks(draw, specs, start, stop, cupy, CHUNK_STEPS)
+        with like.device:
+            return draw_chunks(draw, specs, start, stop, cupy)
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         for i in range(n):

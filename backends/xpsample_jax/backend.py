@@ -134,7 +134,7 @@ class JaxBackend(Backend):
             return
         for lo, hi in cut(start, stop, runner.length):
             origin = runner.origin(lo)
-            if isinstance(source, Portable) and hi - lo > 1:  # whole: to fill up a part would compile a program for its length
+            if isinstance(source, Portable) and hi - lo > 1:  # a part, filled up, would be a program for each length
                 yield lo, hi, source.block(self, runner.specs, origin, origin + runner.length, like), origin
                 continue
             noise = source.block(self, runner.specs, lo, hi, like)

@@ -34,7 +34,7 @@ class NumpyBackend(Backend):
                 return generator.standard_normal(shape, dtype=like.dtype)
             return open_interval(generator.random(shape, dtype=like.dtype))
 
-        return draw_chunks(draw, specs, start, stop, np)
+        return draw_chunks(draw, specs, start, stop, np, 1)
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         for i in range(n):

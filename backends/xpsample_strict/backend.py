@@ -33,7 +33,7 @@ class StrictBackend(Backend):
                 return generator.standard_normal(shape, dtype=dtype)
             return open_interval(generator.random(shape, dtype=dtype))
 
-        return {k: self.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np).items()}
+        return {k: self.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np, 1).items()}
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         for i in range(n):
