@@ -35,7 +35,8 @@ COLUMNS = {
     "limit": ("limit", "s"),
 }
 LEGEND = """\
-ours, theirs  CPU nanoseconds for one step of one chain, medians; ratio is ours over theirs, least and most of the pairs
+ours, theirs  CPU nanoseconds for one step of one chain, medians
+ratio         ours over theirs in runs next to each other, the median; and the least and the most
 wall          the same ratio of wall times
 limit         what the ratio should not exceed"""
 

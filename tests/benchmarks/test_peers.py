@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -97,11 +98,16 @@ def test_a_peer_that_is_not_installed_is_skipped_with_its_name(monkeypatch, capf
     assert "skipped, No module named 'mici'" in capfd.readouterr().out
 
 
-def test_rows_are_medians_of_pairs(monkeypatch):
-    monkeypatch.setattr(turns, "draws", lambda *work: 20)
+def test_a_ratio_is_the_median_of_neighbouring_runs(monkeypatch):
+    now, sides = [0.0], {}
+    for side, costs in {"ours": [9, 1, 6, 4], "theirs": [9, 2, 1, 5]}.items():  # the first is not counted
+        sides[side, "analytic"] = lambda seed, costs=costs: now.__setitem__(0, now[0] + costs[seed])
+    monkeypatch.setattr(turns, "_sides", lambda name, work: sides)
+    monkeypatch.setattr(turns, "time", SimpleNamespace(process_time=lambda: now[0], perf_counter=lambda: now[0]))
     (row,) = turns.compare("by_hand_numpy", problems.LOGISTIC, "hmc", 3, rounds=3)
-    assert row["cpu_ratio"] == pytest.approx(row["ours_cpu"] / row["theirs_cpu"])
-    assert 0 < row["least_ratio"] <= row["most_ratio"]
+    found = [row[f"{name}_ratio"] for name in ("cpu", "wall", "least", "most")]
+    assert found == pytest.approx([0.8, 0.8, 0.5, 6])
+    assert row["ours_cpu"] / row["theirs_cpu"] == pytest.approx(4 / 2)
 
 
 def test_limits_and_markdown():
