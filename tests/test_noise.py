@@ -11,7 +11,17 @@ from scipy import stats
 from xpsample import Portable, Replay
 from xpsample.backend import backend_named
 from xpsample.errors import NoiseError
-from xpsample.noise import Native, Normal, Uniform, as_source, chunk_steps, open_interval, segment_steps, segments
+from xpsample.noise import (
+    Native,
+    Normal,
+    Uniform,
+    as_source,
+    chunk_steps,
+    draw_chunks,
+    open_interval,
+    segment_steps,
+    segments,
+)
 
 SPECS = {"proposal": Normal((3, 2)), "accept": Uniform((3,))}
 SOURCES = [Native, Portable]
@@ -61,6 +71,19 @@ def test_a_chunk_begins_with_the_same_numbers_however_many_are_drawn(typed_libra
     for stop in (1, 7, 17, 100):
         part = block(typed_library, source(3), 0, stop, specs)
         assert_same(part, {name: array[:stop] for name, array in whole.items()})
+
+
+@pytest.mark.parametrize(("asked", "last"), [({}, 1024), ({"multiple": 1}, 6), ({"multiple": 16}, 16)])
+def test_of_the_last_chunk_no_more_is_drawn_than_is_needed(asked, last):
+    drawn = []
+
+    def draw(name, spec, chunk, steps):
+        drawn.append((chunk, steps))
+        return 1024 * chunk + np.arange(steps)
+
+    (steps,) = draw_chunks(draw, {"a": Normal(())}, 1000, 1030, np, **asked).values()
+    np.testing.assert_array_equal(steps, np.arange(1000, 1030))
+    assert drawn == [(0, 1024), (1, last)]
 
 
 @pytest.mark.parametrize("source", SOURCES)
