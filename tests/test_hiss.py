@@ -182,14 +182,13 @@ def test_far_noise_overflows_nothing(library32):
 @pytest.mark.parametrize(
     "kernel",
     [
-        HiSS(GWG(), 1.0, 3, 2),
-        HiSS(SRMC(GWG(), 0.4, tilt=Untilted()), 1.0, 2, 2),
-        SRMC(HiSS(GWG(), 1.0, 2, 1), 0.4, tilt=Untilted()),
+        HiSS(SRMC(GWG(), 0.4, tilt=Untilted()), 1.0, 3, 2),
         ParallelTempering(HiSS(GWG(), 1.0, 2, 2), (1.0, 0.4)),
     ],
-    ids=["GWG", "HiSS-SR", "SR-HiSS", "PT-HiSS"],
+    ids=["HiSS-SR", "PT-HiSS"],
 )
 def test_the_same_chain_on_every_library(library, kernel):
+    """Of what the conformance suite, which has HiSS and SR-HiSS, does not put together."""
     target, dim = quadratic("mixed")
     states, _ = listed(target, dim)
     x0 = states[:5]

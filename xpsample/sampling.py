@@ -224,7 +224,7 @@ def sample(
     store = None
     if checkpoint is not None:
         settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        store = Store(settings, _identity(program, x0, source), carry.state.point)
+        store = Store(settings, identity(program, x0, source), carry.state.point)
         saved = store.load()
         if saved is not None:
             start = saved.step
@@ -377,7 +377,7 @@ def _trace(program: Program, carry: Carry, buffers: tuple | None, tally: Tally, 
     return Trace(draws, statistics, results, tally, carry.state, metadata)
 
 
-def _identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
+def identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
     """What makes a run this run, as JSON values; the number of draws is left out, so that a run can be extended."""
     return {
         "kernel": describe(program.kernel),

@@ -24,7 +24,8 @@ TINY = 1e-300
 
 def log_density(x, d):
     xp = array_namespace(x)
-    return xp.sum(d["b"] * x - 0.05 * x**4, axis=-1) + 0.5 * xp.sum(x * (x @ d["w"]), axis=-1)
+    square = x * x  # a power is a function call for each number
+    return xp.sum(d["b"] * x - 0.05 * square * square, axis=-1) + 0.5 * xp.sum(x * (x @ d["w"]), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Problem:
         data = {"b": rng.normal(size=self.dim) * 0.4, "w": (w + w.T) / 2}
         return Target(
             log_density,
-            score=lambda x, d: d["b"] - 0.2 * x**3 + x @ d["w"],
+            score=lambda x, d: d["b"] - 0.2 * x * x * x + x @ d["w"],
             hvp=lambda x, v, d: -0.6 * x * x * v + v @ d["w"],
             data=data,
             space=self.space,
