@@ -61,7 +61,7 @@ def test_plot(tmp_path):
 
 
 def test_the_best_reachable_rewards():
-    found = [np.max(p.component_rewards()) for p in PROBLEMS]
+    found = [np.max(p.component_rewards) for p in PROBLEMS]
     np.testing.assert_allclose(found, BEST, atol=1e-4)
     hard = Reward((4.0, 0.0), 2.5, False)
     np.testing.assert_allclose(hard(np.asarray([[4.0, 0.0], [-0.1, 0.0], [0.0, 0.0]])), [0.4, 0.0, np.exp(-0.8) / 2.5])

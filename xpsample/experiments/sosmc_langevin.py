@@ -184,7 +184,7 @@ def run_job(job: Job, target: Parametric, size: Size, place: Place, seed: int) -
     kept = trace.recorded["history"]
     reward = to_host(kept["reward"]).astype(np.float64)
     mixture = problem.expected_reward(to_host(kept["parameters"])[:, :, 0, :].astype(np.float64))
-    reached = mixture >= 0.95 * np.max(problem.component_rewards())
+    reached = mixture >= 0.95 * np.max(problem.component_rewards)
     first = np.where(np.any(reached, axis=0), np.argmax(reached, axis=0) + 1.0, np.inf)
     median = float(np.median(first))
     spent = trace.tally.evaluations
@@ -201,7 +201,7 @@ def run_job(job: Job, target: Parametric, size: Size, place: Place, seed: int) -
         "paper": paper,
         "mixture": _number(np.mean(mixture[-1])),
         "mixture_sd": _number(np.std(mixture[-1], ddof=1)),
-        "best": float(np.max(problem.component_rewards())),
+        "best": float(np.max(problem.component_rewards)),
         "to_95": _number(median),
         "reached": int(np.sum(np.isfinite(first))),
         "evaluations": spent["log_density"] + spent["score"],

@@ -45,7 +45,7 @@ def plot(path: Path, curves: Mapping[str, np.ndarray]) -> None:
                 axes.plot(steps, np.mean(rewards, axis=1), color=colour, ls=STYLES[method], label=method, lw=1.4)
                 low, high = np.min(rewards, axis=1), np.max(rewards, axis=1)
                 axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
-            axes.axhline(np.max(problem.component_rewards()), color="black", lw=0.8, ls=(0, (1, 3)))
+            axes.axhline(np.max(problem.component_rewards), color="black", lw=0.8, ls=(0, (1, 3)))
             axes.set(xscale="log", ylim=(0, None))
             axes.set_title(f"{problem.name}, {case[2:]}" + (f", beta = {problem.beta:g}" if case[0] == "2" else ""))
             axes.spines[["top", "right"]].set_visible(False)

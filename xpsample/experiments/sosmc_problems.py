@@ -5,9 +5,8 @@ Settings that the paper leaves out are those of its authors' public notebooks.
 
 import math
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -41,7 +40,8 @@ class Reward:
         return gate * xp.exp(-squared / 20.0) / self.scale
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Problem:
     """A column of Tables 1 and 2: means (components, 2), their variance, theta at the start, and KL strength."""
 
     name: str
@@ -51,6 +51,7 @@ class Problem(NamedTuple):
     reward: Reward
     beta: float
 
+    @cached_property
     def component_rewards(self) -> np.ndarray:
         """Expected reward of each component, (components,), by quadrature."""
         points, h = np.linspace(-8.0, 8.0, 1601, retstep=True)
@@ -63,7 +64,7 @@ class Problem(NamedTuple):
 
     def expected_reward(self, theta: np.ndarray) -> np.ndarray:
         """Expected reward of the mixture (without the floor) at parameters (..., components), (...)."""
-        return softmax(theta) @ self.component_rewards()
+        return softmax(theta) @ self.component_rewards
 
 
 PROBLEMS = (
