@@ -1,7 +1,6 @@
 """What the benchmarks share: where they run, and how a step is timed."""
 
 import importlib
-import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -72,15 +71,24 @@ def runner(target: AbstractTarget, kernel: Kernel, x0: Any, steps: int) -> Calla
 
 def in_turns(
     runs: list[Callable[[], Any]], rounds: int = 5, clock: Callable[[], float] = time.process_time, warm: int = 1
-) -> list[float]:
-    """Median CPU seconds of each of some runs that take turns, after `warm` rounds that are not counted."""
-    seconds: list[list[float]] = [[] for _ in runs]
-    for _ in range(warm + rounds):
-        for run, spent in zip(runs, seconds, strict=True):
+) -> np.ndarray:
+    """CPU seconds of some runs that take turns, shape (runs, rounds), after `warm` rounds that are not counted.
+
+    Compared are runs of one round, and the median is of what that gives: a machine that is slow for some seconds is so
+    for all of them.
+    """
+    seconds = np.empty((warm + rounds, len(runs)))
+    for spent in seconds:
+        for i, run in enumerate(runs):
             began = clock()
             run()
-            spent.append(clock() - began)
-    return [statistics.median(spent[warm:]) for spent in seconds]
+            spent[i] = clock() - began
+    return seconds[warm:].T
+
+
+def ratio(over: np.ndarray, under: np.ndarray) -> float:
+    """The median of the ratios of two rows of `in_turns`."""
+    return float(np.median(over / under))
 
 
 def step_seconds(
@@ -88,8 +96,8 @@ def step_seconds(
     seconds: float,
     rounds: int = 5,
     clock: Callable[[], float] = time.process_time,
-) -> list[float]:
-    """Median CPU seconds of a step of each (target, kernel, start), in turns.
+) -> np.ndarray:
+    """CPU seconds of a step of each (target, kernel, start), in turns, shape (runs, rounds).
 
     A run takes about `seconds`, and `SHORTEST` steps at least, from which on steps are written down.
     """
@@ -105,4 +113,4 @@ def step_seconds(
                 break
         counts.append(steps)
     spent = in_turns([runner(*run, steps) for run, steps in zip(runs, counts, strict=True)], rounds, clock, warm=0)
-    return [total / steps for total, steps in zip(spent, counts, strict=True)]
+    return spent / np.asarray(counts)[:, None]

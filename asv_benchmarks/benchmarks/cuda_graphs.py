@@ -14,7 +14,7 @@ import numpy as np
 
 import xpsample as xps
 
-from .common import in_turns, place_or_skip, put, runner
+from .common import in_turns, place_or_skip, put, ratio, runner
 from .growth import quartic
 
 SETTING = "XPSAMPLE_CUDA_GRAPHS"
@@ -24,16 +24,12 @@ CHAINS = [1, 10, 100, 1000]
 
 
 class Gain(NamedTuple):
-    """Microseconds of a step, as it is and captured, and the seconds by which the first captured run was longer."""
+    """Microseconds of a step, as it is and captured, their ratio, and the seconds that the first captured run adds."""
 
     plain: float
     captured: float
+    ratio: float
     first: float
-
-    @property
-    def ratio(self) -> float:
-        """Captured over plain."""
-        return self.captured / self.plain
 
 
 class Captured:
@@ -65,7 +61,8 @@ def gain(place: str, kernel: str, chains: int, steps: int = 4096, rounds: int = 
     switched("1")
     first = time.perf_counter() - began
     plain, captured = in_turns([lambda: switched("0"), lambda: switched("1")], rounds, time.perf_counter)
-    return Gain(1e6 * plain / steps, 1e6 * captured / steps, first - captured)
+    each = 1e6 * np.median([plain, captured], axis=1) / steps
+    return Gain(*each, ratio(captured, plain), first - float(np.median(captured)))
 
 
 if __name__ == "__main__":

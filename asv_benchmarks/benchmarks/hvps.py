@@ -21,7 +21,7 @@ from xpsample.targets import Capability, Point
 from xpsample.targets.breast_cancer import breast_cancer
 
 from .cases import logistic
-from .common import PLACES, place_or_skip, put, step_seconds
+from .common import PLACES, place_or_skip, put, ratio, step_seconds
 
 PROBLEMS: dict[str, tuple[Callable[[], xps.Target], int]] = {
     "logistic": (logistic, 10),
@@ -159,7 +159,7 @@ def with_products(way: str, place: str, chains: int, seconds: float = 0.05, roun
     """The ratio, on the smaller problem."""
     targets, x0 = ways(place, logistic()), _start(place, chains, 10)
     score, both = step_seconds([(targets["analytic"], SCORE, x0), (targets[way], BOTH, x0)], seconds, rounds)
-    return both / score
+    return ratio(both, score)
 
 
 def _start(place: str, chains: int, dim: int) -> Any:
@@ -171,7 +171,7 @@ def costs(
 ) -> dict[str, float]:
     """CPU seconds of the analytic ``"score"`` of all chains, of that by autodiff where a way takes it, and of hvps.
 
-    Differences of medians of runs in turns.
+    Medians of differences of runs in turns.
     """
     make, dim = PROBLEMS[problem]
     x0 = _start(place, chains, dim)
@@ -183,14 +183,14 @@ def costs(
     runs += [(targets[name], BOTH) for name in names]
     if autodiff is not None:
         runs.append((autodiff, SCORE))
-    spent = [t / CALLS for t in step_seconds([(target, kernel, x0) for target, kernel in runs], seconds, rounds)]
+    spent = step_seconds([(target, kernel, x0) for target, kernel in runs], seconds, rounds) / CALLS
     empty, score, both, by_autodiff = spent[0], spent[1], spent[2 : 2 + len(names)], spent[-1]
     found = {"score": score - empty}
     if autodiff is not None:
         found["score by autodiff"] = by_autodiff - empty
     for name, time in zip(names, both, strict=True):
         found[name] = time - (score if targets[name].score is not None else by_autodiff)
-    return found
+    return {name: float(np.median(times)) for name, times in found.items()}
 
 
 if __name__ == "__main__":

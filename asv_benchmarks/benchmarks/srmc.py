@@ -4,7 +4,7 @@ import xpsample as xps
 from xpsample.kernels import Kernel
 
 from .cases import Case, logistic
-from .common import PLACES, place_or_skip, put, start, step_seconds
+from .common import PLACES, place_or_skip, put, ratio, start, step_seconds
 
 
 def _cases() -> dict[str, tuple[Case, Kernel]]:
@@ -21,7 +21,7 @@ CASES = _cases()
 
 
 class Overhead:
-    """SRMC over its base: the ratio of CPU times of a step, medians of five."""
+    """SRMC over its base: the ratio of CPU times of a step, the median of five."""
 
     params = (list(CASES), PLACES, [1, 100])
     param_names = ("base", "place", "chains")
@@ -43,7 +43,7 @@ def overhead(base: str, place: str, chains: int, seconds: float = 0.3, rounds: i
     else:
         target, x0 = logistic(), put(place, case.start(chains, 10))
     plain, repelled = step_seconds([(target, kernel, x0) for kernel in (case.kernel, repellent)], seconds, rounds)
-    return repelled / plain
+    return ratio(repelled, plain)
 
 
 if __name__ == "__main__":

@@ -142,6 +142,22 @@ def test_overhead_is_a_ratio_of_the_wrapped_kernel_to_its_base(base):
     assert 0.2 < srmc.overhead(base, "numpy", 1, seconds=0.01, rounds=3) < 20
 
 
+def test_ratios_are_of_runs_in_the_same_round():
+    """The second run takes twice the time; the machine gets slow within the third round that counts."""
+    now, paces = [0.0], iter([5, 5, 1, 1, 1, 1, 1, 9, 9, 9, 9, 9])
+
+    def taking(seconds):
+        def run():
+            now[0] += seconds * next(paces)
+
+        return run
+
+    spent = common.in_turns([taking(1.0), taking(2.0)], clock=lambda: now[0])
+    np.testing.assert_array_equal(spent, [[1, 1, 1, 9, 9], [2, 2, 18, 18, 18]])
+    assert common.ratio(spent[1], spent[0]) == 2
+    assert np.median(spent[1]) / np.median(spent[0]) == 18
+
+
 def test_the_slope_of_what_grows_as_a_power_is_the_power():
     sizes = [(10, 1), (10, 10), (100, 10)]
     assert growth.slope(sizes, [3.0 * (c * d) ** 1.5 for c, d in sizes]) == pytest.approx(1.5)
