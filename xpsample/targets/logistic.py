@@ -6,7 +6,7 @@ import numpy as np
 
 from xpsample.backend import Array, namespace
 from xpsample.errors import HyperparameterError
-from xpsample.special import minus_square, sigmoid, softplus, softplus_and_sigmoid
+from xpsample.special import add_scaled, minus_square, sigmoid, softplus, softplus_and_sigmoid
 from xpsample.targets.target import Target
 
 
@@ -76,7 +76,7 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
     def score_plus_hvp(x: Array, v: Array, columns: Array) -> Array:
         xp = namespace(x)
         p = sigmoid(xp, x @ columns)
-        return -precision * (x + v) - (p + minus_square(xp, p, p) * (v @ columns)) @ columns.T
+        return -precision * (x + v) - add_scaled(xp, p, minus_square(xp, p, p), v @ columns) @ columns.T
 
     return Target(
         log_density,
