@@ -49,10 +49,11 @@ def write_support_table(app: Any) -> None:
 
         text = support_table(quick=True)
     else:
-        from xpsample.conformance import check_all, places, scenarios
+        from xpsample.conformance import check_all, scenarios
         from xpsample.conformance.report import markdown
+        from xpsample.core.devices import device_dtypes
 
-        text = "Short table.\n\n" + markdown(check_all(scenarios()[:1], places(["numpy"]), True))
+        text = "Short table.\n\n" + markdown(check_all(scenarios()[:1], device_dtypes(["numpy"]), True))
     GENERATED.mkdir(exist_ok=True)
     path = GENERATED / "support.md"
     if not path.exists() or path.read_text() != text:

@@ -10,9 +10,10 @@ import numpy as np
 
 from xpsample import MALA, RBF, SRLD, ULA, Rolling, Thinned, UnderdampedLangevin, sample
 from xpsample.kernels import Kernel
-from xpsample.recorders import Moments
-from xpsample.srld import Balanced, History, MedianFromPoint
-from xpsample.targets.gaussian import gaussian
+from xpsample.metrics.stein import MedianFromPoint
+from xpsample.run.recorders import Moments
+from xpsample.srld import Balanced, History
+from xpsample.zoo.gaussian import gaussian
 
 ALPHA = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
 ETA, EVERY, CHAINS, STEPS = 0.05, 10, 40, 4000
@@ -28,7 +29,7 @@ def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
     x0 = np.random.default_rng(0).standard_normal((len(ALPHA), CHAINS, dim))
     run = sample(gaussian(np.eye(dim)), kernel, x0, STEPS, burn_in=burn_in, seed=1, recorders=(Moments(),))
     moments = run.recorded["moments"]
-    lost = np.any(np.asarray(run.tally.diverged) > 0, axis=-1)
+    lost = np.any(np.asarray(run.run_statistics.diverged) > 0, axis=-1)
     second = np.mean(moments.variance + moments.mean**2, axis=-1)
     return np.where(lost[:, None], np.inf, second)
 

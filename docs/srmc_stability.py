@@ -11,8 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from xpsample import HMC, SRMC, Moments, PowerLaw, Target, sample
-from xpsample.srmc import Adaptive, Leapfrog, Stable, autocorrelation, spectrum, stability_bound, warmup_steps
-from xpsample.targets.gaussian import gaussian
+from xpsample.srmc import (
+    Adaptive,
+    LeapfrogAutocorrelation,
+    Stable,
+    autocorrelation,
+    spectrum,
+    stability_bound,
+    warmup_steps,
+)
+from xpsample.zoo.gaussian import gaussian
 
 DIM, RHO, LEAPFROG_STEPS = 10, 0.6, 10
 INDEX = np.abs(np.arange(DIM)[:, None] - np.arange(DIM))
@@ -46,7 +54,7 @@ def correlated_gaussian(steps: int = 5000, chains: int = 100) -> None:
     target, base = gaussian(covariance), HMC(0.2, LEAPFROG_STEPS)
     x0 = np.random.default_rng(0).standard_normal((len(alpha), chains, DIM)) @ np.linalg.cholesky(covariance).T
     eigenvalues = spectrum(target, x0[0, :1])
-    lag_one = Leapfrog(0.2, LEAPFROG_STEPS)
+    lag_one = LeapfrogAutocorrelation(0.2, LEAPFROG_STEPS)
     bound = np.min(stability_bound(np, alpha[:, None], eigenvalues, lag_one.at(np, eigenvalues)), axis=-1)
     schedules = (PowerLaw(RHO), Stable(lag_one, eigenvalues, PowerLaw(RHO)))
     plain, capped = (squared_errors(target, SRMC(base, alpha[:, None], s), x0, steps, 0.0) for s in schedules)

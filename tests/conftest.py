@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xpsample import data
-from xpsample.backend import Backend, backend_named, compiled
-from xpsample.errors import DataError
+from xpsample.core.backend import Backend
+from xpsample.core.errors import DataError
+from xpsample.core.registry import backend_named, compiled
+from xpsample.zoo import data
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
 """What a test runs on; those that are not here are skipped by name."""

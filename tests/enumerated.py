@@ -4,7 +4,8 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.stats import chi2
 
-from xpsample.targets import Binary, Categorical, OneHot, Spins, Target
+from xpsample.spaces import Binary, Categorical, OneHot, Spins
+from xpsample.targets import Target
 
 CHAINS = 100_000
 ERROR = 1e-6

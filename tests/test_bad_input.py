@@ -11,8 +11,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.backend import backend_named, check_same_home
-from xpsample.errors import (
+from xpsample.core.errors import (
     BackendError,
     CapabilityError,
     DivergenceWarning,
@@ -23,7 +22,8 @@ from xpsample.errors import (
     PositionError,
     XpsampleError,
 )
-from xpsample.gradients import Native
+from xpsample.core.registry import backend_named, check_same_home
+from xpsample.gradients import NativeGradient
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Capability, Exact, Shift, Tempered
@@ -369,7 +369,7 @@ def test_a_kernel_that_needs_a_density_on_a_target_that_has_a_score_only(kernel)
 @pytest.mark.parametrize("kernel", [ULA(0.1), UnderdampedLangevin(0.1)])
 def test_unadjusted_kernels_are_content_with_a_score(library, kernel):
     trace = run(xps.Target(None, score=score), kernel, library.array(np.zeros((4, 2))))
-    assert trace.tally.evaluations == {"log_density": 0.0, "score": 1.0, "hvp": 0.0}
+    assert trace.run_statistics.evaluations == {"log_density": 0.0, "score": 1.0, "hvp": 0.0}
 
 
 @pytest.fixture
@@ -396,13 +396,13 @@ def test_no_hvp_and_nobody_to_differentiate_lists_what_would_help(no_lender):
 def test_native_derivatives_of_a_library_without(no_lender):
     message = r"numpy has no automatic differentiation; borrow .* gradient=Via\(NAME\) .*with autodiff: none"
     with pytest.raises(CapabilityError, match=message):
-        run(xps.Target(log_density, gradient=Native()), MALA(0.1))
+        run(xps.Target(log_density, gradient=NativeGradient()), MALA(0.1))
 
 
 def test_installed_lenders_are_named():
     pytest.importorskip("torch")
     with pytest.raises(CapabilityError, match=r"installed with autodiff: .*torch"):
-        run(xps.Target(log_density, gradient=Native()), MALA(0.1))
+        run(xps.Target(log_density, gradient=NativeGradient()), MALA(0.1))
 
 
 def test_a_lender_that_does_not_differentiate():
@@ -540,7 +540,7 @@ def test_a_proposal_without_a_finite_density_is_rejected_and_counted(library, ke
     moved = library.host(trace.statistics["moved"])
     assert np.all(draws[..., 0] <= 1.0)
     assert np.all(np.isfinite(library.host(trace.statistics["log_density"])))
-    np.testing.assert_array_equal(trace.tally.diverged, diverged.sum(axis=0))
+    np.testing.assert_array_equal(trace.run_statistics.diverged, diverged.sum(axis=0))
     assert diverged.sum() > 10
     assert not np.any(moved & diverged)
     before = np.concatenate([np.zeros((1, 20, 2)), draws[:-1]])
@@ -574,17 +574,17 @@ def test_an_unadjusted_chain_that_explodes_is_frozen_and_the_others_go_on(librar
     assert np.all(diverged[first:, 2]) and not np.any(diverged[:first, 2]) and not np.any(diverged[:, others])
     np.testing.assert_array_equal(draws[first:, 2], np.broadcast_to(draws[first - 1, 2], draws[first:, 2].shape))
     assert not np.array_equal(draws[first - 1, 2], draws[first - 2, 2] if first > 1 else start[2])
-    np.testing.assert_array_equal(trace.tally.diverged, diverged.sum(axis=0))
+    np.testing.assert_array_equal(trace.run_statistics.diverged, diverged.sum(axis=0))
 
 
 def test_an_energy_error_without_bound_is_a_divergence(library):
     with pytest.warns(DivergenceWarning, match="energy errors"):
         trace = run(gaussian(), HMC(3.0, 20), library.array(np.full((4, 2), 1.0)), draws=5)
-    assert np.all(trace.tally.diverged == 5) and np.all(library.host(trace.draws) == 1.0)
+    assert np.all(trace.run_statistics.diverged == 5) and np.all(library.host(trace.draws) == 1.0)
 
 
 def test_a_run_without_divergence_is_silent(library):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         trace = run(gaussian(), MALA(0.3), library.array(np.zeros((4, 2))), draws=20)
-    assert np.all(trace.tally.diverged == 0)
+    assert np.all(trace.run_statistics.diverged == 0)

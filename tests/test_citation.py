@@ -7,7 +7,7 @@ import pytest
 
 from xpsample import HMC, L1, MALA, MYULA, PCN, RWM, SRMC, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.citation import REFERENCES, citation, known_names
-from xpsample.errors import XpsampleError
+from xpsample.core.errors import XpsampleError
 
 
 def test_entries_are_balanced_bibtex_with_unique_keys():

@@ -9,7 +9,7 @@ import pytest
 
 import xpsample
 from xpsample import cli
-from xpsample.errors import XpsampleError
+from xpsample.core.errors import XpsampleError
 from xpsample.experiments import EXPERIMENTS, Experiment
 
 

@@ -1,13 +1,9 @@
 """Modern samplers, written once against the Python array API, for NumPy, CuPy, PyTorch and JAX arrays."""
 
-__version__ = "0.1.0"
-
-from xpsample.ais import AIS, log_normalizer
-from xpsample.annealed import Annealed
-from xpsample.backend import backend_of, installed_backends
-from xpsample.checkpoint import Checkpoint
+from xpsample.core.registry import backend_of, installed_backends
+from xpsample.core.version import __version__ as __version__
 from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
-from xpsample.hiss import HiSS
+from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import (
     ACS,
     DMALA,
@@ -27,37 +23,28 @@ from xpsample.kernels import (
     SingleFlip,
     TwoOpt,
     UnderdampedLangevin,
-    geometric_ladder,
 )
 from xpsample.kernels.minibatch import Minibatch
-from xpsample.noise import Portable, Replay
+from xpsample.metrics.stein import RBF, InverseMultiquadric
+from xpsample.particles.ais import AIS, log_normalizer
+from xpsample.particles.annealed import Annealed
+from xpsample.particles.ladders import geometric_ladder
+from xpsample.particles.smc import TemperedSMC, particle_log_normalizer
+from xpsample.particles.svgd import SVGD, AdaGrad, StochasticSVGD
 from xpsample.prox import L1, AnisotropicTV, IsotropicTV
-from xpsample.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
-from xpsample.sampling import sample, steps
-from xpsample.smc import TemperedSMC, particle_log_normalizer
+from xpsample.run.checkpoint import Checkpoint
+from xpsample.run.noise import Portable, Replay
+from xpsample.run.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
+from xpsample.run.sampling import sample, steps
+from xpsample.run.trace import Trace, load
+from xpsample.run.tune_acs import tune_acs
 from xpsample.sosmc import SOSMC
-from xpsample.srld import RBF, SRLD, InverseMultiquadric, Rolling, Thinned
+from xpsample.spaces import Binary, Categorical, OneHot, Permutations, Spins
+from xpsample.srld import SRLD, Rolling, Thinned
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.svgd import SVGD, AdaGrad, StochasticSVGD
-from xpsample.targets import (
-    Binary,
-    Categorical,
-    Exact,
-    OneHot,
-    Parametric,
-    Permutations,
-    Ratio,
-    Shift,
-    Spins,
-    Target,
-    Tempered,
-    Untilted,
-    posterior,
-)
+from xpsample.targets import Exact, Parametric, Ratio, Shift, Target, Tempered, Untilted, posterior
 from xpsample.targets.batched import batched
 from xpsample.targets.bridge import Bridge
-from xpsample.trace import Trace, load
-from xpsample.tuning import tune_acs
 
 __all__ = [
     "ACS",

@@ -5,8 +5,8 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from xpsample import __version__
-from xpsample.errors import XpsampleError
+from xpsample.core.errors import XpsampleError
+from xpsample.core.version import __version__
 
 ALIASES = {
     "independentmh": "independent",

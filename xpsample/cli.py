@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import Any
 
 import xpsample
-from xpsample.backend import backend_named, installed_backends, registered_backends
 from xpsample.citation import citation, known_names
-from xpsample.errors import BackendError, XpsampleError
+from xpsample.core.errors import BackendError, XpsampleError
+from xpsample.core.registry import backend_named, installed_backends, registered_backends
 from xpsample.experiments import EXPERIMENTS
 from xpsample.kernels import Kernel
 

@@ -8,9 +8,9 @@ import xpsample as xps
 from xpsample.kernels import Cosine, Kernel
 from xpsample.srld import Rolling
 from xpsample.targets import AbstractTarget
-from xpsample.targets.ising import ising_lattice
-from xpsample.targets.logistic import logistic_regression
-from xpsample.targets.tsp import tsp
+from xpsample.zoo.ising import ising_lattice
+from xpsample.zoo.logistic import logistic_regression
+from xpsample.zoo.tsp import tsp
 
 LADDER = tuple(np.linspace(0, 1, 21))
 

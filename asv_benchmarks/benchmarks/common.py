@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import Backend, backend_named, installed_backends
-from xpsample.errors import BackendError
+from xpsample.core.backend import Backend
+from xpsample.core.errors import BackendError
+from xpsample.core.registry import backend_named, installed_backends
 from xpsample.kernels import Kernel
-from xpsample.straight.steps import SHORTEST
 from xpsample.targets import AbstractTarget
 
 from .cases import Case
@@ -23,6 +23,9 @@ PLACES = ["numpy", "torch", "jax", "torch-cuda", "jax-cuda", "cupy"]
 for _name in installed_backends():  # here, so that the fork server of asv imports each library once and for all
     with suppress(BackendError):
         backend_named(_name)
+
+SHORTEST = 32
+"""Steps of a run that is timed, at least."""
 
 
 def place_or_skip(place: str) -> tuple[Backend, Any]:

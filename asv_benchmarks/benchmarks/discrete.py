@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import Backend
-from xpsample.targets.ising import ising_lattice
+from xpsample.core.backend import Backend
+from xpsample.zoo.ising import ising_lattice
 
 from .common import PLACES, place_or_skip
 

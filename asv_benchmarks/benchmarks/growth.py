@@ -26,7 +26,6 @@ def quartic() -> xps.Target:
         score=lambda x: both(x)[1],
         hvp=lambda x, v: -v * (1 + 3 * x * x),
         log_density_and_score=both,
-        pure=True,
     )
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import installed_backends
-from xpsample.gradients import GradientChoice, Native
+from xpsample.core.registry import installed_backends
+from xpsample.gradients import GradientChoice, NativeGradient
 from xpsample.kernels import ChainState, Info, Kernel
 from xpsample.kernels.kernel import normal_like
 from xpsample.targets import Capability, Point
-from xpsample.targets.breast_cancer import breast_cancer
+from xpsample.zoo.breast_cancer import breast_cancer
 
 from .cases import logistic
 from .common import PLACES, place_or_skip, put, ratio, step_seconds
@@ -72,7 +72,7 @@ class Flow(Kernel):
 
         x = target.backend.repeat(CALLS, move, state.point.x)
         one = target.xp.ones_like(x[..., 0])
-        return ChainState(Point(x, None, None)), Info(one, one > 0, one < 0, target.costs.at)
+        return ChainState(Point(x, None, None)), Info(one, one > 0, one < 0, target.costs.evaluate)
 
 
 EMPTY, SCORE, BOTH = Flow(False, False), Flow(True, False), Flow(True, True)
@@ -94,18 +94,20 @@ def ways(place: str, target: xps.Target) -> dict[str, xps.Target]:
         forward = functools.partial(_torch_forward, target.score)
         score = _torch_score(target.log_density)
         found |= {
-            "reverse": by(Native()),
+            "reverse": by(NativeGradient()),
             "forward": own(forward),
-            "reverse over reverse": by(Native(), **plain),
-            "forward over reverse": replace(by(Native(), **plain), hvp=functools.partial(_torch_forward, score)),
+            "reverse over reverse": by(NativeGradient(), **plain),
+            "forward over reverse": replace(
+                by(NativeGradient(), **plain), hvp=functools.partial(_torch_forward, score)
+            ),
         }
     elif name == "jax":
         score = _jax_score(target.log_density)
         found |= {
             "reverse": own(functools.partial(_jax_reverse, target.score)),
-            "forward": by(Native()),
-            "reverse over reverse": replace(by(Native(), **plain), hvp=functools.partial(_jax_reverse, score)),
-            "forward over reverse": by(Native(), **plain),
+            "forward": by(NativeGradient()),
+            "reverse over reverse": replace(by(NativeGradient(), **plain), hvp=functools.partial(_jax_reverse, score)),
+            "forward over reverse": by(NativeGradient(), **plain),
         }
     else:
         installed = installed_backends()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import to_host
+from xpsample.core.registry import to_host
 from xpsample.metrics.convergence import chain_ess
 
 from .cases import CASES, FEW
@@ -70,7 +70,7 @@ class Evaluations:
     def _spent(self, kernel: str) -> dict[str, float]:
         case = CASES[kernel]
         trace = xps.sample(case.target(10), case.kernel, start(case, "numpy", 4), 40, seed=1, progress=False)
-        return trace.tally.evaluations
+        return trace.run_statistics.evaluations
 
 
 class Rate:
@@ -123,7 +123,7 @@ def _timed(kernel: str, place: str, rounds: int = 4) -> tuple[float, Any]:
 
 
 def _evaluations(trace: Any) -> float:
-    return sum(trace.tally.evaluations.values()) * trace.tally.steps * 100
+    return sum(trace.run_statistics.evaluations.values()) * trace.run_statistics.steps * 100
 
 
 def _worst_ess(trace: Any) -> float:

@@ -3,8 +3,8 @@
 import time
 
 import xpsample as xps
-from xpsample.backend import backend_of
-from xpsample.noise import Normal, Uniform
+from xpsample.core.registry import backend_of
+from xpsample.core.specs import Normal, Uniform
 
 from .cases import CASES, FEW
 from .common import PLACES, place_or_skip, start

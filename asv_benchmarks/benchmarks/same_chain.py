@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import to_host
+from xpsample.core.registry import to_host
 
 from .cases import CASES
 from .common import PLACES, place_or_skip, put, wide

@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import backend_of
-from xpsample.experiments.sosmc_problems import FLOOR, PROBLEMS, family, start_positions
-from xpsample.sosmc import Adam, Adaptation, History, Langevin, RewardForwardKL
+from xpsample.core.registry import backend_of
+from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, family, start_positions
+from xpsample.optimize.optimizers import Adam
+from xpsample.sosmc import Adaptation, LangevinMove, RewardForwardKL, SOSMCHistory
 
 from .common import PLACES, place_or_skip
 
 PARTICLES, ITERATIONS, ROUNDS = 10_000, 200, 7
 PROBLEM = PROBLEMS[0]
 KERNEL = xps.SOSMC(
-    RewardForwardKL(PROBLEM.reward), Langevin(0.1), Adam(0.1), 0.9, adapt_move=Adaptation(0.95, 1.01, 0.001, 0.99)
+    RewardForwardKL(PROBLEM.reward), LangevinMove(0.1), Adam(0.1), 0.9, adapt_move=Adaptation(0.95, 1.01, 0.001, 0.99)
 )
-RECORDERS = (History({"reward": PROBLEM.reward}),)
+RECORDERS = (SOSMCHistory({"reward": PROBLEM.reward}),)
 
 
 def particles(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 import xpsample as xps
-from xpsample.gradients import Native
+from xpsample.gradients import NativeGradient
 
 from .cases import logistic
 from .common import in_turns, place_or_skip, put, ratio, runner
@@ -44,7 +44,7 @@ def gain(kernel: str, score: str, chains: int, steps: int = 512, rounds: int = 5
     """On the 10-dimensional logistic regression of the peers; nothing is taken from the compiler's caches."""
     target, before = logistic(), os.environ.get(SETTING)
     if score == "autodiff":
-        target = target.without_own_derivatives(Native())
+        target = target.without_own_derivatives(NativeGradient())
     x0 = put("torch", 0.1 * np.random.default_rng(0).standard_normal((chains, 10)))
     run = runner(target, KERNELS[kernel], x0, steps)
 

@@ -20,51 +20,52 @@ CHAINS, DIMS = (1, 10, 100, 1_000, 10_000), (1, 10, 100)
 
 
 def step_times(
-    kernel: str, places: list[str], chains: int, dim: int, seconds: float = 0.06, rounds: int = 5
+    kernel: str, device_dtypes: list[str], chains: int, dim: int, seconds: float = 0.06, rounds: int = 5
 ) -> dict[str, float]:
     """Nanoseconds of a step for each chain at each place, medians of runs in turns; large ones are run once."""
     host = 0.5 * np.random.default_rng(0).standard_normal((chains, dim))
     found = {}
     for clock, here in (
-        (time.process_time, [place for place in places if not on_gpu(place)]),
-        (time.perf_counter, [place for place in places if on_gpu(place)]),
+        (time.process_time, [device for device in device_dtypes if not on_gpu(device)]),
+        (time.perf_counter, [device for device in device_dtypes if on_gpu(device)]),
     ):
-        runs = [(quartic(), KERNELS[kernel], put(place, host)) for place in here]
+        runs = [(quartic(), KERNELS[kernel], put(device, host)) for device in here]
         spent = step_seconds(runs, seconds, 1 if chains * dim >= 100_000 else rounds, clock)
-        found.update((place, 1e9 * float(np.median(t)) / chains) for place, t in zip(here, spent, strict=True))
+        found.update((device, 1e9 * float(np.median(t)) / chains) for device, t in zip(here, spent, strict=True))
     return found
 
 
-def on_gpu(place: str) -> bool:
+def on_gpu(device: str) -> bool:
     """Whether its steps are no CPU time."""
-    return place == "cupy" or place.endswith("-cuda")
+    return device == "cupy" or device.endswith("-cuda")
 
 
 def present() -> list[str]:
     """The places that are here."""
     found = []
-    for place in PLACES:
+    for device in PLACES:
         with suppress(NotImplementedError):
-            place_or_skip(place)
-            found.append(place)
+            place_or_skip(device)
+            found.append(device)
     return found
 
 
 def marked(times: dict[str, float]) -> dict[str, str]:
     """As text, the least in bold."""
     least = min(times.values())
-    return {place: f"**{t:,.0f}**" if t == least else f"{t:,.0f}" for place, t in times.items()}
+    return {device: f"**{t:,.0f}**" if t == least else f"{t:,.0f}" for device, t in times.items()}
 
 
 if __name__ == "__main__":
     here = present()
-    print(f"Not here: {', '.join(place for place in PLACES if place not in here) or 'none'}.\n")
+    print(f"Not here: {', '.join(device for device in PLACES if device not in here) or 'none'}.\n")
     head = " | ".join(f"{chains:,}" for chains in CHAINS)
     print(f"| kernel | dim | place | {head} |\n" + "| --- " * (3 + len(CHAINS)) + "|")
     for kernel in KERNELS:
         for dim in DIMS:
             columns = [marked(step_times(kernel, here, chains, dim)) for chains in CHAINS]
-            for place in here:
+            for device in here:
                 print(
-                    f"| {kernel} | {dim} | {place} | " + " | ".join(told[place] for told in columns) + " |", flush=True
+                    f"| {kernel} | {dim} | {device} | " + " | ".join(told[device] for told in columns) + " |",
+                    flush=True,
                 )

@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _work(args: argparse.Namespace) -> int:
     """One peer: a JSON line for every row and every remark."""
-    from asv_benchmarks.peers.turns import UnequalWork, check_law, compare, peer_named
+    from asv_benchmarks.peers.turns import UnequalWork, check_distribution, compare, peer_named
 
     def say(**told: Any) -> None:
         print(json.dumps(told), flush=True)
@@ -124,7 +124,7 @@ def _work(args: argparse.Namespace) -> int:
     for problem in problems:
         for kernel in kernels:
             try:
-                apart = check_law(args.worker, problem, kernel)
+                apart = check_distribution(args.worker, problem, kernel)
             except UnequalWork as error:
                 say(said=str(error))
                 return 1

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
-from xpsample.backend import backend_named, to_host
-from xpsample.targets.breast_cancer import load_breast_cancer
+from xpsample.core.registry import backend_named, to_host
+from xpsample.zoo.breast_cancer import load_breast_cancer
 
 LEAPFROGS = 10
 LOGISTIC, CANCER = "logistic", "breast_cancer"
@@ -88,7 +88,7 @@ def ours(work: Work, score: str, library: str, dtype: str) -> Callable[[int], tu
 
     def run(seed: int) -> tuple[Any, np.ndarray]:
         trace = xps.sample(target, kernel, x0, work.draws, seed=seed, recorders=(xps.Draws(),), progress=False)
-        return trace.draws, trace.tally.acceptance_probability
+        return trace.draws, trace.run_statistics.acceptance_probability
 
     return run
 

@@ -48,7 +48,7 @@ def _sides(name: str, work: Work) -> dict[tuple[str, str], Callable[[int], tuple
     return sides
 
 
-def check_law(name: str, problem: str, kernel: str) -> float:
+def check_distribution(name: str, problem: str, kernel: str) -> float:
     """The largest disagreement of a peer's law with ours, with 100 chains.
 
     Raises

@@ -7,11 +7,11 @@ import cupy
 import numpy as np
 from array_api_compat import cupy as xp
 
-from xpsample.backend import Array, Backend, Device, eager_drive
-from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
-from xpsample.straight import captured
-from xpsample.straight.steps import StraightSteps
-from xpsample_cupy import graphs
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend, Compiles, Device
+from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.run.eager import eager_drive
+from xpsample.run.noise import NoiseSource, draw_chunks, seed_sequence
 
 
 class CupyBackend(Backend):
@@ -20,6 +20,7 @@ class CupyBackend(Backend):
     name = "cupy"
     xp = xp
     autodiff = None
+    compiles = Compiles.NEVER
 
     def owns(self, array: object) -> bool:
         return isinstance(array, cupy.ndarray)
@@ -47,8 +48,7 @@ class CupyBackend(Backend):
         self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Any, tuple | None, Any]:
         with program.like(carry).device:
-            steps = STEPS if captured.wanted() else None
-            return eager_drive(program, carry, buffers, source, start, stop, steps=steps)
+            return eager_drive(program, carry, buffers, source, start, stop)
 
     def synchronize(self, value: Any) -> None:
         cupy.cuda.get_current_stream().synchronize()
@@ -71,5 +71,4 @@ class CupyBackend(Backend):
         return [Device(f"cuda:{i}", cupy.cuda.Device(i), both) for i in range(count)]
 
 
-STEPS = StraightSteps(capture=graphs.capture)
 BACKEND = CupyBackend()

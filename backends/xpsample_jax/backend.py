@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from xpsample import tree
-from xpsample.backend import Array, Autodiff, Backend, Device
-from xpsample.noise import Native, NoiseSource, Portable, Specs, cut
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Autodiff, Backend, Compiles, Device
+from xpsample.core.specs import Specs
+from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample_jax.noise import draw_rows
 from xpsample_jax.runner import Runner, compiler_options
 
@@ -85,6 +87,7 @@ class JaxBackend(Backend):
     name = "jax"
     xp = jnp
     autodiff = JaxAutodiff()
+    compiles = Compiles.ALWAYS
 
     def owns(self, array: object) -> bool:
         return isinstance(array, jax.Array)

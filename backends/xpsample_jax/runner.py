@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from xpsample.backend import Array, info_sums
-from xpsample.noise import LEAST_STEPS, Specs, chunk_steps, segment_steps
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Specs
+from xpsample.run.eager import add_sums
+from xpsample.run.noise import LEAST_STEPS, chunk_steps, segment_steps
 from xpsample_jax.noise import Keys, draw_rows
 
 
@@ -64,29 +66,29 @@ class Runner:
             at = self._noise_at(noise, origin)
             data = own if constant else data
 
-            def record(folds: Any, buffers: Any, state: Any, info: Any, t: Array) -> Any:
-                folds, rows = self.record(folds, state, info)
+            def record(recorder_states: Any, buffers: Any, state: Any, info: Any, t: Array) -> Any:
+                recorder_states, rows = self.record(recorder_states, state, info)
                 row = program.row(t)
-                return folds, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
+                return recorder_states, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
 
             def body(t: Array, loop: Any) -> Any:
-                (state, folds), buffers, sums = loop
+                (state, recorder_states), buffers, sums = loop
                 state, info = self.advance(data, state, at(t))
-                sums = info_sums(jnp, sums, info)
+                sums = add_sums(sums, _counted(info))
                 if keep and program.thinning == 1:
-                    folds, buffers = record(folds, buffers, state, info, t)
+                    recorder_states, buffers = record(recorder_states, buffers, state, info, t)
                 elif keep:
-                    folds, buffers = jax.lax.cond(
-                        program.due(t),
+                    recorder_states, buffers = jax.lax.cond(
+                        program.is_recorded(t),
                         lambda f, b: record(f, b, state, info, t),
                         lambda f, b: (f, b),
-                        folds,
+                        recorder_states,
                         buffers,
                     )
-                return type(carry)(state, folds), buffers, sums
+                return type(carry)(state, recorder_states), buffers, sums
 
             _, info = jax.eval_shape(self.advance, data, carry.state, at(start))
-            zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_sums, info))
+            zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_counted, info))
             return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
 
         self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3), compiler_options=compiler_options(few))
@@ -97,7 +99,7 @@ class Runner:
         if (draws, x.sharding, x.shape) not in self._empty:
             noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
             state, info = jax.eval_shape(self.advance, data, carry.state, noise)
-            rows = jax.eval_shape(self.record, carry.folds, state, info)[1]
+            rows = jax.eval_shape(self.record, carry.recorder_states, state, info)[1]
             shardings = jax.tree.map(lambda row: _row_sharding(row.shape, x), rows)
             self._empty[draws, x.sharding, x.shape] = jax.jit(
                 lambda: jax.tree.map(lambda row: jnp.zeros((draws, *row.shape), row.dtype), rows),
@@ -126,8 +128,10 @@ class Runner:
         return lambda t: {k: _take(noise[k].reshape(-1), t - origin, spec.shape) for k, spec in self.specs.items()}
 
 
-def _sums(info: Any) -> Any:
-    return info_sums(jnp, None, info)
+def _counted(info: Any) -> Any:
+    """An info as numbers that can be added up."""
+    dtype = info.acceptance_probability.dtype
+    return info._replace(moved=info.moved.astype(dtype), diverged=info.diverged.astype(dtype))
 
 
 def _take(flat: Array, i: Array, shape: tuple[int, ...]) -> Array:

@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array, Backend, Device, eager_drive
-from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, open_interval, seed_sequence
-from xpsample.straight.steps import StraightSteps
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend, Compiles, Device
+from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.run.eager import eager_drive
+from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
 from xpsample_numpy import namespace as xp
-
-PIECE = 2**20
-"""Bytes of state and noise of a step to be made at once: with what it makes, about a core's second-level cache."""
-
-STEPS = StraightSteps(list, lambda x: PIECE)
 
 
 class NumpyBackend(Backend):
@@ -22,6 +19,7 @@ class NumpyBackend(Backend):
     name = "numpy"
     xp = xp
     autodiff = None
+    compiles = Compiles.NEVER
 
     def owns(self, array: object) -> bool:
         return isinstance(array, (np.ndarray, np.generic))  # operators on 0-d arrays give scalars
@@ -46,7 +44,7 @@ class NumpyBackend(Backend):
     ) -> tuple[Any, tuple | None, Any]:
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, source, start, stop, steps=STEPS)
+            return eager_drive(program, carry, buffers, source, start, stop, unstack=list)
 
     def synchronize(self, value: Any) -> None:
         pass

@@ -6,7 +6,7 @@ import numpy as np
 from array_api_compat.numpy import *  # noqa: F403
 from array_api_compat.numpy import __array_namespace_info__
 
-__all__ = ["__array_namespace_info__", "negative_part", "sigmoid", "softplus", "sum"]
+__all__ = ["__array_namespace_info__", "minimum_with_zero", "sigmoid", "softplus", "sum"]
 
 Array = Any
 
@@ -27,7 +27,7 @@ def sigmoid(a: Array, /) -> Array:
     return out
 
 
-def negative_part(a: Array, /) -> Array:
+def minimum_with_zero(a: Array, /) -> Array:
     """min(a, 0)."""
     return np.minimum(a, 0.0)
 

@@ -6,9 +6,12 @@ from typing import Any
 import array_api_strict as xp
 import numpy as np
 
-from xpsample.backend import Array, Backend, Device, eager_drive
-from xpsample.noise import NoiseSource, Normal, Specs, Uniform, draw_chunks, open_interval, seed_sequence
-from xpsample.tree import dtype_name
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend, Compiles, Device
+from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.core.tree import dtype_name
+from xpsample.run.eager import eager_drive
+from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
 
 CPU = xp.Device("CPU_DEVICE")
 
@@ -19,6 +22,7 @@ class StrictBackend(Backend):
     name = "array_api_strict"
     xp = xp
     autodiff = None
+    compiles = Compiles.NEVER
 
     def owns(self, array: object) -> bool:
         return isinstance(array, type(xp.empty(())))

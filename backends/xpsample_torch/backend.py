@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from xpsample import tree
-from xpsample.backend import Array, Autodiff, Backend, Device, eager_drive
-from xpsample.noise import CHUNK_STEPS, NoiseSource, Normal, Specs, Uniform, draw_chunks, seed_sequence
-from xpsample.straight.steps import StraightSteps
-from xpsample_torch import compiled, graphs
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Autodiff, Backend, Compiles, Device
+from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.run.eager import eager_drive
+from xpsample.run.noise import CHUNK_STEPS, NoiseSource, draw_chunks, seed_sequence
 from xpsample_torch import namespace as xp
+from xpsample_torch.compiled import compiled_step
 
 
 class TorchAutodiff(Autodiff):
@@ -72,6 +74,7 @@ class TorchBackend(Backend):
     name = "torch"
     xp = xp
     autodiff = TorchAutodiff()
+    compiles = Compiles.ON_REQUEST
 
     def owns(self, array: object) -> bool:
         return isinstance(array, torch.Tensor)
@@ -101,8 +104,10 @@ class TorchBackend(Backend):
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
-            steps = compiled.steps if compiled.wanted() else STEPS
-            return eager_drive(program, carry, buffers, source, start, stop, steps=steps, write=_write)
+            step = compiled_step(program) if program.compile else None
+            return eager_drive(
+                program, carry, buffers, source, start, stop, step=step, unstack=torch.unbind, write=_write
+            )
 
     def synchronize(self, value: Any) -> None:
         for device in {leaf.device for leaf in tree.leaves(value) if isinstance(leaf, torch.Tensor)}:
@@ -131,13 +136,4 @@ def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     torch.stack(tuple(tensors), out=rows)
 
 
-PIECE = 2**21
-"""Bytes of state and noise of a step for each thread to make at once: smaller ones cost more calls than caches save."""
-
-
-def _piece(x: torch.Tensor) -> int | None:
-    return PIECE * torch.get_num_threads() if x.device.type == "cpu" else None
-
-
-STEPS = StraightSteps(torch.unbind, _piece, graphs.capture)
 BACKEND = TorchBackend()

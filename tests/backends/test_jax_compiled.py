@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.backend import whole
-from xpsample.noise import Native
+from xpsample.core.registry import whole
+from xpsample.run.noise import Native
 from xpsample.targets import Capability
 
 jax = pytest.importorskip("jax")
@@ -46,7 +46,7 @@ def test_the_users_functions_are_compiled_for_eager_calls_too():
     x = positions(False)
     bound = xps.Target(log_density).prepare(x, Capability.LOG_DENSITY)
     for k in range(3):
-        np.testing.assert_allclose(bound.at(k * x).log_density, np.full(4, -1.5 * k**2))
+        np.testing.assert_allclose(bound.evaluate(k * x).log_density, np.full(4, -1.5 * k**2))
     assert len(calls) == 1 and issubclass(calls[0], jax.core.Tracer)
 
 
@@ -73,7 +73,7 @@ def test_a_function_of_arrays_is_compiled_whole_where_its_operations_would_be(li
 def test_they_are_called_within_a_trace_of_which_the_positions_are_no_part():
     x = positions(False)
     bound = xps.Target(lambda x: -0.5 * (x * x).sum(-1)).prepare(x, Capability.LOG_DENSITY)
-    np.testing.assert_array_equal(jax.jit(lambda more: bound.at(x).log_density + more)(1.0), np.full(4, -0.5))
+    np.testing.assert_array_equal(jax.jit(lambda more: bound.evaluate(x).log_density + more)(1.0), np.full(4, -0.5))
 
 
 def test_functions_of_data_that_hold_python_values_are_called_as_they_are():
@@ -86,4 +86,4 @@ def test_functions_of_data_that_hold_python_values_are_called_as_they_are():
 
     x = positions(False)
     bound = xps.Target(log_density, data=data).prepare(x, Capability.LOG_DENSITY)
-    np.testing.assert_array_equal(bound.at(x).log_density, np.full(4, 15.0))
+    np.testing.assert_array_equal(bound.evaluate(x).log_density, np.full(4, 15.0))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.noise import Native
-from xpsample.sampling import Program
+from xpsample.run.noise import Native
+from xpsample.run.program import Program
 
 jax = pytest.importorskip("jax")
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.conftest import x64
-from xpsample.noise import Normal, Uniform
+from xpsample.core.specs import Normal, Uniform
 
 jax = pytest.importorskip("jax")
 

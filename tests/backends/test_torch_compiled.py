@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample import tree
+from xpsample.core import tree
 
 torch = pytest.importorskip("torch")
 
@@ -24,7 +24,7 @@ def run(target, kernel, setting, monkeypatch, draws=27, **settings):
 
 
 def assert_same(ours, theirs):
-    parts = [(t.draws, t.statistics, t.recorded, t.state, vars(t.tally)) for t in (ours, theirs)]
+    parts = [(t.draws, t.statistics, t.recorded, t.state, vars(t.run_statistics)) for t in (ours, theirs)]
     for (path, a), (_, b) in zip(*map(tree.items, parts), strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=path)
 

@@ -21,7 +21,7 @@ from asv_benchmarks.benchmarks import (
 )
 from asv_benchmarks.benchmarks.cases import CASES
 from xpsample import HMC, MALA, RWM, Moments, Target, sample
-from xpsample.backend import installed_backends, to_host
+from xpsample.core.registry import installed_backends, to_host
 from xpsample.kernels import ChainState, metropolis
 from xpsample.targets import Capability
 
@@ -52,7 +52,7 @@ def test_a_step_is_timed(monkeypatch, place):
     benchmark = kernels.Step()
     benchmark.setup("mala", place, 3, 10)
     benchmark.time_steps("mala", place, 3, 10)
-    assert benchmark.run().tally.steps == 5
+    assert benchmark.run().run_statistics.steps == 5
 
 
 @pytest.mark.parametrize("kernel", list(CASES))
@@ -92,9 +92,9 @@ class Uncorrected(MALA):
 
     def step(self, target, state, noise):
         current, xi = target.refresh(state.point), noise["proposal"]
-        proposal = target.at(current.x + self.step_size * current.score + (2 * self.step_size) ** 0.5 * xi)
+        proposal = target.evaluate(current.x + self.step_size * current.score + (2 * self.step_size) ** 0.5 * xi)
         ratio = target.log_ratio(proposal, current)
-        point, info = metropolis(target.xp, ratio, noise["accept"], proposal, current, target.costs.at)
+        point, info = metropolis(target.xp, ratio, noise["accept"], proposal, current, target.costs.evaluate)
         return ChainState(point), info
 
 

@@ -11,8 +11,8 @@ import pytest
 from asv_benchmarks.peers import by_hand_numpy, problems, turns
 from asv_benchmarks.peers.__main__ import limit, main, markdown
 from xpsample import Target
-from xpsample.backend import to_host
-from xpsample.targets.logistic import logistic_regression
+from xpsample.core.registry import to_host
+from xpsample.zoo.logistic import logistic_regression
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ def test_the_densities_are_the_librarys(name, problem):
 def test_code_by_hand_has_our_law(name, kernel):
     """Moments and acceptance of 100 chains; fails by chance with probability 3e-6, were the seeds not fixed."""
     pytest.importorskip(name.removeprefix("by_hand_"))
-    assert turns.check_law(name, problems.LOGISTIC, kernel) < turns.FURTHEST
+    assert turns.check_distribution(name, problems.LOGISTIC, kernel) < turns.FURTHEST
 
 
 def uncorrected(advance):
@@ -77,7 +77,7 @@ def longer(advance):
 def test_a_peer_with_another_law_is_not_timed(monkeypatch, kernel, fault):
     monkeypatch.setattr(by_hand_numpy, f"_{kernel}", fault(getattr(by_hand_numpy, f"_{kernel}")))
     with pytest.raises(turns.UnequalWork, match=f"{kernel} on logistic: moments or acceptance differ by"):
-        turns.check_law("by_hand_numpy", problems.LOGISTIC, kernel)
+        turns.check_distribution("by_hand_numpy", problems.LOGISTIC, kernel)
 
 
 def test_the_quick_table(monkeypatch, capfd):

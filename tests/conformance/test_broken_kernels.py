@@ -5,13 +5,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from tests.conformance.spoilt import WrongDrift
+from tests.conformance.broken_tilts import WrongDrift
 from xpsample import MALA, RWM, ULA
-from xpsample.conformance import Place, invariance, reference, run_check, scenarios
+from xpsample.conformance import invariance, reference, run_check, scenarios
+from xpsample.core.devices import DeviceDtype
+from xpsample.core.specs import Normal
 from xpsample.kernels import ChainState, Info, Kernel, metropolis
 from xpsample.kernels.kernel import normal_like, uniform_per_chain
-from xpsample.noise import Normal
-from xpsample.srld import RBF, Rolling
+from xpsample.metrics.stein import RBF
+from xpsample.srld import Rolling
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability
 
@@ -25,19 +27,19 @@ class Broken(Kernel):
     requires = Capability.LOG_DENSITY | Capability.SCORE
 
     def init(self, target, x):
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x):
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target, state, noise):
         current, xi, eta = target.refresh(state.point), noise["proposal"], 0.5
-        proposal = target.at(self.moved(target, current, eta, xi))
+        proposal = target.evaluate(self.moved(target, current, eta, xi))
         back = -(xi + (eta / 2) ** 0.5 * (current.score + proposal.score))
         log_ratio = proposal.log_density - current.log_density
         log_ratio = self.ratio(log_ratio, 0.5 * target.xp.sum(xi * xi - back * back, axis=-1))
         uniform = self.uniform(target.xp, noise)
-        point, info = metropolis(target.xp, log_ratio, uniform, proposal, current, target.costs.at)
+        point, info = metropolis(target.xp, log_ratio, uniform, proposal, current, target.costs.evaluate)
         return self.after(target.xp, ChainState(point)), info
 
     def moved(self, target, current, eta, xi):
@@ -110,8 +112,8 @@ def with_frozen(scenario, spoil):
     """The scenario with the kernel of its invariance check spoilt, and the law as it was."""
 
     def frozen(asarray, generator, chains):
-        kernel, law = scenario.frozen(asarray, generator, chains)
-        return spoil(kernel), law
+        kernel, stationary = scenario.frozen(asarray, generator, chains)
+        return spoil(kernel), stationary
 
     return replace(scenario, frozen=frozen)
 
@@ -124,15 +126,15 @@ def test_the_unspoilt_base_passes():
     "kind", [MissingProposalRatio, WrongAcceptance, SwappedRatio, ReusedNoise, AcceptsAll, WrongNoiseScale]
 )
 def test_a_wrong_law_is_caught(kind, library):
-    place = Place(library.backend, "here", library.device, library.dtype)
-    result = invariance(with_kernel(kind()), place)
+    device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+    result = invariance(with_kernel(kind()), device)
     assert not result.passed
     assert result.z > 2 * result.limit  # and not by a hair
 
 
 def test_unadjusted_langevin_is_not_exact():
     # ULA passes for its own biased law; for the target's it must not.
-    biased = replace(SCENARIOS["ula"], law=SCENARIOS["sr-mala"].law)
+    biased = replace(SCENARIOS["ula"], stationary=SCENARIOS["sr-mala"].stationary)
     assert not invariance(biased, reference()).passed
 
 
@@ -156,8 +158,8 @@ def test_leaving_the_device_is_caught(kind, check, name):
     from tests.conftest import open_library
 
     library = open_library(name, "float32")
-    place = Place(library.backend, "here", library.device, library.dtype)
-    outcome = run_check(check, with_kernel(kind()), place)
+    device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+    outcome = run_check(check, with_kernel(kind()), device)
     assert outcome.passed is False
     assert "HostTransfer: __" in outcome.detail or "a step called __" in outcome.detail
 
@@ -166,8 +168,8 @@ def test_a_change_of_dtype_is_caught():
     from tests.conftest import open_library
 
     library = open_library("numpy", "float32")
-    place = Place(library.backend, "here", library.device, library.dtype)
-    outcome = run_check("stays home", with_kernel(LeavesItsDtype()), place)
+    device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+    outcome = run_check("stays home", with_kernel(LeavesItsDtype()), device)
     assert outcome.passed is False
     assert "float64" in outcome.detail
 
@@ -181,16 +183,16 @@ class Forgetful(Kernel):
     requires = Capability.LOG_DENSITY
 
     def init(self, target, x):
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x):
         return {"proposal": Normal(tuple(x.shape))}
 
     def step(self, target, state, noise):
         self.counter[0] += 1
-        point = target.at(0.9 * state.point.x + 0.01 * self.counter[0] * noise["proposal"])
+        point = target.evaluate(0.9 * state.point.x + 0.01 * self.counter[0] * noise["proposal"])
         ones = target.xp.ones_like(point.log_density)
-        return ChainState(point), Info(ones, ones > 0, ones < 0, target.costs.at)
+        return ChainState(point), Info(ones, ones > 0, ones < 0, target.costs.evaluate)
 
 
 def test_hidden_state_is_caught():
@@ -198,14 +200,14 @@ def test_hidden_state_is_caught():
 
     scenario = replace(SCENARIOS["rwm"], kernel=lambda asarray: Forgetful())
     strict = open_library("array_api_strict", "float64")  # whose driver runs the steps themselves
-    outcome = run_check("resume exact", scenario, Place(strict.backend, "here", strict.device, strict.dtype))
+    outcome = run_check("resume exact", scenario, DeviceDtype(strict.backend, "here", strict.device, strict.dtype))
     assert outcome.passed is False
     assert "0" in outcome.detail.split(", ")  # the draws differ
     for name in ("numpy", "torch", "jax"):
         with x64(name, "float64"):
             library = open_library(name, "float64")
-            place = Place(library.backend, "here", library.device, library.dtype)
-            outcome = run_check("driven = eager", scenario, place)
+            device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+            outcome = run_check("driven = eager", scenario, device)
             assert outcome.passed is False
             assert float(outcome.detail) > 1e-3
 

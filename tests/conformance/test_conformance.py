@@ -2,37 +2,38 @@
 
 import pytest
 
-from xpsample.conformance import CHECKS, Place, reference, run_check, scenarios
+from xpsample.conformance import CHECKS, reference, run_check, scenarios
 from xpsample.conformance.cli import run as run_command
+from xpsample.core.devices import DeviceDtype
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 BIT_FOR_BIT = {"driven = eager", "resume exact", "alpha 0 = base"}
 """Of these, which do not turn on the precision, the tests make those of float64 only: on JAX each compiles anew."""
 
 
-def made(check, place):
+def made(check, device):
     """Whether the tests make a check at a place: all are made, but not where another one there says as much.
 
     The law of NumPy's chains in float64 is that of all whose chains are the same to 1e-10.
     """
     if check in BIT_FOR_BIT:
-        return place.dtype == "float64"
-    return check != "invariant" or place.dtype == "float32" or place.backend is reference().backend
+        return device.dtype == "float64"
+    return check != "invariant" or device.dtype == "float32" or device.backend is reference().backend
 
 
 def place_of(library):
     """The suite's place for a test library."""
-    return Place(library.backend, "here", library.device, library.dtype)
+    return DeviceDtype(library.backend, "here", library.device, library.dtype)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_kernel_conforms(name, typed_library):
-    place = place_of(typed_library)
-    checks = [check for check in CHECKS if made(check, place)]
-    outcomes = {check: run_check(check, SCENARIOS[name], place, quick=True) for check in checks}
+    device = place_of(typed_library)
+    checks = [check for check in CHECKS if made(check, device)]
+    outcomes = {check: run_check(check, SCENARIOS[name], device, quick=True) for check in checks}
     failed = {check: outcome.detail for check, outcome in outcomes.items() if outcome.passed is False}
     assert not failed
-    least = 3 if place.dtype == "float64" else 2
+    least = 3 if device.dtype == "float64" else 2
     assert sum(outcome.passed is True for outcome in outcomes.values()) >= least
 
 

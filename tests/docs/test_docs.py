@@ -18,8 +18,9 @@ from array_api_compat import array_namespace
 from sphinx.util.inventory import InventoryFile
 
 import xpsample
-from xpsample import Portable, Target, backend, sample
-from xpsample.backend import to_host
+from xpsample import Portable, Target, sample
+from xpsample.core import backend
+from xpsample.core.registry import to_host
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -118,7 +119,7 @@ def test_the_custom_kernel_samples_a_gaussian(library) -> None:
     draws = library.host(trace.draws)[0] / scales
     assert np.abs(draws.mean(axis=0)).max() < 5 / np.sqrt(chains)
     assert np.abs(draws.var(axis=0) - 1).max() < 5 * np.sqrt(2 / chains)
-    assert 0.3 < float(trace.tally.acceptance_probability.mean()) < 0.9
+    assert 0.3 < float(trace.run_statistics.acceptance_probability.mean()) < 0.9
 
 
 def test_the_custom_kernel_gives_one_chain_on_all_libraries(library) -> None:

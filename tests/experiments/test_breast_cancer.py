@@ -11,9 +11,9 @@ import pytest
 
 from xpsample import load
 from xpsample.cli import main
-from xpsample.experiments.breast_cancer import held_out_log_density
+from xpsample.experiments.breast_cancer.breast_cancer import held_out_log_density
 from xpsample.experiments.report import one_thread, table
-from xpsample.targets.breast_cancer import load_breast_cancer
+from xpsample.zoo.breast_cancer import load_breast_cancer
 
 KERNELS = ["MALA", "SR-MALA", "HMC", "SR-HMC"]
 
@@ -24,7 +24,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "deeper"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.axes", None)
-        patch.delitem(sys.modules, "xpsample.experiments.breast_cancer_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.breast_cancer.plot", raising=False)
         assert main(["run", "breast-cancer", "--quick", "--backend", "numpy", "--out", str(folder)]) == 0
     return folder
 
@@ -69,8 +69,8 @@ def test_draws_are_the_coefficients_and_read_back(out):
 def test_plot(out, tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.breast_cancer import Reference
-    from xpsample.experiments.breast_cancer_plot import plot
+    from xpsample.experiments.breast_cancer.breast_cancer import Reference
+    from xpsample.experiments.breast_cancer.plot import plot
 
     traces = {kernel: load(out / f"draws-numpy-cpu-float64-{kernel}.npz") for kernel in KERNELS}
     rows = json.loads((out / "results.json").read_text())

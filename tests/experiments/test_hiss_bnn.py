@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.hiss_bnn import PROBLEMS
+from xpsample.experiments.hiss.bnn import PROBLEMS
 
 SHAPES = {
     "breast-cancer": ((455, 30), (114, 30)),

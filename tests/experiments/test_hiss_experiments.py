@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.hiss_criticality import exact_energy, log_partition, start
-from xpsample.experiments.hiss_ising import model
-from xpsample.experiments.hiss_samplers import IID, Settings, counts_at, independent, measure, samplers
-from xpsample.hiss import HiSS
+from xpsample.experiments.hiss.criticality import exact_energy, log_partition, start
+from xpsample.experiments.hiss.ising import model
+from xpsample.experiments.hiss.samplers import IID, Settings, counts_at, independent, measure, samplers
+from xpsample.hiss.kernel import HiSS
 from xpsample.metrics.discrete import exact_probabilities, prominent_states
-from xpsample.targets.bernoulli import isolated_modes, joint_bernoulli
-from xpsample.targets.ising import internal_energy
+from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
+from xpsample.zoo.ising import internal_energy
 
 SAMPLERS = ["GWG", "DMALA", "ACS", "ACS, tuned", "PT+DMALA", "HiSS", "HiSS-GK", "HiSS, no MH", "HiSS, L = 0"]
 SAMPLERS += ["single flip", "Gibbs", IID]
@@ -28,7 +28,7 @@ def out(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.hiss_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.hiss.plot", raising=False)
         assert main(["run", request.param, "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -67,7 +67,7 @@ def test_report(out):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.hiss_plot import plot
+    from xpsample.experiments.hiss.plot import plot
 
     curves = {name: {"tvd": np.random.default_rng(0).random((3, 5))} for name in ("DMALA", IID)}
     plot(tmp_path / "plot.png", curves, np.array([10, 20, 40]), {"tvd": "TVD"})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.hiss_tsp import lengths_of, samplers
+from xpsample.experiments.hiss.tsp import lengths_of, samplers
 
 NAMES = ["GWG", "DMALA", "ACS", "PT+DMALA", "HiSS", "single flip", "2-opt", "independent draws", "uniform tours"]
 
@@ -20,7 +20,7 @@ def out(tmp_path_factory, data_folder):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.pyplot", None)
-        patch.delitem(sys.modules, "xpsample.experiments.hiss_tsp_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.hiss.tsp_plot", raising=False)
         assert main(["run", "hiss-tsp", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -72,7 +72,7 @@ def test_without_data_one_line_says_what_is_missing(monkeypatch, capsys):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.hiss_tsp_plot import plot
+    from xpsample.experiments.hiss.tsp_plot import plot
 
     plot(tmp_path / "plot.png", {"a": np.full((5, 2), 3.0), "b": np.full((5, 2), 2.0)}, 40)
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

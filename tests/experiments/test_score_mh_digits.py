@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tests.kernels.support import noise_of, walk
-from xpsample.annealed import Annealed
 from xpsample.cli import main
-from xpsample.experiments.score_mh_digits import QUICK, TAUS
-from xpsample.experiments.score_mh_digits_models import (
+from xpsample.experiments.score_mh.digits import QUICK, TAUS
+from xpsample.experiments.score_mh.digits_models import (
     LearnedAtLevels,
     LevelBalance,
     Networks,
@@ -20,6 +19,7 @@ from xpsample.experiments.score_mh_digits_models import (
     load_small_digits,
 )
 from xpsample.kernels import MALA
+from xpsample.particles.annealed import Annealed
 from xpsample.targets import Target
 
 for module in ("ot", "sklearn"):
@@ -88,8 +88,8 @@ def test_score_of_a_silent_network_is_that_of_a_normal(library):
 def test_score_is_learned_where_no_normal_has_it():
     """Two points at +-1 in every coordinate: the score with noise is (tanh(x / sigma^2) - x) / sigma^2 along them."""
     jax = pytest.importorskip("jax")
+    from xpsample.optimize.optimizers import Adam
     from xpsample.score_mh import AnnealedDenoising, fit
-    from xpsample.sosmc import Adam
 
     networks, sigmas = Networks((1.0,)), (1.0, 0.5)
     data = jax.numpy.asarray([[-1.0], [1.0]])

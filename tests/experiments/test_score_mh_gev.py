@@ -9,8 +9,8 @@ import pytest
 
 from xpsample import ULA
 from xpsample.cli import main
-from xpsample.experiments.score_mh_gev import BOUND, ETAS, QUICK, bounded
-from xpsample.targets.gev import gev
+from xpsample.experiments.score_mh.gev import BOUND, ETAS, QUICK, bounded
+from xpsample.zoo.gev import gev
 
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
 METHODS = ("MALA direct", "MALA ratio", "MALA line", "MALA Taylor")
@@ -22,7 +22,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.score_mh_gev_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.score_mh.gev_plot", raising=False)
         assert main(["run", "score-mh-gev", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
     return folder
 
@@ -60,7 +60,7 @@ def test_the_score_in_training_is_finite_everywhere(library):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.score_mh_gev_plot import COLOURS, plot
+    from xpsample.experiments.score_mh.gev_plot import COLOURS, plot
 
     rows = [
         dict.fromkeys(("w1", "w1_se", "mmd2", "mmd2_se"), 0.1)

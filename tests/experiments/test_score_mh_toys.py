@@ -7,15 +7,15 @@ import sys
 import numpy as np
 import pytest
 
-from xpsample import tree
-from xpsample.backend import to_host
 from xpsample.cli import main
-from xpsample.experiments.score_mh_models import Trained, Training, train_columns, train_scores
-from xpsample.experiments.score_mh_toys import PAPER, PARTS, QUICK, Problem, asymmetry, methods
-from xpsample.networks import Dense
-from xpsample.places import places
+from xpsample.core import tree
+from xpsample.core.devices import device_dtypes
+from xpsample.core.registry import to_host
+from xpsample.experiments.score_mh.models import Trained, Training, train_columns, train_scores
+from xpsample.experiments.score_mh.toys import PAPER, PARTS, QUICK, Problem, asymmetry, methods
 from xpsample.score_mh import score_network
-from xpsample.targets.toys import TOYS
+from xpsample.zoo.networks import Dense
+from xpsample.zoo.toys import TOYS
 
 # Eager torch needs no compilation; where it is not here, NumPy borrows what there is.
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
@@ -28,7 +28,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.score_mh_toys_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.score_mh.toys_plot", raising=False)
         assert main(["run", "score-mh-toys", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
     return folder
 
@@ -77,7 +77,7 @@ def test_proposals_are_those_of_the_kernels():
 
 
 def a_place():
-    return next(p for p in places([LIBRARY]) if p.dtype == "float32")
+    return next(p for p in device_dtypes([LIBRARY]) if p.dtype == "float32")
 
 
 def problem_with(parameters):
@@ -89,8 +89,8 @@ def problem_with(parameters):
 @pytest.mark.parametrize(("matrix", "wanted"), [([[2.0, 1.0], [1.0, -3.0]], 0.0), ([[0.0, 1.0], [-1.0, 0.0]], 2**0.5)])
 def test_asymmetry_of_a_linear_score(matrix, wanted):
     """0 for a symmetric Jacobian, and |J_12 - J_21| / |J| = 2 / sqrt(2) for a rotation."""
-    place = a_place()
-    linear = (Dense(place.array(np.asarray(matrix)[None]), place.array(np.zeros((1, 1, 2)))),)
+    device = a_place()
+    linear = (Dense(device.array(np.asarray(matrix)[None]), device.array(np.zeros((1, 1, 2)))),)
     assert asymmetry(problem_with(linear)) == pytest.approx(wanted, abs=1e-5)
 
 
@@ -126,7 +126,7 @@ def test_every_data_set_has_its_settings(name):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.score_mh_toys_plot import SHOWN, plot_draws, plot_sweeps
+    from xpsample.experiments.score_mh.toys_plot import SHOWN, plot_draws, plot_sweeps
 
     x = np.random.default_rng(0).standard_normal((2, 30, 2))
     plot_draws(tmp_path / "plot.png", {"moons": dict.fromkeys(SHOWN, x)})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.score_mh_weights import QUICK, STARTS, _near, draw, mixture, samplers, starts
+from xpsample.experiments.score_mh.weights import QUICK, STARTS, _near, draw, mixture, samplers, starts
 from xpsample.kernels import MALA
 
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
@@ -20,7 +20,7 @@ def rows(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.score_mh_weights_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.score_mh.weights_plot", raising=False)
         assert main(["run", "score-mh-weights", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
     assert "no plot: it needs matplotlib" in (folder / "report.txt").read_text()
     return {row["sampler"]: row for row in json.loads((folder / "results.json").read_text())}
@@ -58,7 +58,7 @@ def test_draws_are_the_targets():
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.score_mh_weights_plot import plot
+    from xpsample.experiments.score_mh.weights_plot import plot
 
     names = ("ULA, eta = 0.5", "MALA, density", "RW wide, density")
     shares = dict.fromkeys(STARTS, 0.8) | {f"{start}_se": 0.01 for start in STARTS}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.sosmc_deblur import METHODS, SETUPS
+from xpsample.experiments.sosmc.deblur import METHODS, SETUPS
 
 pytest.importorskip("skimage")
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from xpsample.cli import main
-from xpsample.experiments import sosmc_ebm2d_problems as problems
-from xpsample.experiments.sosmc_ebm2d import METHODS
+from xpsample.experiments.sosmc import ebm2d_problems as problems
+from xpsample.experiments.sosmc.ebm2d import METHODS
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.sosmc_ebm2d_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.sosmc.ebm2d_plot", raising=False)
         assert main(["run", "sosmc-ebm2d", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -46,7 +46,7 @@ def test_report(out):
 def test_plot(out, tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.sosmc_ebm2d_plot import plot
+    from xpsample.experiments.sosmc.ebm2d_plot import plot
 
     plot(tmp_path / "plot.png", np.load(out / "curves.npz"), ("moons",))
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

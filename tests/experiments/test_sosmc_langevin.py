@@ -10,8 +10,8 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from xpsample.cli import main
-from xpsample.experiments.sosmc_langevin import METHODS
-from xpsample.experiments.sosmc_problems import FLOOR, PROBLEMS, Reward, family, reference, softmax, start_positions
+from xpsample.experiments.sosmc.langevin import METHODS
+from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Reward, family, reference, softmax, start_positions
 from xpsample.kernels import MALA
 
 BEST = (0.6485, 0.0185, 0.0367, 0.3996)
@@ -24,7 +24,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.sosmc_langevin_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.sosmc.langevin_plot", raising=False)
         assert main(["run", "sosmc-langevin", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -52,7 +52,7 @@ def test_report(out):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.sosmc_langevin_plot import plot
+    from xpsample.experiments.sosmc.langevin_plot import plot
 
     rng = np.random.default_rng(0)
     curves = {f"1 Adam {p.name} {FLOOR:g} {m}": rng.random((30, 3)) for p in PROBLEMS for m in METHODS}
@@ -78,7 +78,7 @@ def test_the_family_is_eq_26(library, problem, floor):
     target = family(problem, floor, 2)
     bound = target.prepare(library.array(x), MALA(0.1).requires)
     theta = rng.normal(size=(2, 1, len(problem.means)))
-    point = bound.member(library.array(theta)).at(library.array(x))
+    point = bound.member(library.array(theta)).evaluate(library.array(x))
 
     def exact(x):
         squared = np.sum((x[..., None, :] - problem.means) ** 2, axis=-1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.sosmc_mnist import METHODS, REWARDS
+from xpsample.experiments.sosmc.mnist import METHODS, REWARDS
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def out(tmp_path_factory, data_folder):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.sosmc_mnist_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.sosmc.mnist_plot", raising=False)
         assert main(["run", "sosmc-mnist", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -44,7 +44,7 @@ def test_report(out):
 def test_plot(out, tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.sosmc_mnist_plot import plot
+    from xpsample.experiments.sosmc.mnist_plot import plot
 
     plot(tmp_path / "plot.png", np.load(out / "curves.npz"), ("bright",), 0.1, 2)
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

@@ -9,9 +9,10 @@ import pytest
 from scipy.integrate import dblquad
 from scipy.stats import kstest
 
-from xpsample import MALA, gradients
+from xpsample import MALA
 from xpsample.cli import main
-from xpsample.experiments.srld_banana import correlated, exact_draws, starts
+from xpsample.experiments.srld.banana import correlated, exact_draws, starts
+from xpsample.targets import check_gradient
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def out(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.axes", None)
         patch.setitem(sys.modules, "ot", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srld_banana_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.srld.banana_plot", raising=False)
         assert main(["run", "srld-banana", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -45,7 +46,7 @@ def test_report(out):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srld_banana_plot import plot
+    from xpsample.experiments.srld.banana_plot import plot
 
     draws = np.random.default_rng(0).normal(size=(2, 40, 3, 2))
     plot(tmp_path / "plot.png", {"a": tuple(draws), "b": tuple(draws)}, draws[0, :, 0])
@@ -53,7 +54,7 @@ def test_plot(tmp_path):
 
 
 def test_the_score_is_the_densitys():
-    gradients.check(correlated(), np.random.default_rng(0).normal(size=(20, 2)))
+    check_gradient(correlated(), np.random.default_rng(0).normal(size=(20, 2)))
 
 
 def test_exact_draws_are_the_targets():
@@ -63,7 +64,7 @@ def test_exact_draws_are_the_targets():
 
     def mean(f):
         def density(b, a):
-            return float(np.exp(bound.at(np.array([[a, b]])).log_density[0]))
+            return float(np.exp(bound.evaluate(np.array([[a, b]])).log_density[0]))
 
         def integral(g):
             return dblquad(

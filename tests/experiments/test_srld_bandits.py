@@ -10,10 +10,19 @@ import pytest
 from xpsample import ULA
 from xpsample.cli import main
 from xpsample.conformance import reference
-from xpsample.experiments.bandit_networks import NetworkPolicy
-from xpsample.experiments.bandits import Game, Linear, Mushroom, Wheel, blocks, mushroom, regret, uniform_regret
-from xpsample.experiments.srld_bandits import DEFAULT, PAPERS, network_policy, play_ahead
-from xpsample.targets.reward_network import RewardNetwork
+from xpsample.experiments.srld.bandit_networks import NetworkPolicy
+from xpsample.experiments.srld.bandit_problems import (
+    Game,
+    Linear,
+    Mushroom,
+    Wheel,
+    blocks,
+    mushroom,
+    regret,
+    uniform_regret,
+)
+from xpsample.experiments.srld.bandits import DEFAULT, PAPERS, network_policy, play_ahead
+from xpsample.zoo.reward_network import RewardNetwork
 
 CODES = np.array([[0, 1], [1, 0], [2, 1]])
 SMALL = Mushroom(CODES, np.array([1, 0, 0]))
@@ -25,7 +34,7 @@ def out(tmp_path_factory, data_folder):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srld_bandits_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.srld.bandits_plot", raising=False)
         command = ["run", "srld-bandits", "--quick", "--backend", "numpy", "--out", str(folder)]
         assert main(command) == 0
     return folder
@@ -50,7 +59,7 @@ def test_report(out):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srld_bandits_plot import plot
+    from xpsample.experiments.srld.bandits_plot import plot
 
     curve = np.cumsum(np.random.default_rng(0).random((50, 3)), axis=0)
     plot(tmp_path / "plot.png", {"wheel": {"LD": curve, "SRLD": 2 * curve}})
@@ -156,8 +165,8 @@ def tiny(eta):
 def test_arms_are_the_best_under_a_sample():
     """With a step of 1e-30 every sample is the start, drawn from the prior."""
     game, (network, policy) = play_ahead(Wheel(), 3, 100, 5), tiny(1e-30)
-    place = next(p for p in [reference()] if p.dtype == "float64")
-    arms = policy.play(game, place, 7).arms
+    device = next(p for p in [reference()] if p.dtype == "float64")
+    arms = policy.play(game, device, 7).arms
     np.testing.assert_array_equal(arms[:10], np.broadcast_to(np.arange(10)[:, None] % 5, (10, 3)))
     x = np.random.default_rng(7).standard_normal((3, network.dim)) * np.sqrt(network.prior_variances())
     rewards = network.predict(x, np.moveaxis(game.contexts, 0, 1))
@@ -181,14 +190,14 @@ def test_trainings_of_the_paper():
 @pytest.mark.parametrize("name", ["SRLD", "SVGD", "attracting"])
 def test_samplers_play(name, library32):
     """On every library, in float32: they begin with the initial pulls and move away from where LD goes."""
-    from xpsample.places import Place
+    from xpsample.core.devices import DeviceDtype
 
-    place = Place(library32.backend, "here", library32.device, "float32")
+    device = DeviceDtype(library32.backend, "here", library32.device, "float32")
     game, network, size = (
         play_ahead(Wheel(), 2, 70, 6),
         RewardNetwork(2, 5, hidden=5),
         PAPERS._replace(every=2, batch=8),
     )
-    played = network_policy(name, network, size).play(game, place, 1)
+    played = network_policy(name, network, size).play(game, device, 1)
     assert played.arms.shape == (70, 2) and not np.any(played.diverged)
     np.testing.assert_array_equal(played.arms[:10, 0], np.arange(10) % 5)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments import srld_bnn
-from xpsample.experiments.srld_bnn import ADAGRAD_STEPS, PROBLEMS, QUICK, STEPS, methods, split_rows
-from xpsample.places import places
+from xpsample.core.devices import device_dtypes
+from xpsample.experiments.srld import bnn as srld_bnn
+from xpsample.experiments.srld.bnn import ADAGRAD_STEPS, PROBLEMS, QUICK, STEPS, methods, split_rows
 
-NUMPY = next(place for place in places(["numpy"]) if place.dtype == "float32")
+NUMPY = next(device for device in device_dtypes(["numpy"]) if device.dtype == "float32")
 SHAPES = {"boston": 13, "yacht": 6, "energy": 8, "concrete": 8, "naval": 16, "wine-red": 11, "wine-white": 11}
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from xpsample import ULA, sample
 from xpsample.cli import main
-from xpsample.experiments.srld_banana import SETTINGS
-from xpsample.experiments.srld_mixtures import PROBLEMS, CommonNoise, Shown
-from xpsample.noise import Normal
+from xpsample.core.specs import Normal
+from xpsample.experiments.srld.banana import SETTINGS
+from xpsample.experiments.srld.mixtures import PROBLEMS, CommonNoise, Shown
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def out(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.axes", None)
         patch.setitem(sys.modules, "ot", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srld_mixtures_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.srld.mixtures_plot", raising=False)
         assert main(["run", "srld-mixtures", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -95,7 +95,7 @@ def test_the_first_axis_shares_its_noise(library):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srld_mixtures_plot import plot
+    from xpsample.experiments.srld.mixtures_plot import plot
 
     draws = np.random.default_rng(0).normal(size=(3, 40, 3, 2))
     samplers = dict(zip(("LD", "SRLD, alpha = 3", "LD scaled"), draws, strict=True))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.srmc_digits import ALPHAS
+from xpsample.experiments.srmc.digits import ALPHAS
 
 
 @pytest.fixture(scope="module")

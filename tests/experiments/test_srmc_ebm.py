@@ -11,8 +11,8 @@ from xpsample import SRMC, Draws, FiniteDifference, PowerLaw, Replay, Target, sa
 from xpsample.cli import main
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import Digits, classify, load_digits
-from xpsample.experiments.srmc_ebm import measures, model, uniform_measures
-from xpsample.targets.mnist_ebm import load_parameters, mnist_ebm
+from xpsample.experiments.srmc.ebm import measures, model, uniform_measures
+from xpsample.zoo.mnist_ebm import load_parameters, mnist_ebm
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_the_sampler_is_its_recursion(library):
         x = np.clip(x + 0.05 * xi[n], -1, 1)
         expected.append(x)
     np.testing.assert_allclose(library.host(trace.draws), expected, atol=1e-12)
-    assert trace.tally.evaluations["score"] == 1
+    assert trace.run_statistics.evaluations["score"] == 1
 
 
 def test_repellence_acts_on_the_score_before_it_is_clipped():
@@ -93,7 +93,7 @@ def test_repellence_acts_on_the_score_before_it_is_clipped():
 def test_the_model_without_walls_is_the_target_within_them(data_folder):
     x = np.random.default_rng(2).uniform(-1, 1, (8, 784))
     x[:, ::3] = -1.0
-    points = [t.prepare(x, ClippedLangevin().requires).at(x) for t in (model(load_parameters()), mnist_ebm())]
+    points = [t.prepare(x, ClippedLangevin().requires).evaluate(x) for t in (model(load_parameters()), mnist_ebm())]
     np.testing.assert_allclose(points[0].score, points[1].score, atol=1e-12)
 
 

@@ -9,18 +9,10 @@ from scipy.special import softmax
 
 from xpsample import ULA, Replay, sample
 from xpsample.cli import main
-from xpsample.data import load
-from xpsample.experiments.srmc_modes import (
-    ALPHA,
-    ETA,
-    SIGMA,
-    centres,
-    local_maxima,
-    recorder,
-    target_and_kernel,
-)
+from xpsample.experiments.srmc.modes import ALPHA, ETA, SIGMA, centres, local_maxima, recorder, target_and_kernel
 from xpsample.metrics import nearest_centre
-from xpsample.targets.mixture import gaussian_mixture
+from xpsample.zoo.data import load_dataset
+from xpsample.zoo.mixture import gaussian_mixture
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +52,7 @@ def test_without_data_the_error_is_one_line(monkeypatch, tmp_path, capsys):
 
 def test_the_reduced_chain_is_that_of_all_pixels(data_folder):
     """ULA on all 3,072 pixels, and on the span of the centres with the same noise in the coordinates of the span."""
-    data = load("cifar10_1000")
+    data = load_dataset("cifar10_1000")
     order = np.argsort(data["labels"], kind="stable").reshape(10, -1)[:, :2].ravel()
     pixels, small = data["images"][order].reshape(20, -1) / 255.0, centres(20)
     centred = pixels - pixels.mean(axis=0)

@@ -10,9 +10,9 @@ import pytest
 
 import xpsample as xps
 from xpsample.cli import main
-from xpsample.experiments.srmc_mse import ALPHAS, Curve, RunningMean, equal_work
-from xpsample.recorders import Record
-from xpsample.targets.gaussian import gaussian
+from xpsample.experiments.srmc.mse import ALPHAS, Curve, RunningMean, equal_work
+from xpsample.run.recorders import Record
+from xpsample.zoo.gaussian import gaussian
 
 SWEEPS = [
     ("gaussian", "MALA", 1.0),
@@ -34,7 +34,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.axes", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srmc_mse_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.srmc.mse_plot", raising=False)
         assert main(["run", "srmc-mse", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -98,7 +98,7 @@ def test_report_tells_the_story(out):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srmc_mse_plot import plot
+    from xpsample.experiments.srmc.mse_plot import plot
 
     steps = np.arange(1, 6)
     mse = np.outer(1.0 / steps, np.ones(len(ALPHAS)))

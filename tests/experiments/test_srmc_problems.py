@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.experiments import srmc_problems as problems
+from xpsample.core.devices import device_dtypes, widest
 from xpsample.experiments.report import Report
-from xpsample.places import places, widest
+from xpsample.experiments.srmc import problems as problems
 
 
 def test_gaussians_are_those_stated():
@@ -32,7 +32,7 @@ def test_logistic_mean_is_that_of_importance_sampling(tmp_path):
     t = rng.standard_normal((n, 10)) / np.sqrt(rng.chisquare(nu, n) / nu)[:, None]
     x = problem.mean + t @ root.T
     bound = problem.target.prepare(x, xps.targets.target.Capability.LOG_DENSITY)
-    log_weight = bound.at(x).log_density + 0.5 * (nu + 10) * np.log1p(np.sum(t**2, axis=-1) / nu)
+    log_weight = bound.evaluate(x).log_density + 0.5 * (nu + 10) * np.log1p(np.sum(t**2, axis=-1) / nu)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     assert 1 / np.sum(weight**2) > 2000  # effective draws
@@ -44,9 +44,9 @@ def test_logistic_mean_is_that_of_importance_sampling(tmp_path):
 
 def test_errors_are_those_of_the_draws():
     problem = problems.decaying_gaussian(3, 0)
-    place = widest(places(["numpy"]))[0]
+    device = widest(device_dtypes(["numpy"]))[0]
     kernel = xps.SRMC(xps.MALA(0.05), np.array([[0.0], [1.0]]))
-    found = problems.errors(problem, kernel, place, (2,), 50, 4)
+    found = problems.errors(problem, kernel, device, (2,), 50, 4)
     x0 = np.broadcast_to(problem.start, (2, 3, 10)).copy()
     draws = xps.sample(problem.target, kernel, x0, 50, seed=4, progress=False).draws[15:]
     np.testing.assert_allclose(found.squared, np.sum(draws.mean(axis=0) ** 2, axis=-1), rtol=1e-12)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.srmc_strength import METHODS, REFERENCES, verdicts
-from xpsample.experiments.srmc_sweeps import RHO_ALPHAS, RHO_SETTINGS, RHOS, TILT_ALPHAS, TILT_SETTINGS, TILTS
+from xpsample.experiments.srmc.strength import METHODS, REFERENCES, verdicts
+from xpsample.experiments.srmc.sweeps import RHO_ALPHAS, RHO_SETTINGS, RHOS, TILT_ALPHAS, TILT_SETTINGS, TILTS
 
 
 @pytest.fixture(scope="module")

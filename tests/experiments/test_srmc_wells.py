@@ -11,8 +11,8 @@ from scipy.stats import binomtest
 
 from xpsample import MALA, ULA, sample
 from xpsample.cli import main
-from xpsample.experiments.srmc_wells import ETA, RADIUS, escaped, responsibility, truth, ula_sd, wells, wilson
-from xpsample.targets.gaussian import gaussian
+from xpsample.experiments.srmc.wells import ETA, RADIUS, escaped, responsibility, truth, ula_sd, wells, wilson
+from xpsample.zoo.gaussian import gaussian
 
 SAMPLERS = ["ULA", "SR-ULA Exact", "SR-ULA Shift"]
 
@@ -23,7 +23,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.axes", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srmc_wells_plot", raising=False)
+        patch.delitem(sys.modules, "xpsample.experiments.srmc.wells_plot", raising=False)
         assert main(["run", "srmc-wells", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -53,7 +53,7 @@ def test_report(out):
 def test_plot(tmp_path):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srmc_wells_plot import plot
+    from xpsample.experiments.srmc.wells_plot import plot
 
     rng = np.random.default_rng(0)
     shown = {name: (rng.standard_normal((40, 3, 2)), rng.standard_normal((40, 2))) for name in SAMPLERS}
@@ -80,7 +80,7 @@ def test_escape_needs_more_than_the_right_side():
 def test_responsibility_is_bayes_rule():
     x = np.random.default_rng(0).standard_normal((5, 2)) * 2
     wide = 0.2 * np.exp(-0.5 * np.sum((x - [2, 0]) ** 2, axis=-1)) / (2 * np.pi)
-    density = np.exp(wells().prepare(x, MALA(1.0).requires).at(x).log_density)
+    density = np.exp(wells().prepare(x, MALA(1.0).requires).evaluate(x).log_density)
     np.testing.assert_allclose(responsibility(x), wide / density, rtol=1e-9)
     np.testing.assert_allclose(responsibility(np.array([[1e4, 0.0], [-2.0, 0.0]])), [1.0, 0.0], atol=0.01)
 

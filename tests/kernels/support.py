@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
-from xpsample.noise import Portable
+from xpsample.run.noise import Portable
 from xpsample.srmc import SRMC
 from xpsample.targets import Shift, Target
 
@@ -60,7 +60,7 @@ def start(*chains, seed=0):
 
 def noise_of(kernel, x, steps=STEPS, seed=1):
     """Host noise of `steps` steps for positions x."""
-    from xpsample.backend import backend_named
+    from xpsample.core.registry import backend_named
 
     return Portable(seed).block(backend_named("numpy"), kernel.noise(x), 0, steps, np.asarray(x))
 

@@ -26,7 +26,7 @@ from tests.kernels.support import (
     start,
     walk,
 )
-from xpsample import tree
+from xpsample.core import tree
 from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
@@ -251,13 +251,13 @@ def test_a_step_spends_what_it_says(kernel, expected):
 @pytest.mark.parametrize(("kernel", "expected"), COSTS, ids=lambda value: repr(value)[:60])
 def test_a_run_reports_the_costs_of_its_steps(kernel, expected):
     trace = xps.sample(QUARTIC, kernel, start(4), 5, seed=0)
-    assert trace.tally.evaluations == dict(zip(Evaluations._fields, expected, strict=True))
+    assert trace.run_statistics.evaluations == dict(zip(Evaluations._fields, expected, strict=True))
 
 
 def test_differentiation_by_differences_is_counted_in_densities():
     target = Target(QUARTIC.log_density, gradient=FiniteDifference())
     trace = xps.sample(target, MALA(0.1), start(4), 5, seed=0)
-    assert trace.tally.evaluations == {"log_density": 1 + 2 * 3, "score": 0, "hvp": 0}
+    assert trace.run_statistics.evaluations == {"log_density": 1 + 2 * 3, "score": 0, "hvp": 0}
 
 
 # ---- stationary distributions ----------------------------------------------------------------------------------------

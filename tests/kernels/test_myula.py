@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 import xpsample as xps
 from tests.kernels.support import BOUND, CHAINS, GAUSSIAN, noise_of, score, start, walk
 from xpsample.conformance import invariance, reference, scenarios
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import MYULA
 from xpsample.prox import L1, AnisotropicTV, IsotropicTV
 
@@ -115,7 +115,7 @@ def test_the_strength_may_come_from_the_parameters(library):
     bound = target.prepare(library.array(x), kernel.requires)
     for log_strength in (0.3, -0.7):
         moved = bound.with_data({"log_strength": library.array(np.asarray(log_strength))})
-        drift = library.host(kernel.drift(moved, moved.at(library.array(x))))
+        drift = library.host(kernel.drift(moved, moved.evaluate(library.array(x))))
         want = -x - 2.0 * (x - soft(x, 0.5 * math.exp(log_strength)))
         np.testing.assert_allclose(drift, want, rtol=1e-11, atol=1e-14)
 

@@ -6,8 +6,9 @@ import pytest
 from tests.enumerated import CHAINS, chi_square, listed, numbered, quadratic
 from tests.kernels.support import BOUND, GAUSSIAN, NumPy, noise_of, start, walk
 from xpsample import Portable, sample
-from xpsample.errors import HyperparameterError
-from xpsample.kernels import GWG, HMC, MALA, RWM, ParallelTempering, geometric_ladder, tempering
+from xpsample.core.errors import HyperparameterError
+from xpsample.kernels import GWG, HMC, MALA, RWM, ParallelTempering, tempering
+from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC
 from xpsample.targets import Tempered
 from xpsample.targets.tempered import TemperedTarget
@@ -34,7 +35,7 @@ def ladder_chi_square(kernel, steps=3):
     laws = [pi**beta / np.sum(pi**beta) for beta in kernel.betas]
     x = np.stack([states[rng.choice(len(pi), CHAINS, p=law)] for law in laws])
     state, _ = ladder_walk(target, kernel, x, steps)
-    indices = numbered(states, state.base.point.aux.x)
+    indices = numbered(states, state.base.point.base.x)
     joint = laws[0]
     index = indices[0]
     for k, law in enumerate(laws[1:], 1):
@@ -68,7 +69,7 @@ def test_gaussian_rungs_keep_their_covariances(base):
     kernel = ParallelTempering(base, betas)
     exact = np.random.default_rng(2).multivariate_normal(np.zeros(3), np.linalg.inv(precision()), (3, chains))
     state, _ = ladder_walk(GAUSSIAN, kernel, exact / np.sqrt(betas)[:, None, None], 6)
-    x = state.base.point.aux.x
+    x = state.base.point.base.x
     assert 0.3 < np.mean(state.swap_rates) < 0.95
     for rung, beta in zip(x, betas, strict=True):
         variance = np.diag(np.linalg.inv(precision())) / beta
@@ -103,7 +104,7 @@ def test_swaps_by_hand(library):
             rungs[k], rungs[k + 1] = np.where(swap, upper, lower), np.where(swap, lower, upper)
             probabilities[k].append(probability)
         np.testing.assert_allclose(positions[t], rungs[0], rtol=1e-12)
-    np.testing.assert_allclose(library.host(state.base.point.aux.x), rungs, rtol=1e-12)
+    np.testing.assert_allclose(library.host(state.base.point.base.x), rungs, rtol=1e-12)
     np.testing.assert_allclose(library.host(state.swap_rates), np.mean(probabilities, axis=1), rtol=1e-9)
     assert infos[0].evaluations.log_density == 4
 
@@ -152,7 +153,7 @@ def test_hyperparameters_by_rung_and_by_chain(library):
     for k, beta in enumerate(betas):
         own = {name.removeprefix("base/"): rows[:, k] for name, rows in noise.items() if name != "swap"}
         alone, _, _ = walk(NumPy, RWM(step_size[k, 0]), x, own, Tempered(GAUSSIAN, beta))
-        np.testing.assert_allclose(library.host(state.base.point.aux.x)[k], alone[-1], rtol=1e-12)
+        np.testing.assert_allclose(library.host(state.base.point.base.x)[k], alone[-1], rtol=1e-12)
     trace = sample(GAUSSIAN, kernel, library.array(x), 2, seed=1, progress=False)
     assert trace.draws.shape == (2, 9, 3)
 
@@ -176,8 +177,8 @@ def test_histories_stay_with_their_rungs():
     never, always = states["never"].base, states["always"].base
     np.testing.assert_array_equal(always.theta, never.theta)
     assert np.any(never.theta[0] != never.theta[1])
-    np.testing.assert_array_equal(always.point.aux.x, never.point.aux.x[::-1])
-    np.testing.assert_array_equal(states["always"].point.x, never.point.aux.x[1])
+    np.testing.assert_array_equal(always.point.base.x, never.point.base.x[::-1])
+    np.testing.assert_array_equal(states["always"].point.x, never.point.base.x[1])
 
 
 def test_a_run_goes_on_from_a_checkpoint(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 import xpsample as xps
 from tests.kernels.support import CHAINS, GAUSSIAN, NARROW, assert_variance, noise_of, score, start, walk
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ULA, PolynomialDecay
 from xpsample.srmc import autocorrelation
 
@@ -50,7 +50,7 @@ def test_a_schedule_without_decay_is_a_number():
         (lambda: PolynomialDecay(0.0), r"scale must be greater than 0; got 0\.0"),
         (lambda: PolynomialDecay(1.0, -0.5), "power must be at least 0; got -0"),
         (lambda: PolynomialDecay(1.0, 0.5, -1.0), "offset must be at least 0; got -1"),
-        (lambda: autocorrelation(ULA(PolynomialDecay(1.0))), "pass Langevin with its largest value"),
+        (lambda: autocorrelation(ULA(PolynomialDecay(1.0))), "pass LangevinAutocorrelation with its"),
     ],
 )
 def test_bad_schedules_say_what_would_do(make, message):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
 from xpsample.metrics import discrepancy, median_bandwidth, squared_ksd, squared_mmd
-from xpsample.srld import RBF, InverseMultiquadric
+from xpsample.metrics.stein import RBF, InverseMultiquadric
 
 GENERATOR = np.random.default_rng(0)
 X, Y = GENERATOR.normal(size=(2, 9, 3)), GENERATOR.normal(size=(2, 7, 3)) + 0.5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpsample import Portable, sample
-from xpsample.errors import CapabilityError, PositionError
+from xpsample.core.errors import CapabilityError, PositionError
 from xpsample.kernels import GWG, RWM
 from xpsample.metrics.discrete import (
     coverage,
@@ -18,9 +18,10 @@ from xpsample.metrics.discrete import (
     state_counts,
     total_variation,
 )
-from xpsample.recorders import Draws, Histogram
-from xpsample.targets import Binary, Categorical, OneHot, Spins, Target
-from xpsample.targets.bernoulli import isolated_modes, joint_bernoulli
+from xpsample.run.recorders import Draws, Histogram
+from xpsample.spaces import Binary, Categorical, OneHot, Spins
+from xpsample.targets import Target
+from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 
 SPACES = {
     "binary": (Binary(), 4),

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
 from xpsample.metrics import mean_squared_error, structural_similarity
 
 TRUTH = np.random.default_rng(0).uniform(0, 200, size=(9, 8))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
 from xpsample.metrics import marginal_wasserstein, wasserstein, wasserstein_1d
 
 GENERATOR = np.random.default_rng(0)

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import xpsample
-from xpsample.backend import ENTRY_POINT_GROUP, Autodiff, Backend, _entry_points, backend_named, installed_backends
-from xpsample.errors import BackendError
+from xpsample.core.backend import Autodiff, Backend
+from xpsample.core.errors import BackendError
+from xpsample.core.registry import ENTRY_POINT_GROUP, _entry_points, backend_named, installed_backends
 
 ROOT = Path(xpsample.__path__[0]).parent
 CORE = sorted((ROOT / "xpsample").rglob("*.py"))
@@ -176,7 +177,7 @@ def test_every_class_is_abstract_or_final():
     bases = {base for cls in classes() for base in cls.__mro__[1:] if ours(base)}
     assert {Backend, Autodiff} <= bases
     concrete = [f"{b.__module__}.{b.__qualname__}" for b in bases if not inspect.isabstract(b)]
-    assert concrete == ["xpsample.errors.XpsampleError"]
+    assert concrete == ["xpsample.core.errors.XpsampleError"]
 
 
 # ---- what is imported ------------------------------------------------------------------------------------------------

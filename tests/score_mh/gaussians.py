@@ -3,12 +3,12 @@
 import numpy as np
 from array_api_compat import array_namespace
 
-from xpsample.score_mh import CrankNicolson, Langevin, RandomWalk, log_sigmoid
+from xpsample.score_mh import CrankNicolson, LangevinProposal, RandomWalk, log_sigmoid
 
 MEAN = np.array([0.4, -0.7])
 PRECISION = np.array([[1.3, 0.4], [0.4, 0.8]])
 GAUSSIAN = {"mean": MEAN, "precision": PRECISION}
-PROPOSALS = {"RWM": RandomWalk(0.8), "MALA": Langevin(0.3), "PCN": CrankNicolson(0.6)}
+PROPOSALS = {"RWM": RandomWalk(0.8), "MALA": LangevinProposal(0.3), "PCN": CrankNicolson(0.6)}
 
 
 def log_density(x, p):

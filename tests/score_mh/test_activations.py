@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from xpsample.backend import backend_of
+from xpsample.core.registry import backend_of
 from xpsample.score_mh import gelu, log_sigmoid, negative_entropy, softplus
 
 PLACES = np.array(

@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from gaussians import GAUSSIAN, PROPOSALS, barker, log_ratio, metropolis_hastings, pairs, placed, score
 
-from xpsample.errors import HyperparameterError
-from xpsample.score_mh import CrankNicolson, Langevin, RandomWalk, ScoreBalance, balance_residual
+from tests.score_mh.gaussians import GAUSSIAN, PROPOSALS, barker, log_ratio, metropolis_hastings, pairs, placed, score
+from xpsample.core.errors import HyperparameterError
+from xpsample.score_mh import CrankNicolson, LangevinProposal, RandomWalk, ScoreBalance, balance_residual
 
 
 def residual(library, log_acceptance, proposal, score=score, max_norm=None, seed=0):
@@ -36,14 +36,14 @@ def test_the_loss_of_barkers_acceptance_is_zero(name, divisor, library):
         np.testing.assert_allclose(found, 0.0, atol=1e-20)
 
 
-class Swapped(Langevin):
+class Swapped(LangevinProposal):
     """Its gradients in x and x' the wrong way round."""
 
     def gradients(self, x_new, x, score=None, *args):
         return super().gradients(x_new, x, score, *args)[::-1]
 
 
-class WithoutJacobian(Langevin):
+class WithoutJacobian(LangevinProposal):
     """Its score taken for a constant."""
 
     def gradients(self, x_new, x, score=None, *args):
@@ -51,7 +51,7 @@ class WithoutJacobian(Langevin):
         return -pull, pull
 
 
-class Reversed(Langevin):
+class Reversed(LangevinProposal):
     """log q(x | x') in the place of log q(x' | x)."""
 
     def gradients(self, x_new, x, score=None, *args):
@@ -64,7 +64,7 @@ WRONG = {"swapped": Swapped, "without the Jacobian": WithoutJacobian, "reversed"
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_gradient_of_the_proposal_is_caught(name):
     """By a loss that is not 0 for the exact acceptance."""
-    exact = metropolis_hastings(Langevin(0.3))
+    exact = metropolis_hastings(LangevinProposal(0.3))
     x_new, x = pairs()
     found = balance_residual(exact, x_new, x, (GAUSSIAN,), score, (GAUSSIAN,), WRONG[name](0.3))
     assert np.sqrt(np.mean(np.sum(found**2, axis=-1))) > 0.1
@@ -75,18 +75,18 @@ def test_a_wrong_gradient_of_the_proposal_is_caught(name):
     [
         ("the score's sign", metropolis_hastings(RandomWalk(0.8)), RandomWalk(0.8), lambda x, p: -score(x, p)),
         ("another score", metropolis_hastings(RandomWalk(0.8)), RandomWalk(0.8), lambda x, p: 1.1 * score(x, p)),
-        ("another step", metropolis_hastings(Langevin(0.3)), Langevin(0.2), score),
+        ("another step", metropolis_hastings(LangevinProposal(0.3)), LangevinProposal(0.2), score),
         ("another proposal", metropolis_hastings(RandomWalk(0.8)), CrankNicolson(0.6), score),
         (
             "the inverse ratio",
-            lambda x_new, x, p: -metropolis_hastings(Langevin(0.3))(x_new, x, p),
-            Langevin(0.3),
+            lambda x_new, x, p: -metropolis_hastings(LangevinProposal(0.3))(x_new, x, p),
+            LangevinProposal(0.3),
             score,
         ),
         (
             "the ratio's halves",
-            lambda x_new, x, p: metropolis_hastings(Langevin(0.3))(x, x_new, p),
-            Langevin(0.3),
+            lambda x_new, x, p: metropolis_hastings(LangevinProposal(0.3))(x, x_new, p),
+            LangevinProposal(0.3),
             score,
         ),
     ],
@@ -110,7 +110,7 @@ def test_what_is_missing_is_what_is_left():
     np.testing.assert_allclose(found, np.concatenate([2 * s_new, -2 * s], axis=-1), rtol=1e-9, atol=1e-12)
 
     eta, jacobian = 0.3, -GAUSSIAN["precision"]
-    exact = metropolis_hastings(Langevin(eta))
+    exact = metropolis_hastings(LangevinProposal(eta))
     found = balance_residual(exact, x_new, x, (GAUSSIAN,), score, (GAUSSIAN,), WithoutJacobian(eta))
     there, back = (x_new - x - eta * s) / (2 * eta), (x - x_new - eta * s_new) / (2 * eta)
     left = np.concatenate([eta * back @ jacobian, -eta * there @ jacobian], axis=-1)
@@ -158,7 +158,7 @@ def test_gradients_are_clipped_by_their_norms():
 
 def test_pairs_and_regularisation():
     """Where x' comes from, and what lambda adds."""
-    proposal, rng = Langevin(0.3), np.random.default_rng(2)
+    proposal, rng = LangevinProposal(0.3), np.random.default_rng(2)
     x, xi = rng.standard_normal((6, 2)), rng.standard_normal((6, 2))
     seen = []
 
@@ -193,7 +193,7 @@ def test_pairs_and_regularisation():
         (lambda: ScoreBalance(RandomWalk(1.0), score, pairs="both"), "pairs is 'global' or 'local'"),
         (lambda: ScoreBalance(RandomWalk(1.0), score, alpha=(0.0, 1.5)), "alpha"),
         (lambda: RandomWalk(0.0), "step_size"),
-        (lambda: Langevin(-1.0), "step_size"),
+        (lambda: LangevinProposal(-1.0), "step_size"),
         (lambda: CrankNicolson(1.1), "beta"),
     ],
 )

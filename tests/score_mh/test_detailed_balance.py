@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from xpsample import MALA, ULA, Portable, Target, sample, tree
-from xpsample.backend import to_host
+from xpsample import MALA, ULA, Portable, Target, sample
+from xpsample.core import tree
+from xpsample.core.registry import to_host
+from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh import (
-    Langevin,
+    LangevinProposal,
     Learned,
     ScoreBalance,
     acceptance_network,
@@ -15,7 +17,6 @@ from xpsample.score_mh import (
     init_acceptance_network,
     log_sigmoid,
 )
-from xpsample.sosmc import Adam
 
 STEP, CHAINS = 0.8, 100_000
 
@@ -29,7 +30,7 @@ def trained():
     """400 updates of the loss of Eq. 7, by torch."""
     torch = pytest.importorskip("torch")
     data = torch.tensor(np.random.default_rng(0).standard_normal((4000, 1)))
-    loss = ScoreBalance(Langevin(STEP), score, pairs="local", alpha=(1.0, 1.0))
+    loss = ScoreBalance(LangevinProposal(STEP), score, pairs="local", alpha=(1.0, 1.0))
     start = init_acceptance_network(1, 24, seed=2, blocks=1)
     found = fit(
         loss,
@@ -49,7 +50,7 @@ def trained():
 
 def test_detailed_balance_on_a_grid(trained):
     """log a(x', x) - log a(x, x') against log r: within 0.1 on [-3, 3]^2, 0.01 in the mean over p(x) q(x' | x)."""
-    q, grid = Langevin(STEP), np.linspace(-3, 3, 61)
+    q, grid = LangevinProposal(STEP), np.linspace(-3, 3, 61)
     x, y = (a.reshape(-1, 1) for a in np.meshgrid(grid, grid))
     log_a = [log_sigmoid(acceptance_network(*pair, trained)) for pair in ((y, x), (x, y))]
     log_q = [q.log_density(x, y, -y), q.log_density(y, x, -x)]
@@ -69,7 +70,7 @@ def run(kernel, target):
 @pytest.mark.parametrize("direct", [False, True])
 def test_the_law_of_the_chains(direct, trained):
     """By Kolmogorov-Smirnov: 0.0085, of error probability 1e-6 for independent exact draws, and 0.003 for a's error."""
-    acceptance = Learned(acceptance_network, trained, Langevin(STEP), direct)
+    acceptance = Learned(acceptance_network, trained, LangevinProposal(STEP), direct)
     x = run(MALA(STEP), Target(None, score=score, acceptance=acceptance))
     assert stats.kstest(x, "norm").statistic < 0.0115
     assert abs(np.var(x) - 1) < 0.03

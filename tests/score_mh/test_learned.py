@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from gaussians import GAUSSIAN, PROPOSALS, barker, log_density, log_ratio, score
 from scipy.special import expit
 
+from tests.score_mh.gaussians import GAUSSIAN, PROPOSALS, barker, log_density, log_ratio, score
 from xpsample import HMC, MALA, PCN, RWM, SRMC, Portable, Target, sample
-from xpsample.errors import BackendError, CapabilityError
+from xpsample.core.errors import BackendError, CapabilityError
 from xpsample.kernels import IndependentMH
-from xpsample.score_mh import CrankNicolson, Langevin, Learned, RandomWalk
+from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, RandomWalk
 from xpsample.targets import Capability, Tempered
 
 KERNELS = {"RWM": RWM(0.8), "MALA": MALA(0.3), "PCN": PCN(0.6)}
@@ -57,8 +57,8 @@ def test_with_other_kernels_than_it_was_trained_for(kernel, tempered, name):
 
 def test_another_proposal_than_its_own_is_wrong():
     """A kept mistake: a of one step size said to be of another gives another chain."""
-    proposal = Langevin(0.3)
-    acceptance = Learned(barker(proposal), GAUSSIAN, Langevin(0.2))
+    proposal = LangevinProposal(0.3)
+    acceptance = Learned(barker(proposal), GAUSSIAN, LangevinProposal(0.2))
     target = Target(None, score=score, data=GAUSSIAN, acceptance=acceptance)
     x0 = np.random.default_rng(1).normal(size=(30, 2))
     runs = [sample(t, MALA(0.3), x0, 60, seed=Portable(2), progress=False).draws for t in (target, EXACT)]
@@ -83,8 +83,8 @@ def test_direct_accepts_with_the_probability_itself(name, library):
 def test_direct_is_refused_on_a_derived_target():
     x0 = np.zeros((2, 2))
     for target, kernel in (
-        (learned(Langevin(0.3), direct=True), SRMC(MALA(0.3), alpha=0.5)),
-        (Tempered(learned(Langevin(0.3), direct=True), 0.5), MALA(0.3)),
+        (learned(LangevinProposal(0.3), direct=True), SRMC(MALA(0.3), alpha=0.5)),
+        (Tempered(learned(LangevinProposal(0.3), direct=True), 0.5), MALA(0.3)),
     ):
         with pytest.raises(CapabilityError, match="direct=False"):
             sample(target, kernel, x0, 1, seed=1, progress=False)
@@ -99,8 +99,8 @@ def test_scores_are_asked_for_only_where_the_ratio_needs_them():
 
     for proposal, direct, expected in (
         (RandomWalk(0.8), False, 0),
-        (Langevin(0.3), True, 0),
-        (Langevin(0.3), False, 1),
+        (LangevinProposal(0.3), True, 0),
+        (LangevinProposal(0.3), False, 1),
     ):
         calls.clear()
         acceptance = Learned(barker(RandomWalk(0.8)), GAUSSIAN, proposal, direct)
@@ -118,7 +118,7 @@ def test_the_parameters_are_data(library):
     ratios = []
     for p in (1.0, 2.0):
         moved = bound.with_data(bound.data._replace(acceptance=library.array(np.full(2, p))))
-        ratios.append(library.host(moved.log_ratio(moved.at(y), moved.at(x))))
+        ratios.append(library.host(moved.log_ratio(moved.evaluate(y), moved.evaluate(x))))
     q = 0.5 * (2 - 0)  # log q(x | x') - log q(x' | x) from 0 to (1, 1), for every beta
     for p, found in zip((1.0, 2.0), ratios, strict=True):
         a, b = np.log(expit(2 * p)), np.log(0.5)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import Portable, tree
-from xpsample.backend import to_host
-from xpsample.errors import HyperparameterError
+from xpsample import Portable
+from xpsample.core import tree
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.registry import to_host
+from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh import (
     AnnealedDenoising,
     Denoising,
@@ -14,12 +16,11 @@ from xpsample.score_mh import (
     Sliced,
     conditional_score_network,
     fit,
-    geometric_ladder,
+    geometric_noise_levels,
     init_score_network,
     score_network,
 )
 from xpsample.score_mh.derivatives import value_and_gradient
-from xpsample.sosmc import Adam
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2)) @ np.array([[1.0, 0.3], [0.0, 0.7]]) + [0.5, -0.2]
@@ -112,7 +113,7 @@ def draws(rng, rows):
         (ExactTrace(), (0.0,), 0.05),
         (Sliced(2), (0.0,), 0.05),
         (Denoising(0.3), (0.3,), 0.05),
-        (AnnealedDenoising(geometric_ladder(1.0, 0.3, 3)), (1.0, 0.3), 0.1),
+        (AnnealedDenoising(geometric_noise_levels(1.0, 0.3, 3)), (1.0, 0.3), 0.1),
     ],
     ids=["exact", "sliced", "denoising", "annealed"],
 )
@@ -142,7 +143,7 @@ def test_a_network_learns_the_score_of_a_mixture(loss, sigmas, bound):
 
 
 def test_the_ladder():
-    np.testing.assert_allclose(geometric_ladder(8.0, 1.0, 4), [8.0, 4.0, 2.0, 1.0])
+    np.testing.assert_allclose(geometric_noise_levels(8.0, 1.0, 4), [8.0, 4.0, 2.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,9 @@ def test_the_ladder():
         lambda: Denoising(0.0),
         lambda: AnnealedDenoising(()),
         lambda: AnnealedDenoising((1.0, -1.0)),
-        lambda: geometric_ladder(0.5, 1.0, 3),
-        lambda: geometric_ladder(1.0, 0.0, 3),
-        lambda: geometric_ladder(1.0, 0.5, 0),
+        lambda: geometric_noise_levels(0.5, 1.0, 3),
+        lambda: geometric_noise_levels(1.0, 0.0, 3),
+        lambda: geometric_noise_levels(1.0, 0.5, 0),
     ],
 )
 def test_out_of_range(make):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.tree import leaves
+from xpsample.core.tree import map as tree_map
 from xpsample.score_mh import (
     acceptance_network,
     conditional_acceptance_network,
@@ -14,8 +16,6 @@ from xpsample.score_mh import (
     score_network,
     softplus,
 )
-from xpsample.tree import leaves
-from xpsample.tree import map as tree_map
 
 X = np.random.default_rng(0).standard_normal((4, 3, 2))
 Y = np.random.default_rng(1).standard_normal((4, 3, 2))

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from xpsample import tree
-from xpsample.errors import DataError
-from xpsample.score_mh import init_acceptance_network, init_score_network, load, save
+from xpsample.core import tree
+from xpsample.core.errors import DataError
+from xpsample.score_mh import init_acceptance_network, init_score_network, load_parameters, save_parameters
 
 
 def test_round_trip(tmp_path, typed_library):
     parameters = tree.map(typed_library.array, init_acceptance_network(2, 5, seed=1, blocks=2))
     path = tmp_path / "new" / "acceptance.npz"
-    save(path, parameters)
-    found = load(path, like=init_acceptance_network(2, 5, seed=0, blocks=2))
+    save_parameters(path, parameters)
+    found = load_parameters(path, like=init_acceptance_network(2, 5, seed=0, blocks=2))
     assert type(found) is type(parameters) and len(found.blocks) == 2
     for a, b in zip(tree.leaves(found), tree.leaves(parameters), strict=True):
         assert isinstance(a, np.ndarray) and str(a.dtype) == typed_library.dtype
@@ -22,23 +22,23 @@ def test_round_trip(tmp_path, typed_library):
 
 def test_other_containers(tmp_path):
     for parameters in (np.arange(3.0), {"b": [np.ones(2), None], "a": (np.zeros((2, 1)),)}):
-        save(tmp_path / "p.npz", parameters)
-        found = load(tmp_path / "p.npz", like=parameters)
+        save_parameters(tmp_path / "p.npz", parameters)
+        found = load_parameters(tmp_path / "p.npz", like=parameters)
         assert repr(found) == repr(parameters)
 
 
 def test_what_is_refused(tmp_path):
     path = tmp_path / "score.npz"
     with pytest.raises(DataError, match="cannot be read"):
-        load(path, like=np.ones(1))
-    save(path, init_score_network(2, 5, seed=0))
+        load_parameters(path, like=np.ones(1))
+    save_parameters(path, init_score_network(2, 5, seed=0))
     with pytest.raises(DataError, match=r"0/weight: \(2, 5\) there, \(3, 5\) asked for"):
-        load(path, like=init_score_network(3, 5, seed=0))
+        load_parameters(path, like=init_score_network(3, 5, seed=0))
     with pytest.raises(DataError, match=r"2/bias: \(2,\) there, nothing asked for"):
-        load(path, like=init_score_network(2, 5, seed=0)[:2])
+        load_parameters(path, like=init_score_network(2, 5, seed=0)[:2])
     path.write_bytes(b"no archive")
     with pytest.raises(DataError, match="cannot be read"):
-        load(path, like=np.ones(1))
+        load_parameters(path, like=np.ones(1))
     np.savez(path, object=np.array([{}], dtype=object))
     with pytest.raises(DataError, match="cannot be read"):
-        load(path, like={"object": np.ones(1)})
+        load_parameters(path, like={"object": np.ones(1)})

@@ -6,23 +6,24 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via, tree
-from xpsample.checkpoint import Store
-from xpsample.errors import BackendError, CheckpointError, GradientError, HyperparameterError
+from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via
+from xpsample.core import tree
+from xpsample.core.errors import BackendError, CheckpointError, GradientError, HyperparameterError
+from xpsample.optimize.optimizers import SGD, Adam, Clipped
+from xpsample.run.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,
     ExactTrace,
-    Langevin,
-    Loss,
+    LangevinProposal,
     RandomWalk,
     ScoreBalance,
     Sliced,
+    TrainingLoss,
     fit,
     init_acceptance_network,
     init_score_network,
     score_network,
 )
-from xpsample.sosmc import SGD, Adam, Clipped
 
 DATA = np.random.default_rng(0).standard_normal((64, 2)) * [1.0, 0.6] + [0.5, 0.0]
 SCORE = init_score_network(2, 6, seed=3)
@@ -36,7 +37,7 @@ def train(data, loss, start, **settings):
 CASES = {
     "sliced": (Sliced(2), SCORE),
     "balance": (
-        ScoreBalance(Langevin(0.4), score_network, SCORE, regularization=0.3, max_norm=3.0),
+        ScoreBalance(LangevinProposal(0.4), score_network, SCORE, regularization=0.3, max_norm=3.0),
         init_acceptance_network(2, 6, seed=5, blocks=1),
     ),
 }
@@ -110,7 +111,7 @@ def test_single_precision(library32):
     assert all(library32.host(leaf).dtype == np.float32 for leaf in tree.leaves(found.parameters))
 
 
-class Quadratic(Loss):
+class Quadratic(TrainingLoss):
     """(p - mean of x)^2, with what it is given kept."""
 
     constants: ClassVar = {"shift": np.zeros(1)}

@@ -6,7 +6,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample import Portable
-from xpsample.backend import backend_named
+from xpsample.core.registry import backend_named
 from xpsample.targets import Parametric
 
 

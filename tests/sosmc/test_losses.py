@@ -7,23 +7,22 @@ import pytest
 from array_api_compat import array_namespace
 
 from xpsample import FiniteDifference, Via, sample
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.specs import Normal, Uniform
 from xpsample.gradients import Auto
-from xpsample.noise import Normal, Uniform
+from xpsample.optimize.optimizers import Adam
+from xpsample.particles.batches import DrawnBatches, RowBatches
+from xpsample.particles.resampling import Systematic
 from xpsample.sosmc import (
     SOSMC,
-    Adam,
-    Draws,
     EnergyModel,
     Expectation,
-    History,
-    Langevin,
+    LangevinMove,
     MarginalLikelihood,
     RewardForwardKL,
     RewardReverseKL,
-    Rows,
+    SOSMCHistory,
     Surrogate,
-    Systematic,
 )
 from xpsample.targets import Capability, Parametric
 
@@ -55,12 +54,12 @@ def density(p):
 def numerical(loss, eps=1e-5):
     """Central differences of a loss at NOW, flattened: a, b0, b1."""
 
-    def at(i, step):
+    def evaluate(i, step):
         flat = np.concatenate([NOW["a"], NOW["b"]])
         flat[i] += step
         return loss({"a": flat[:1], "b": flat[1:]})
 
-    return np.asarray([(at(i, eps) - at(i, -eps)) / (2 * eps) for i in range(3)])
+    return np.asarray([(evaluate(i, eps) - evaluate(i, -eps)) / (2 * eps) for i in range(3)])
 
 
 def expected_reward(p):
@@ -85,7 +84,7 @@ def estimated(library, loss, gradient, noise=None):
     x = library.array(NODES[:, None])
     bound = family.prepare(x, Capability.LOG_DENSITY)
     now = {name: library.array(value) for name, value in NOW.items()}
-    point = bound.member(now).at(x)
+    point = bound.member(now).evaluate(x)
     found = loss.gradient(bound, now, point, library.array(density(NOW)[0]), noise or {})
     return np.concatenate([library.host(found[name]) for name in ("a", "b")])
 
@@ -111,7 +110,7 @@ def test_gradients_borrowed(borrowing, name):
 
 
 def test_the_data_term_of_an_energy_model(library):
-    found = estimated(library, EnergyModel(Rows(library.array(DATA))), FiniteDifference(1e-5))
+    found = estimated(library, EnergyModel(RowBatches(library.array(DATA))), FiniteDifference(1e-5))
 
     def negative_log_likelihood(p):
         return density(p)[1] - np.mean(log_density(DATA, p))
@@ -121,7 +120,7 @@ def test_the_data_term_of_an_energy_model(library):
 
 def test_the_forward_kl_with_draws_of_the_reference(library):
     """The reference term is a mean over the batch, here of 50,000 draws, all of them: exact for their distribution."""
-    batch = Rows(library.array(QUADRATURE_OF_START))
+    batch = RowBatches(library.array(QUADRATURE_OF_START))
     found = estimated(library, RewardForwardKL(reward, 0.6, batch), FiniteDifference(1e-5))
 
     def loss(p):  # the entropy of the reference is a constant
@@ -163,11 +162,11 @@ def test_batches(library):
     xp, x = library.xp, library.array(np.zeros((3, 5, 2)))
     rows = library.array(np.arange(8.0).reshape(4, 2))
     uniforms = library.array(np.asarray([[0.0, 0.999], [0.26, 0.5], [0.74, 0.75]]))
-    assert Rows(rows, 2).noise(x) == {"row": Uniform((3, 2))}
-    drawn = library.host(Rows(rows, 2).draw(xp, x, {"row": uniforms}))
+    assert RowBatches(rows, 2).noise(x) == {"row": Uniform((3, 2))}
+    drawn = library.host(RowBatches(rows, 2).draw(xp, x, {"row": uniforms}))
     np.testing.assert_array_equal(drawn[..., 0], 2.0 * np.asarray([[0, 3], [1, 2], [2, 3]]))
-    assert library.host(Rows(rows).draw(xp, x, {})).shape == (3, 4, 2)
-    draws = Draws({"z": Normal((7, 2))}, lambda z: 2.0 * z)
+    assert library.host(RowBatches(rows).draw(xp, x, {})).shape == (3, 4, 2)
+    draws = DrawnBatches({"z": Normal((7, 2))}, lambda z: 2.0 * z)
     assert draws.noise(x) == {"z": Normal((3, 7, 2))}
     np.testing.assert_array_equal(library.host(draws.draw(xp, x, {"z": x})), np.zeros((3, 5, 2)))
 
@@ -178,9 +177,9 @@ def test_bad_losses_are_refused():
     with pytest.raises(HyperparameterError, match="beta must be at least 0"):
         RewardReverseKL(reward, -1.0)
     with pytest.raises(HyperparameterError, match=r"rows have shape \(rows, dim\)"):
-        Rows(np.zeros(3))
+        RowBatches(np.zeros(3))
     with pytest.raises(HyperparameterError, match="size must be a positive integer"):
-        Rows(DATA, 0)
+        RowBatches(DATA, 0)
 
 
 # ---- the optimum -----------------------------------------------------------------------------------------------------
@@ -211,8 +210,8 @@ def test_a_half_plane_reward_reaches_the_closed_form(beta):
     ULA's weights are exact although the score knows nothing of the jump.
     """
     x0 = np.random.default_rng(0).normal(size=(RUNS, PARTICLES, 2))
-    kernel = SOSMC(RewardReverseKL(below, beta), Langevin(0.3), Adam(0.2), 0.5, Systematic())
-    trace = sample(half_plane(), kernel, x0, STEPS, seed=1, recorders=(History({"mass": below}),), progress=False)
+    kernel = SOSMC(RewardReverseKL(below, beta), LangevinMove(0.3), Adam(0.2), 0.5, Systematic())
+    trace = sample(half_plane(), kernel, x0, STEPS, seed=1, recorders=(SOSMCHistory({"mass": below}),), progress=False)
     history = trace.recorded["history"]
     np.testing.assert_allclose(history["parameters"][-1].ravel(), 1 / beta, rtol=0.01)
     per_run = np.mean(history["mass"][2 * STEPS // 3 :], axis=0)

@@ -10,8 +10,8 @@ from scipy.stats import norm
 
 from tests.sosmc.sosmc_support import Along, noise_of, nothing, walk
 from xpsample import HMC, MALA, RWM, ULA, UnderdampedLangevin
-from xpsample.errors import CapabilityError, HyperparameterError
-from xpsample.sosmc import SOSMC, Langevin, Reversible, SingleChain, Unweighted
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.sosmc import SOSMC, LangevinMove, Reversible, SingleChain, Unweighted
 from xpsample.targets import Parametric
 
 PARTICLES, DIM, VELOCITY = 30, 2, 0.3
@@ -50,7 +50,7 @@ def one_step(library, move, threshold=0.0):
 )
 def test_langevin_weights_are_the_ratio_of_eq_8(library, sigma, drift):
     gamma, theta = 0.05, (0.4, 0.4 + VELOCITY)
-    _, after, noise = one_step(library, Langevin(gamma, sigma, drift))
+    _, after, noise = one_step(library, LangevinMove(gamma, sigma, drift))
 
     def drift_at(x, t):
         s = score(x, t)
@@ -93,7 +93,7 @@ def test_reversible_weights_are_taken_before_the_move(library, kernel):
 
 
 def test_without_weights_only_the_weights_differ(library):
-    weighted, plain = (one_step(library, m)[1] for m in (Langevin(0.05), Unweighted(Langevin(0.05))))
+    weighted, plain = (one_step(library, m)[1] for m in (LangevinMove(0.05), Unweighted(LangevinMove(0.05))))
     np.testing.assert_array_equal(library.host(plain.point.x), library.host(weighted.point.x))
     assert np.ptp(library.host(plain.weights.logs)) == 0 < np.ptp(library.host(weighted.weights.logs))
     reversible = one_step(library, Unweighted(Reversible(RWM(0.4))))[1]
@@ -102,7 +102,7 @@ def test_without_weights_only_the_weights_differ(library):
 
 def test_a_particle_that_leaves_the_finite_numbers_stays_with_weight_0(library):
     x = np.concatenate([X, [[1e70, 0.0]]])
-    kernel = SOSMC(nothing, Langevin(0.05), Along(VELOCITY), threshold=0.0)
+    kernel = SOSMC(nothing, LangevinMove(0.05), Along(VELOCITY), threshold=0.0)
     bound = FAMILY.prepare(library.array(x), kernel.requires)
     noise = {name: library.array(rows[0]) for name, rows in noise_of(kernel, x, 1).items()}
     state = kernel.init(bound, library.array(x))
@@ -123,7 +123,7 @@ def test_a_drift_is_evaluated_once_a_step_and_one_that_is_no_number_stops_the_pa
         return np.where(np.abs(point.x) > 2.0, np.nan, point.score)
 
     x = X[np.all(np.abs(X) < 1.5, axis=-1)]
-    kernel = SOSMC(nothing, Langevin(0.1, drift=drift), Along(VELOCITY), threshold=0.0)
+    kernel = SOSMC(nothing, LangevinMove(0.1, drift=drift), Along(VELOCITY), threshold=0.0)
     bound = FAMILY.prepare(x, kernel.requires)
     state, stopped = kernel.init(bound, x), 0
     noise = noise_of(kernel, x, 20)
@@ -153,7 +153,7 @@ def test_soul_is_one_chain_whose_later_part_counts(library):
 
 
 @dataclass(frozen=True, eq=False)
-class Swapped(Langevin):
+class Swapped(LangevinMove):
     """Forward and backward kernels of the weight swapped."""
 
     def step(self, before, after, state, noise):
@@ -164,21 +164,21 @@ class Swapped(Langevin):
 
 def test_swapped_kernels_are_caught_by_the_ratio(library):
     _, after, _ = one_step(library, Swapped(0.05))
-    right = one_step(library, Langevin(0.05))[1]
+    right = one_step(library, LangevinMove(0.05))[1]
     gap = library.host(after.weights.logs) - library.host(right.weights.logs)
     assert np.ptp(gap) > 0.1
 
 
 def test_moves_that_do_not_fit_are_refused():
     for kernel in (ULA(0.1), UnderdampedLangevin(0.1)):
-        with pytest.raises(CapabilityError, match=r"leaves no member of the family invariant: use Langevin"):
+        with pytest.raises(CapabilityError, match=r"leaves no member of the family invariant: use LangevinMove"):
             Reversible(kernel)
     with pytest.raises(HyperparameterError, match="step_size must be greater than 0"):
-        Langevin(0.0)
+        LangevinMove(0.0)
     with pytest.raises(HyperparameterError, match="noise_scale must be greater than 0"):
-        Langevin(0.1, 0.0)
+        LangevinMove(0.1, 0.0)
     with pytest.raises(HyperparameterError, match="threshold=0"):
         SOSMC(nothing, SingleChain(0.1, 3), Along(0.1), threshold=0.5)
-    bound = FAMILY.prepare(X, Langevin(0.1).requires)
+    bound = FAMILY.prepare(X, LangevinMove(0.1).requires)
     with pytest.raises(HyperparameterError, match="burn_in must be at least 0 and at most 29"):
         SingleChain(0.1, PARTICLES).init(bound, X)

@@ -8,21 +8,11 @@ import pytest
 
 from tests.sosmc.sosmc_support import Along, noise_of, nothing, scaled, shifted, walk
 from xpsample import HMC, MALA, RWM, SRMC, Portable, sample
-from xpsample.errors import CapabilityError, HyperparameterError
-from xpsample.sosmc import (
-    SOSMC,
-    Adam,
-    Adaptation,
-    History,
-    Langevin,
-    Multinomial,
-    Residual,
-    RewardForwardKL,
-    Stratified,
-    Systematic,
-    Unweighted,
-)
-from xpsample.targets.gaussian import gaussian
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.optimize.optimizers import Adam
+from xpsample.particles.resampling import Multinomial, Residual, Stratified, Systematic
+from xpsample.sosmc import SOSMC, Adaptation, LangevinMove, RewardForwardKL, SOSMCHistory, Unweighted
+from xpsample.zoo.gaussian import gaussian
 
 RUNS, PARTICLES, STEPS, VELOCITY = 400, 50, 15, 0.1
 BOUND = 5.0
@@ -35,7 +25,7 @@ def moved(move, family=shifted, threshold=0.6, resampling=Multinomial()):
     dim = target.parameters.shape[-1]
     x0 = np.random.default_rng(1).normal(size=(RUNS, PARTICLES, dim))
     kernel = SOSMC(nothing, move, Along(VELOCITY), threshold, resampling)
-    trace = sample(target, kernel, x0, STEPS, seed=2, recorders=(History(),), progress=False)
+    trace = sample(target, kernel, x0, STEPS, seed=2, recorders=(SOSMCHistory(),), progress=False)
     return trace.state, trace.recorded["history"]
 
 
@@ -49,7 +39,7 @@ def z_scores(state, theta, exact=1.0):
 
 
 END = STEPS * VELOCITY
-MOVES = [Langevin(0.1), Langevin(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2), SRMC(MALA(0.1), 0.0)]
+MOVES = [LangevinMove(0.1), LangevinMove(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2), SRMC(MALA(0.1), 0.0)]
 NAMES = ["langevin", "colder", "RWM", "MALA", "HMC", "SRMC"]
 
 
@@ -63,13 +53,13 @@ def test_the_weighted_mean_follows_exactly_in_expectation(move):
 @pytest.mark.parametrize("resampling", [Multinomial(), Systematic(), Stratified(), Residual()], ids=repr)
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
 def test_whatever_the_resampling(resampling, threshold):
-    state, history = moved(Langevin(0.1), threshold=threshold, resampling=resampling)
+    state, history = moved(LangevinMove(0.1), threshold=threshold, resampling=resampling)
     assert np.max(np.abs(z_scores(state, END))) < BOUND
     np.testing.assert_array_equal(history["resampled"], threshold == 1.0)  # 0 never resamples, 1 always does
 
 
 def test_the_unweighted_mean_lags():
-    state, _ = moved(Unweighted(Langevin(0.1)))
+    state, _ = moved(Unweighted(LangevinMove(0.1)))
     lag = VELOCITY * (1 - 0.9**STEPS) / 0.1  # lag' = (1 - gamma) lag + velocity
     per_run = np.mean(END - state.point.x, axis=1)
     error = np.std(per_run, axis=0, ddof=1) / math.sqrt(RUNS)
@@ -78,7 +68,7 @@ def test_the_unweighted_mean_lags():
 
 
 @dataclass(frozen=True, eq=False)
-class Swapped(Langevin):
+class Swapped(LangevinMove):
     """Forward and backward kernels of the weight swapped."""
 
     def step(self, before, after, state, noise):
@@ -95,7 +85,7 @@ def behind(state, theta):
 
 def test_swapped_kernels_are_caught():
     """Normalised means of 50 particles are biased, right ones by 0.06 here, those with swapped kernels by 0.38."""
-    mean, error = behind(moved(Langevin(0.1))[0], END)
+    mean, error = behind(moved(LangevinMove(0.1))[0], END)
     assert np.all(mean + BOUND * error < 0.2)
     mean, error = behind(moved(Swapped(0.1))[0], END)
     assert np.all(mean - BOUND * error > 0.3)
@@ -109,7 +99,7 @@ def test_ratios_of_normalisers(move):
 
 def test_equal_weights_are_resampled_to_themselves():
     x0 = np.random.default_rng(3).normal(size=(20, 2))
-    kernel = SOSMC(nothing, Langevin(0.1), Along(VELOCITY), 1.0, Systematic())
+    kernel = SOSMC(nothing, LangevinMove(0.1), Along(VELOCITY), 1.0, Systematic())
     plain = replace(kernel, threshold=0.0)
     ours, theirs = (sample(shifted(), k, x0, 1, seed=Portable(1), progress=False) for k in (kernel, plain))
     assert np.all(ours.state.resampled) and not np.any(theirs.state.resampled)
@@ -121,7 +111,7 @@ def test_equal_weights_are_resampled_to_themselves():
 
 LOSS = RewardForwardKL(lambda x: -((x - 2.0) ** 2)[..., 0])
 TUNED = SOSMC(LOSS, MALA(0.2), Adam(0.1), 0.9, Systematic(), Adaptation(least=0.05, most=0.3), Adaptation(factor=1.1))
-HISTORY = History({"first": lambda x: x[..., 0]})
+HISTORY = SOSMCHistory({"first": lambda x: x[..., 0]})
 
 
 def tune(library, kernel=TUNED, runs=(2,), steps=12, **options):
@@ -188,10 +178,10 @@ def test_both_adaptations_follow_the_ess():
 
 def test_algorithm_1_by_hand():
     """Multinomial resampling of the weighted particles before the move, and an optimiser's step in between."""
-    from xpsample.sosmc import SGD
+    from xpsample.optimize.optimizers import SGD
 
     x, gamma, rate = np.random.default_rng(6).normal(size=(40, 1)), 0.3, 0.5
-    kernel = SOSMC(lambda x, theta: x - 3.0 + 0.0 * theta, Langevin(gamma), SGD(rate), 0.9)
+    kernel = SOSMC(lambda x, theta: x - 3.0 + 0.0 * theta, LangevinMove(gamma), SGD(rate), 0.9)
     noise = noise_of(kernel, x, 6)
     states, _ = walk(NumPy, kernel, shifted(dim=1), x, noise)
     theta, log_w, done = 0.0, np.zeros(40), 0
@@ -214,7 +204,7 @@ def test_algorithm_1_by_hand():
 
 
 def test_weights_that_are_not_reset_are_caught(monkeypatch):
-    monkeypatch.setattr("xpsample.sosmc.weights.Weights.reset", lambda self, xp, where: self)
+    monkeypatch.setattr("xpsample.particles.weights.Weights.reset", lambda self, xp, where: self)
     with pytest.raises(AssertionError, match=r"Mismatched elements: 40 / 40"):
         test_algorithm_1_by_hand()
 

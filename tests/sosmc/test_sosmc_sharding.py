@@ -14,9 +14,10 @@ SCRIPT = """
     import jax, jax.numpy as jnp
     from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
     from xpsample import MALA, SOSMC, Bridge, Portable, TemperedSMC, sample
-    from xpsample.sosmc import Adam, History, Langevin, RewardForwardKL
+    from xpsample.optimize.optimizers import Adam
+    from xpsample.sosmc import SOSMCHistory, LangevinMove, RewardForwardKL
     from xpsample.targets import Parametric
-    from xpsample.targets.gaussian import gaussian
+    from xpsample.zoo.gaussian import gaussian
 
     assert len(jax.devices()) == 4
     mesh = jax.make_mesh((4,), ("particles",), axis_types=(AxisType.Auto,))
@@ -24,9 +25,9 @@ SCRIPT = """
     x0 = jnp.asarray(np.random.default_rng(0).standard_normal((2, 64, 3)))
     family = Parametric(lambda x, t: -0.5 * jnp.sum((x - t) ** 2, axis=-1), np.zeros((2, 1, 3)))
     loss = RewardForwardKL(lambda x: -((x - 2.0) ** 2).sum(-1))
-    for move in (Langevin(0.1), MALA(0.1)):
+    for move in (LangevinMove(0.1), MALA(0.1)):
         kernel = SOSMC(loss, move, Adam(0.1), 0.9)
-        settings = dict(seed=Portable(4), recorders=(History(),), progress=False)
+        settings = dict(seed=Portable(4), recorders=(SOSMCHistory(),), progress=False)
         plain = sample(family, kernel, x0, 25, **settings)
         spread = sample(family, kernel, jax.device_put(x0, sharding), 25, **settings)
         assert spread.state.point.x.sharding.is_equivalent_to(sharding, 3), spread.state.point.x.sharding

@@ -5,13 +5,26 @@ import math
 import numpy as np
 import pytest
 
-from xpsample import HMC, MALA, SRMC, ULA, Draws, FiniteDifference, Record, Replay, Target, UnderdampedLangevin, sample
-from xpsample.errors import HyperparameterError
+from xpsample import (
+    HMC,
+    MALA,
+    SRMC,
+    ULA,
+    Draws,
+    FiniteDifference,
+    Record,
+    Replay,
+    Target,
+    UnderdampedLangevin,
+    sample,
+)
+from xpsample.core.errors import HyperparameterError
 from xpsample.metrics import squared_ksd, squared_mmd
-from xpsample.srld import RBF, SRLD, Balanced, InverseMultiquadric, Median, MedianFromPoint, Rolling, Thinned
+from xpsample.metrics.stein import RBF, InverseMultiquadric, Median, MedianFromPoint
+from xpsample.srld import SRLD, Balanced, Rolling, Thinned
 from xpsample.srld.history import Past, empty, repeated
-from xpsample.targets.gaussian import gaussian
-from xpsample.targets.target import Point
+from xpsample.targets.point import Point
+from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 PRECISION = np.linalg.inv(COVARIANCE)
@@ -203,11 +216,11 @@ def test_the_force_spends_no_evaluation(base, expected, alpha):
     def spent(draws):
         calls.update(dict.fromkeys(calls, 0))
         trace = sample(target, SRLD(base, alpha, Rolling(2, 3)), START, draws, seed=1, progress=False)
-        return dict(calls), trace.tally.evaluations
+        return dict(calls), trace.run_statistics.evaluations
 
-    (short, _), (long, tally) = spent(20), spent(40)  # what a start costs cancels
-    assert {name: (long[name] - short[name]) / 20 for name in calls} | {"hvp": 0} == tally
-    assert tuple(tally.values()) == expected
+    (short, _), (long, run_statistics) = spent(20), spent(40)  # what a start costs cancels
+    assert {name: (long[name] - short[name]) / 20 for name in calls} | {"hvp": 0} == run_statistics
+    assert tuple(run_statistics.values()) == expected
 
 
 @pytest.mark.parametrize(("history", "positions"), [(Rolling(5, 7), 35), (Thinned(5, 7), 5)])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from tests.conformance.spoilt import WrongDrift
+from tests.conformance.broken_tilts import WrongDrift
 from xpsample.conformance import reference, run_check, scenarios
 from xpsample.kernels import Kernel
 from xpsample.srmc import SRMC

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from xpsample import HMC, MALA, RWM, SRMC, ULA, Draws, PowerLaw, Record, sample
-from xpsample.errors import CapabilityError, HyperparameterError, RepellenceWarning
-from xpsample.srmc import Estimator, Leapfrog, Repellence, Stable, exponent_scale, hvp_share, theta_norm
-from xpsample.targets.gaussian import gaussian
+from xpsample.core.errors import CapabilityError, HyperparameterError, RepellenceWarning
+from xpsample.srmc import Estimator, LeapfrogAutocorrelation, Repellence, Stable, exponent_scale, hvp_share, theta_norm
+from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 PRECISION = np.linalg.inv(COVARIANCE)
@@ -47,12 +47,12 @@ def test_the_report_is_about_the_kept_steps(library):
 
 
 def test_share_of_products():
-    assert hvp_share(run(SRMC(MALA(0.3), 0.7), ()).tally) == 2 / 3
-    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).tally) == 5 / 9
+    assert hvp_share(run(SRMC(MALA(0.3), 0.7), ()).run_statistics) == 2 / 3
+    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).run_statistics) == 5 / 9
     # ULA reads where it went only in the next step, under the next tilt.
-    assert hvp_share(run(SRMC(ULA(0.3), 0.7), ()).tally) == 1 / 2
-    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).tally, hvp_cost=2) == 10 / 14
-    assert hvp_share(run(RWM(0.5), ()).tally) == 0
+    assert hvp_share(run(SRMC(ULA(0.3), 0.7), ()).run_statistics) == 1 / 2
+    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).run_statistics, hvp_cost=2) == 10 / 14
+    assert hvp_share(run(RWM(0.5), ()).run_statistics) == 0
 
 
 def test_a_moderate_tilt_does_not_warn():
@@ -78,7 +78,7 @@ def test_a_collapsed_acceptance_warns():
 
 def test_a_history_that_may_not_move_warns():
     with pytest.warns(RepellenceWarning, match="nothing repels in 4 of 4 chains"):
-        run(SRMC(HMC(0.5, 20), 1.0, Stable(Leapfrog(0.5, 20), 3.0)), (Repellence(),))
+        run(SRMC(HMC(0.5, 20), 1.0, Stable(LeapfrogAutocorrelation(0.5, 20), 3.0)), (Repellence(),))
 
 
 @pytest.mark.parametrize("make", [lambda: Repellence(limit=0.0), lambda: Repellence(share=1.5)])
@@ -96,7 +96,11 @@ def test_other_kernels_are_refused(recorder):
 @pytest.mark.parametrize("function", [lambda x: x**2, lambda x: x[..., 0] * x[..., 1]], ids=["vector", "scalar"])
 def test_the_estimator_is_equation_7_with_the_gamma_of_the_history(function, library):
     trace = run(
-        SRMC(MALA(0.3), 2.0, Stable(Leapfrog(0.3, 1), library.array(np.linalg.eigvalsh(PRECISION)), PowerLaw(0.7))),
+        SRMC(
+            MALA(0.3),
+            2.0,
+            Stable(LeapfrogAutocorrelation(0.3, 1), library.array(np.linalg.eigvalsh(PRECISION)), PowerLaw(0.7)),
+        ),
         (Draws(), Record("gamma", lambda state: state.gamma), Estimator(function)),
         x0=library.array(np.ones((4, 3))),
         burn_in=5,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xpsample import HMC, MALA, RWM, SRMC, ULA, Exact, FiniteDifference, PowerLaw, Record, Replay, Shift, sample
-from xpsample.errors import HyperparameterError
-from xpsample.targets.gaussian import gaussian
+from xpsample.core.errors import HyperparameterError
+from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 PRECISION = np.linalg.inv(COVARIANCE)
@@ -166,11 +166,11 @@ def test_evaluations_are_those_that_happen(tilt, base, expected):
     def spent(draws):
         calls.update(dict.fromkeys(calls, 0))
         trace = sample(target, kernel, x0, draws, seed=1, progress=False)
-        return dict(calls), trace.tally.evaluations
+        return dict(calls), trace.run_statistics.evaluations
 
-    (short, _), (long, tally) = spent(10), spent(30)  # what a start costs cancels
-    assert {name: (long[name] - short[name]) / 20 for name in calls} == tally
-    assert tuple(tally.values()) == expected
+    (short, _), (long, run_statistics) = spent(10), spent(30)  # what a start costs cancels
+    assert {name: (long[name] - short[name]) / 20 for name in calls} == run_statistics
+    assert tuple(run_statistics.values()) == expected
 
 
 def test_a_sweep_of_strengths_is_one_run():

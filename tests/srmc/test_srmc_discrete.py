@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.kernels.discrete_support import (
+from tests.kernels.discrete.discrete_support import (
     ERROR,
     PROBLEMS,
     G,
@@ -24,7 +24,7 @@ from tests.kernels.discrete_support import (
     with_gradients,
 )
 from xpsample import ACS, DMALA, DULA, GWG, SRMC, Gibbs, LocallyBalanced, Record, SingleFlip, sample
-from xpsample.errors import CapabilityError
+from xpsample.core.errors import CapabilityError
 from xpsample.kernels import Barker, Cosine, SquareRoot
 from xpsample.srmc import Frozen, PowerLaw
 from xpsample.targets import Capability, Exact, Ratio, Target, Untilted
@@ -132,7 +132,7 @@ def test_the_discrete_score_has_mean_zero_and_the_gradient_has_not(library, name
     pi, x = stationary(problem.log_pi), library.array(problem.states)
     requires = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
     bound = problem.target.prepare(x, requires)
-    feature = library.host(Ratio().feature(bound, bound.at(x)))
+    feature = library.host(Ratio().feature(bound, bound.evaluate(x)))
     np.testing.assert_allclose(feature, discrete_score(problem), rtol=1e-9, atol=1e-12)
     assert np.max(np.abs(pi @ feature)) < 1e-12
     assert np.max(np.abs(pi @ problem.score)) > 0.1
@@ -143,7 +143,7 @@ def test_the_example_of_the_documentation():
     target = Target(lambda x: np.sum(x, -1), score=lambda x: 1 + 0 * x, space=PROBLEMS["bits"].space)
     x = np.asarray([[0.0], [1.0]])
     bound = target.prepare(x, Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES)
-    feature = Ratio().feature(bound, bound.at(x))[:, 0]
+    feature = Ratio().feature(bound, bound.evaluate(x))[:, 0]
     np.testing.assert_allclose(feature, [math.e - 1, 1 / math.e - 1])
     assert abs(np.asarray([1.0, math.e]) @ feature) < 1e-12
 
@@ -229,8 +229,8 @@ def test_evaluations_are_those_that_happen(base, tilt, expected):
     def spent(draws):
         calls.update(dict.fromkeys(calls, 0))
         trace = sample(target, kernel, x0, draws, seed=1, progress=False)
-        return dict(calls), trace.tally.evaluations
+        return dict(calls), trace.run_statistics.evaluations
 
-    (short, _), (long, tally) = spent(5), spent(15)  # what a start costs cancels
-    assert {name: (long[name] - short[name]) / 10 / len(x0) for name in calls} == tally
-    assert tuple(tally.values()) == expected
+    (short, _), (long, run_statistics) = spent(5), spent(15)  # what a start costs cancels
+    assert {name: (long[name] - short[name]) / 10 / len(x0) for name in calls} == run_statistics
+    assert tuple(run_statistics.values()) == expected

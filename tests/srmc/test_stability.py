@@ -20,10 +20,19 @@ from xpsample import (
     Target,
     sample,
 )
-from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import UnderdampedLangevin
-from xpsample.srmc import Constant, Langevin, Leapfrog, Schedule, Stable, autocorrelation, spectrum, stability_bound
-from xpsample.targets.gaussian import gaussian
+from xpsample.srmc import (
+    Constant,
+    LangevinAutocorrelation,
+    LeapfrogAutocorrelation,
+    Schedule,
+    Stable,
+    autocorrelation,
+    spectrum,
+    stability_bound,
+)
+from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 PRECISION = np.linalg.inv(COVARIANCE)
@@ -88,12 +97,18 @@ def test_autocorrelations_are_those_of_the_kernels(kernel):
 
 def test_the_least_autocorrelation_over_a_range():
     grid = np.linspace(1e-4, 1, 5000)
-    for values in (Langevin(0.3), Leapfrog(0.3, 3), Leapfrog(0.3, 10), Leapfrog(0.1, 10), Constant(0.2)):
+    for values in (
+        LangevinAutocorrelation(0.3),
+        LeapfrogAutocorrelation(0.3, 3),
+        LeapfrogAutocorrelation(0.3, 10),
+        LeapfrogAutocorrelation(0.1, 10),
+        Constant(0.2),
+    ):
         for largest in (0.5, 5.0, 40.0, 60.0):
             least = values.least(np, np.array([largest]))[0]
             assert least <= np.min(values.at(np, grid * largest)) + 1e-12
             assert least >= np.min(values.at(np, grid * largest)) - 1e-3
-    assert Leapfrog(0.3, 4).at(np, np.array([50.0]))[0] == -1  # past the leapfrog's own limit
+    assert LeapfrogAutocorrelation(0.3, 4).at(np, np.array([50.0]))[0] == -1  # past the leapfrog's own limit
 
 
 def test_kernels_without_a_known_autocorrelation_are_refused():
@@ -176,14 +191,14 @@ def test_power_iteration_finds_the_largest_eigenvalue_and_is_paid_for():
     given, cheap = gammas(Stable(autocorrelation(base), EIGENVALUES), base, alpha)
     found, dear = gammas(Stable(autocorrelation(base)), base, alpha)
     np.testing.assert_allclose(found, given, rtol=1e-3)
-    assert dear.tally.evaluations["hvp"] == cheap.tally.evaluations["hvp"] + 1
+    assert dear.run_statistics.evaluations["hvp"] == cheap.run_statistics.evaluations["hvp"] + 1
 
 
 def test_power_iteration_starts_at_no_symmetry():
     # The top eigenvector of this precision alternates in sign: a start of ones would never see it.
     index = np.arange(10)
     covariance = 0.9 ** np.abs(index[:, None] - index)
-    schedule = Stable(Langevin(0.01))
+    schedule = Stable(LangevinAutocorrelation(0.01))
     bound = gaussian(covariance).prepare(np.ones((1, 10)), SRMC(ULA(0.01), 1.0, schedule).requires)
     largest = schedule.init(bound, np.ones((1, 10))).curvature.largest
     assert 0.9 < largest[0] / np.linalg.eigvalsh(np.linalg.inv(covariance)).max() <= 1 + 1e-12
@@ -198,7 +213,7 @@ def test_past_the_first_resonance_an_upper_bound_allows_nothing():
 def test_capped_where_the_plain_history_diverges():
     index = np.arange(10)
     covariance = 0.9 ** np.abs(index[:, None] - index)
-    lag_one, x0 = Leapfrog(0.2, 10), np.zeros((50, 10))
+    lag_one, x0 = LeapfrogAutocorrelation(0.2, 10), np.zeros((50, 10))
     capped = Stable(lag_one, np.linalg.eigvalsh(np.linalg.inv(covariance)), PowerLaw(0.6))
 
     def error(schedule, alpha):
@@ -216,12 +231,12 @@ def test_capped_where_the_plain_history_diverges():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Stable(Langevin(0.1), kappa=0.0),
-        lambda: Stable(Langevin(0.1), kappa=1.1),
-        lambda: Stable(Langevin(0.1), -1.0),
-        lambda: Stable(Langevin(0.1), np.ones((2, 2))),
-        lambda: Langevin(-0.1),
-        lambda: Leapfrog(0.1, 0),
+        lambda: Stable(LangevinAutocorrelation(0.1), kappa=0.0),
+        lambda: Stable(LangevinAutocorrelation(0.1), kappa=1.1),
+        lambda: Stable(LangevinAutocorrelation(0.1), -1.0),
+        lambda: Stable(LangevinAutocorrelation(0.1), np.ones((2, 2))),
+        lambda: LangevinAutocorrelation(-0.1),
+        lambda: LeapfrogAutocorrelation(0.1, 0),
         lambda: Constant(-1.0),
     ],
 )

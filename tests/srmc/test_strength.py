@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from xpsample import MALA, SRMC, Portable, PowerLaw, Record, sample
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
 from xpsample.srmc import Adaptive, warmup_steps
-from xpsample.targets.gaussian import gaussian
+from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5], [0.5, 1.2]])
 

@@ -8,12 +8,12 @@ import pytest
 from scipy.linalg import solve_continuous_lyapunov
 
 from xpsample import MALA, PCN, SRMC, PowerLaw, sample
-from xpsample.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import ChainState, Info, Kernel, normal_like
 from xpsample.srmc import Estimator, Frozen, theory
-from xpsample.targets.gaussian import gaussian
-from xpsample.targets.target import Capability
+from xpsample.targets.point import Capability
+from xpsample.zoo.gaussian import gaussian
 
 D, M = 3, 2
 SCHEDULES = [PowerLaw(1.0), PowerLaw(1.0, scale=2.0), PowerLaw(0.7), PowerLaw(0.6, scale=0.1)]
@@ -220,8 +220,8 @@ def test_costs_count_as_budgets_do():
 
 def test_a_step_is_priced_by_what_it_evaluates():
     target, x0 = gaussian(np.eye(2)), np.zeros((4, 2))
-    base = sample(target, MALA(0.3), x0, 5, seed=1, progress=False).tally.evaluations
-    repelled = sample(target, SRMC(MALA(0.3), 1.0), x0, 5, seed=1, progress=False).tally.evaluations
+    base = sample(target, MALA(0.3), x0, 5, seed=1, progress=False).run_statistics.evaluations
+    repelled = sample(target, SRMC(MALA(0.3), 1.0), x0, 5, seed=1, progress=False).run_statistics.evaluations
     # The paper's 3 to 1, though by another way: two tilts a step, at the current point and at the proposal.
     assert (theory.cost_per_step(base), theory.cost_per_step(repelled)) == (1.0, 3.0)
     assert theory.cost_per_step(repelled, Evaluations(0.5, 1.0, 2.0)) == 5.5
@@ -260,7 +260,7 @@ class Autoregressive(Kernel):
     requires = Capability.LOG_DENSITY
 
     def init(self, target, x):
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x):
         return {"z": normal_like(x)}
@@ -269,7 +269,7 @@ class Autoregressive(Kernel):
         m = target.alpha[..., None] * target.theta
         y = m + self.c * (state.point.x - m) + (1 - self.c**2) ** 0.5 * noise["z"] @ ROOT.T
         yes = np.ones(y.shape[:-1], dtype=bool)
-        return ChainState(target.at(y)), Info(yes.astype(float), yes, ~yes, target.costs.at)
+        return ChainState(target.evaluate(y)), Info(yes.astype(float), yes, ~yes, target.costs.evaluate)
 
 
 def step_size(schedule, n):

@@ -5,11 +5,12 @@ import pytest
 
 import xpsample as xps
 from xpsample import HMC, MALA, PCN, RWM, SRMC, ParallelTempering, Portable, sample
-from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import IndependentMH
-from xpsample.targets import Capability, LineIntegral, Spins, Target, Taylor, Tempered
-from xpsample.targets.gaussian import gaussian as normal
-from xpsample.targets.mixture import gaussian_mixture
+from xpsample.spaces import Spins
+from xpsample.targets import Capability, LineIntegral, Target, Taylor, Tempered
+from xpsample.zoo.gaussian import gaussian as normal
+from xpsample.zoo.mixture import gaussian_mixture
 
 RATIO = Capability.DENSITY_RATIO | Capability.SCORE
 PRECISION = np.array([[2.0, 0.6], [0.6, 1.0]])
@@ -42,7 +43,7 @@ def ratios(target, library, x, y):
     """The target's log ratio, and that of its log densities."""
     x, y = library.array(x), library.array(y)
     bound = target.prepare(x, RATIO)
-    found = library.host(bound.log_ratio(bound.at(y), bound.at(x)))
+    found = library.host(bound.log_ratio(bound.evaluate(y), bound.evaluate(x)))
     return found, library.host(target.log_density(y) - target.log_density(x))
 
 
@@ -80,7 +81,7 @@ def test_the_error_of_every_expansion_but_the_plainest_is_of_the_third_order():
     for acceptance, error in ((Taylor(2, averaged=False), 1 / 3), (Taylor(1), -1 / 6), (Taylor(2), 1 / 3)):
         target = polynomial(3, acceptance)
         bound = target.prepare(x, RATIO)
-        found = bound.log_ratio(bound.at(x + tau), bound.at(x))
+        found = bound.log_ratio(bound.evaluate(x + tau), bound.evaluate(x))
         exact = target.log_density(x + tau) - target.log_density(x)
         np.testing.assert_allclose((exact - found) / tau**3, error, rtol=1e-6)
 
@@ -94,8 +95,8 @@ def test_a_mixture_with_eight_nodes(library):
         target = Target(mixture.log_density, score=mixture.score, data=mixture.data, acceptance=LineIntegral(nodes))
         bound = target.prepare(library.array(x), RATIO)
         known = mixture.prepare(library.array(x), Capability.LOG_DENSITY)
-        found = bound.log_ratio(bound.at(library.array(y)), bound.at(library.array(x)))
-        exact = known.at(library.array(y)).log_density - known.at(library.array(x)).log_density
+        found = bound.log_ratio(bound.evaluate(library.array(y)), bound.evaluate(library.array(x)))
+        exact = known.evaluate(library.array(y)).log_density - known.evaluate(library.array(x)).log_density
         errors.append(np.max(np.abs(library.host(found - exact))))
     assert errors[1] < 2e-3 and errors[0] > 0.05
 
@@ -117,8 +118,8 @@ def test_a_score_alone_gives_the_chain_that_the_density_gives(kernel, library):
     found = sample(gaussian(LineIntegral(1)), kernel, x0, 100, seed=Portable(2), progress=False)
     exact = sample(KNOWN, kernel, x0, 100, seed=Portable(2), progress=False)
     np.testing.assert_allclose(library.host(found.draws), library.host(exact.draws), rtol=1e-9, atol=1e-10)
-    assert 0.1 < np.mean(found.tally.moved) <= 1
-    assert found.tally.evaluations["log_density"] == 0 or isinstance(kernel, SRMC)
+    assert 0.1 < np.mean(found.run_statistics.moved) <= 1
+    assert found.run_statistics.evaluations["log_density"] == 0 or isinstance(kernel, SRMC)
 
 
 def test_a_tempered_score():
@@ -153,7 +154,7 @@ def test_evaluations_are_those_made():
 
     target, x0 = Target(None, score=score, acceptance=LineIntegral(5)), np.zeros((4, 2))
     trace = sample(target, RWM(1.0), x0, 10, seed=1, progress=False)
-    assert calls["score"] == 4 * 5 * 10 and trace.tally.evaluations["score"] == 5
+    assert calls["score"] == 4 * 5 * 10 and trace.run_statistics.evaluations["score"] == 5
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_evaluations_are_those_made():
             "needs log densities, and LineIntegral gives their ratios only",
         ),
         (
-            lambda: sample(gaussian(xps.targets.acceptance.Exact()), MALA(0.1), np.ones((2, 2)), 1, seed=1),
+            lambda: sample(gaussian(xps.targets.acceptance.ByDensity()), MALA(0.1), np.ones((2, 2)), 1, seed=1),
             r"acceptance=LineIntegral\(\)",
         ),
         (

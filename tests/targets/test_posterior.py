@@ -8,12 +8,13 @@ import pytest
 from array_api_compat import array_namespace
 
 from xpsample import MALA, ULA, Minibatch, Replay, Target, UnderdampedLangevin, sample
-from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels.minibatch import draw_rows
-from xpsample.srld import RBF, SRLD, Rolling
+from xpsample.metrics.stein import RBF
+from xpsample.srld import SRLD, Rolling
 from xpsample.targets import posterior
-from xpsample.targets.gaussian import gaussian
-from xpsample.targets.logistic import logistic_regression
+from xpsample.zoo.gaussian import gaussian
+from xpsample.zoo.logistic import logistic_regression
 
 N, DIM, CHAINS, STEPS = 12, 3, 4, 6
 GENERATOR = np.random.default_rng(0)
@@ -85,7 +86,7 @@ def test_sgld_by_hand(common, library):
     kernel = Minibatch(ULA(eta), n, common)
     trace = sample(target(), kernel, library.array(START), STEPS, seed=noise, progress=False)
     np.testing.assert_allclose(library.host(trace.draws), expected, rtol=1e-9)
-    assert trace.tally.evaluations["score"] == 1
+    assert trace.run_statistics.evaluations["score"] == 1
 
 
 def test_batches_are_unbiased_by_enumeration():
@@ -177,7 +178,7 @@ def test_self_repulsion_on_batches(outside, library):
 def test_underdamped_langevin_takes_batches():
     trace = sample(target(), Minibatch(UnderdampedLangevin(0.05), 4), START, 50, seed=1, progress=False)
     assert np.all(np.isfinite(trace.draws))
-    assert trace.tally.evaluations["score"] == 1
+    assert trace.run_statistics.evaluations["score"] == 1
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample import tree
-from xpsample.errors import CapabilityError
+from xpsample.core import tree
+from xpsample.core.errors import CapabilityError
 from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
 from xpsample.targets import Capability, Exact, Parametric, Shift, Target, Tempered, Tilted
@@ -86,14 +86,14 @@ def test_numpy_data_follows_the_positions(typed_library):
     assert typed_library.backend.owns(counts) and typed_library.xp.isdtype(counts.dtype, "integral")
     assert bound.data["n"] == 5 and bound.data["name"] == "a"
     expected = POINTS.astype(typed_library.dtype) @ np.arange(3.0, dtype=typed_library.dtype)
-    np.testing.assert_allclose(typed_library.host(bound.at(x).log_density), expected, rtol=1e-5)
+    np.testing.assert_allclose(typed_library.host(bound.evaluate(x).log_density), expected, rtol=1e-5)
 
 
 def test_one_recipe_serves_several_libraries_and_dtypes(library):
     target = Target(linear, data={"weights": [np.arange(3.0)]})
     for x in (POINTS, POINTS.astype("float32"), library.array(POINTS)):
         bound = target.prepare(x, DENSITY)
-        assert bound.at(x).log_density.dtype == x.dtype
+        assert bound.evaluate(x).log_density.dtype == x.dtype
         assert bound.data["weights"][0].dtype == x.dtype
     assert target.data["weights"][0].dtype == np.float64
 
@@ -114,7 +114,7 @@ def test_other_data_of_the_same_structure(library):
     x = library.array(POINTS)
     bound = Target(linear, data={"weights": [np.ones(3)]}).prepare(x, DENSITY)
     other = bound.with_data({"weights": [library.array(2 * np.ones(3))]})
-    once, twice = (library.host(b.at(x).log_density) for b in (bound, other))
+    once, twice = (library.host(b.evaluate(x).log_density) for b in (bound, other))
     np.testing.assert_array_equal(2 * once, twice)
 
 
@@ -129,17 +129,17 @@ def test_at_evaluates_what_is_required_and_nothing_else(calling):
         counting = Counting()
         bound = counting.target().prepare(x, requires)
         counting.reset()
-        point = bound.at(x)
-        assert counting.per_chain() == bound.costs.at == expected
+        point = bound.evaluate(x)
+        assert counting.per_chain() == bound.costs.evaluate == expected
         assert (point.log_density is None) == (DENSITY not in requires)
         assert (point.score is None) == (Capability.SCORE not in requires)
-        assert point.aux is None
+        assert point.base is None
 
 
 def test_a_fixed_target_refreshes_for_nothing():
     counting = Counting()
     bound = counting.target().prepare(POINTS, ALL)
-    point = bound.at(POINTS)
+    point = bound.evaluate(POINTS)
     counting.reset()
     assert bound.refresh(point) is point
     assert counting.per_chain() == bound.costs.refresh == Evaluations()
@@ -161,14 +161,14 @@ def test_tempering_multiplies_the_log_density_and_its_derivatives(library, beta)
     x, theta = library.array(POINTS), library.array(THETA)
     power = library.array(beta) if isinstance(beta, np.ndarray) else beta
     bound = Tempered(counting.target(), power).prepare(x, ALL)
-    point = bound.at(x)
+    point = bound.evaluate(x)
     scale = np.broadcast_to(np.asarray(beta, dtype=float), (2, 4))
     for mine, expected in [
         (point.log_density, scale * counting.log_density(POINTS)),
         (point.score, scale[..., None] * counting.score(POINTS)),
         (bound.score(x), scale[..., None] * counting.score(POINTS)),
         (bound.hvp(x, theta), scale[..., None] * counting.hvp(POINTS, THETA)),
-        (point.aux.log_density, counting.log_density(POINTS)),
+        (point.base.log_density, counting.log_density(POINTS)),
     ]:
         np.testing.assert_allclose(library.host(mine), expected, rtol=1e-12)
 
@@ -177,19 +177,19 @@ def test_another_temperature_refreshes_for_nothing(library):
     counting = Counting()
     x = library.array(POINTS)
     cold, hot = (Tempered(counting.target(), beta).prepare(x, ALL) for beta in (1.0, 0.25))
-    point = cold.at(x)
+    point = cold.evaluate(x)
     counting.reset()
     refreshed = hot.refresh(point)
     assert counting.per_chain() == hot.costs.refresh == Evaluations()
-    assert_points_equal(library, refreshed, hot.at(x))
+    assert_points_equal(library, refreshed, hot.evaluate(x))
 
 
 def test_tempering_twice_is_tempering_by_the_product(library):
     x = library.array(POINTS)
-    twice = Tempered(Tempered(Counting().target(), 0.5), 0.25).prepare(x, FIRST).at(x)
-    once = Tempered(Counting().target(), 0.125).prepare(x, FIRST).at(x)
-    assert_points_equal(library, twice._replace(aux=None), once._replace(aux=None))
-    assert twice.aux.aux.aux is None
+    twice = Tempered(Tempered(Counting().target(), 0.5), 0.25).prepare(x, FIRST).evaluate(x)
+    once = Tempered(Counting().target(), 0.125).prepare(x, FIRST).evaluate(x)
+    assert_points_equal(library, twice._replace(base=None), once._replace(base=None))
+    assert twice.base.base.base is None
 
 
 # ---- parametric ------------------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def family_score(x, parameters):
 def test_a_member_of_a_family(library):
     x = library.array(POINTS)
     bound = Parametric(family, PARAMETERS, score=family_score).prepare(x, FIRST)
-    np.testing.assert_allclose(library.host(bound.at(x).log_density), family(POINTS, PARAMETERS), rtol=1e-12)
-    np.testing.assert_allclose(library.host(bound.at(x).score), family_score(POINTS, PARAMETERS), rtol=1e-12)
+    np.testing.assert_allclose(library.host(bound.evaluate(x).log_density), family(POINTS, PARAMETERS), rtol=1e-12)
+    np.testing.assert_allclose(library.host(bound.evaluate(x).score), family_score(POINTS, PARAMETERS), rtol=1e-12)
     np.testing.assert_allclose(library.host(bound.score(x)), family_score(POINTS, PARAMETERS), rtol=1e-12)
 
 
@@ -219,10 +219,10 @@ def test_moving_the_parameters_re_evaluates_a_point_where_it_is(library):
     x = library.array(POINTS)
     bound = Parametric(family, PARAMETERS, score=family_score).prepare(x, FIRST)
     moved = bound.with_data({"mean": library.array(np.ones(3)), "precision": library.array(0.5)})
-    assert_points_equal(library, moved.refresh(bound.at(x)), moved.at(x))
+    assert_points_equal(library, moved.refresh(bound.evaluate(x)), moved.evaluate(x))
     there = {"mean": np.ones(3), "precision": 0.5}
-    np.testing.assert_allclose(library.host(moved.at(x).log_density), family(POINTS, there), rtol=1e-12)
-    assert bound.costs.refresh == bound.costs.at == Evaluations(log_density=1, score=1)
+    np.testing.assert_allclose(library.host(moved.evaluate(x).log_density), family(POINTS, there), rtol=1e-12)
+    assert bound.costs.refresh == bound.costs.evaluate == Evaluations(log_density=1, score=1)
 
 
 def test_the_score_of_a_member_by_autodiff(differentiating):
@@ -262,12 +262,12 @@ def test_retilting_spends_no_density_and_equals_evaluating_afresh(calling, tilt,
     counting = Counting()
     x, theta = calling.array(POINTS), calling.array(THETA)
     before, after = tilted(counting, x, theta, tilt), tilted(counting, x, 0.1 * theta, tilt)
-    point = before.at(x)
+    point = before.evaluate(x)
     counting.reset()
     refreshed = after.refresh(point)
     assert counting.per_chain() == after.costs.refresh == extra
     assert counting.spent["log_density"] == 0
-    assert_points_equal(calling, refreshed, after.at(x))
+    assert_points_equal(calling, refreshed, after.evaluate(x))
     assert not np.array_equal(calling.host(refreshed.log_density), calling.host(point.log_density))
 
 
@@ -276,8 +276,8 @@ def test_evaluating_a_tilt_costs_what_it_says(tilt, extra):
     counting = Counting()
     bound = tilted(counting, POINTS, THETA, tilt)
     counting.reset()
-    bound.at(POINTS)
-    assert counting.per_chain() == bound.costs.at == Evaluations(1, 1).plus(extra)
+    bound.evaluate(POINTS)
+    assert counting.per_chain() == bound.costs.evaluate == Evaluations(1, 1).plus(extra)
     counting.reset()
     bound.score(POINTS)
     # The shifted score takes the place of the untilted one; the others come on top of it.
@@ -290,9 +290,9 @@ def test_a_kernel_that_needs_no_score_pays_for_no_tilt_of_it(tilt, extra):
     counting = Counting()
     bound = tilted(counting, POINTS, THETA, tilt, requires=DENSITY)
     counting.reset()
-    point = bound.at(POINTS)
+    point = bound.evaluate(POINTS)
     assert point.score is None
-    assert counting.per_chain() == bound.costs.at == Evaluations(log_density=1, score=1)
+    assert counting.per_chain() == bound.costs.evaluate == Evaluations(log_density=1, score=1)
     counting.reset()
     bound.refresh(point)
     assert counting.per_chain() == bound.costs.refresh == Evaluations()
@@ -304,13 +304,13 @@ def test_a_tilt_is_equation_2_of_srmc_and_its_score_equation_5(library, alpha):
     x, theta = library.array(POINTS), library.array(THETA)
     strength = library.array(alpha) if isinstance(alpha, np.ndarray) else alpha
     bound = tilted(counting, x, theta, Exact(), alpha=strength)
-    point = bound.at(x)
+    point = bound.evaluate(x)
     score, scale = counting.score(POINTS), np.broadcast_to(alpha, (2, 4))
     density = counting.log_density(POINTS) - scale * np.sum(THETA * score, axis=-1)
     expected = score - scale[..., None] * counting.hvp(POINTS, THETA)
     np.testing.assert_allclose(library.host(point.log_density), density, rtol=1e-12)
     np.testing.assert_allclose(library.host(point.score), expected, rtol=1e-12)
-    np.testing.assert_allclose(library.host(point.aux.score), score, rtol=1e-12)
+    np.testing.assert_allclose(library.host(point.base.score), score, rtol=1e-12)
 
 
 @tilts
@@ -318,12 +318,12 @@ def test_a_tilt_measured_from_a_point_is_another_by_a_constant(library, tilt, ex
     counting = Counting()
     x, theta = library.array(POINTS), library.array(THETA)
     whole = tilted(counting, x, theta, tilt)
-    origin = whole.target.at(x)
+    origin = whole.target.evaluate(x)
     measured = replace(whole, origin=origin)
-    assert measured.given(origin).log_density is origin.log_density
+    assert measured.from_base(origin).log_density is origin.log_density
     constant = 0.3 * np.sum(THETA * counting.score(POINTS), axis=-1)
     for y in (POINTS, POINTS[::-1], 2 * POINTS + 1):
-        there, expected = measured.at(library.array(y)), whole.at(library.array(y))
+        there, expected = measured.evaluate(library.array(y)), whole.evaluate(library.array(y))
         np.testing.assert_allclose(
             library.host(there.log_density), library.host(expected.log_density) + constant, rtol=1e-12
         )
@@ -335,7 +335,7 @@ def test_the_exact_tilt_is_the_gradient_of_the_tilted_density():
     eps = 1e-5
     for i in range(3):
         step = eps * np.eye(3)[i]
-        slope = (bound.at(POINTS + step).log_density - bound.at(POINTS - step).log_density) / (2 * eps)
+        slope = (bound.evaluate(POINTS + step).log_density - bound.evaluate(POINTS - step).log_density) / (2 * eps)
         np.testing.assert_allclose(bound.score(POINTS)[..., i], slope, rtol=1e-7, atol=1e-7)
 
 

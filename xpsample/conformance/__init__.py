@@ -5,24 +5,24 @@ backend by registering it; `check_all` runs them.
 """
 
 from xpsample.conformance.checks import CHECKS, Outcome, check_all, reference, run_check
+from xpsample.conformance.distributions import Distribution, Enumerated, Invariance, Pushforward
 from xpsample.conformance.invariance import invariance
-from xpsample.conformance.laws import Enumerated, Image, Invariance, Law
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.scenarios import scenarios
-from xpsample.places import Place, places
+from xpsample.core.devices import DeviceDtype, device_dtypes
 
 __all__ = [
     "CHECKS",
+    "DeviceDtype",
+    "Distribution",
     "Enumerated",
-    "Image",
     "Invariance",
-    "Law",
     "Outcome",
-    "Place",
+    "Pushforward",
     "Scenario",
     "check_all",
+    "device_dtypes",
     "invariance",
-    "places",
     "reference",
     "run_check",
     "scenarios",

@@ -11,23 +11,26 @@ import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_array_api_obj
 
-from xpsample import tree
-from xpsample.backend import Array, backend_of, to_host
-from xpsample.checkpoint import Checkpoint, Store
 from xpsample.conformance.invariance import invariance
 from xpsample.conformance.repellence import repellence
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.self_repulsion import self_repulsion
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.devices import DeviceDtype, device_dtypes
+from xpsample.core.registry import backend_of, to_host
+from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
-from xpsample.noise import Portable, Replay
-from xpsample.places import Place, places
-from xpsample.recorders import Draws, Statistics
-from xpsample.sampling import Program, Totals, identity, sample
+from xpsample.run.checkpoint import Checkpoint, Store
+from xpsample.run.noise import Portable, Replay
+from xpsample.run.program import Program
+from xpsample.run.recorders import Draws, Statistics
+from xpsample.run.sampling import identity, sample
+from xpsample.run.totals import Totals
+from xpsample.run.trace import Trace
+from xpsample.spaces.space import as_floating
 from xpsample.srld import SRLD
 from xpsample.targets import AbstractTarget, BoundTarget
-from xpsample.targets.space import as_floating
-from xpsample.trace import Trace
-from xpsample.tree import dtype_name
 
 STEPS = 100
 RECORDERS = (Draws(), Statistics())
@@ -51,9 +54,9 @@ class Outcome(NamedTuple):
     detail: str
 
 
-def reference() -> Place:
+def reference() -> DeviceDtype:
     """NumPy float64, which the chains of every other place are compared with."""
-    return next(place for place in places([np.__name__]) if place.dtype == "float64")
+    return next(device for device in device_dtypes([np.__name__]) if device.dtype == "float64")
 
 
 class _Setting(NamedTuple):
@@ -65,45 +68,47 @@ class _Setting(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _setting(scenario: Scenario, place: Place) -> _Setting:
-    return _Setting(scenario.target(place.array), _Guarded(scenario.kernel(place.array)), _start(scenario, place))
+def _setting(scenario: Scenario, device: DeviceDtype) -> _Setting:
+    return _Setting(scenario.target(device.array), _Guarded(scenario.kernel(device.array)), _start(scenario, device))
 
 
-def _start(scenario: Scenario, place: Place, chains: int = 6) -> Array:
-    return place.array(scenario.law.draw(np.random.default_rng(3), chains))
+def _start(scenario: Scenario, device: DeviceDtype, chains: int = 6) -> Array:
+    return device.array(scenario.stationary.draw(np.random.default_rng(3), chains))
 
 
 @lru_cache(maxsize=1)
-def _run(scenario: Scenario, place: Place) -> Trace:
-    return sample(*_setting(scenario, place), STEPS, seed=Portable(1), recorders=RECORDERS, progress=False)
+def _run(scenario: Scenario, device: DeviceDtype) -> Trace:
+    return sample(*_setting(scenario, device), STEPS, seed=Portable(1), recorders=RECORDERS, progress=False)
 
 
 @cache
 def _reference(scenario: Scenario) -> np.ndarray:
-    place = reference()
-    kernel = scenario.kernel(place.array)
-    run = sample(scenario.target(place.array), kernel, _start(scenario, place), STEPS, seed=Portable(1), progress=False)
+    device = reference()
+    kernel = scenario.kernel(device.array)
+    run = sample(
+        scenario.target(device.array), kernel, _start(scenario, device), STEPS, seed=Portable(1), progress=False
+    )
     return to_host(run.draws)
 
 
-def same_chain(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def same_chain(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """The chain of NumPy float64 under the same noise."""
-    run = _run(scenario, place)
+    run = _run(scenario, device)
     dtype = dtype_name(run.statistics["acceptance_probability"])  # that of the arithmetic; positions may be integers
     deviations = np.abs(to_host(run.draws).astype(np.float64) - _reference(scenario)).max(axis=(0, 2))
-    if not scenario.law.finite:
+    if not scenario.stationary.finite:
         return Outcome(bool(np.all(deviations <= SAME_CHAIN[dtype])), f"{deviations.max():.1e}")
     parted = int(np.sum(~(deviations <= SAME_CHAIN[dtype])))
     return Outcome(parted <= (PARTED if dtype == "float32" else 0), f"{len(deviations) - parted}/{len(deviations)}")
 
 
-def stays_home(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def stays_home(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """Arrays of the results and of the state keep library, device and (floating ones) dtype."""
-    trace, x0 = _run(scenario, place), _start(scenario, place)
-    real = as_floating(place.backend.xp, x0)
+    trace, x0 = _run(scenario, device), _start(scenario, device)
+    real = as_floating(device.backend.xp, x0)
     strays = []
     for path, leaf in tree.items({"draws": trace.draws, "statistics": trace.statistics, "state": trace.state}):
-        if not is_array_api_obj(leaf) or backend_of(leaf) is not place.backend:
+        if not is_array_api_obj(leaf) or backend_of(leaf) is not device.backend:
             strays.append(f"{path} is {type(leaf).__name__}")
         elif device_of(leaf) != device_of(x0):
             strays.append(f"{path} is on {device_of(leaf)}")
@@ -181,14 +186,14 @@ class _Guarded(Kernel):
             return self.kernel.step(target, state, noise)
 
 
-def no_host_transfer(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def no_host_transfer(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """No step asks for a value on the host. (A traced step could not: the tracer refuses.)"""
-    with _no_way_out(type(_start(scenario, place))) as possible:
+    with _no_way_out(type(_start(scenario, device))) as possible:
         pass
     if not possible:
         return Outcome(None, "arrays live on the host")
     try:
-        _run(scenario, place)
+        _run(scenario, device)
     except HostTransfer as error:
         return Outcome(False, f"a step called {error}")
     return Outcome(True, "")
@@ -204,30 +209,30 @@ def _walk(kernel: Kernel, target: BoundTarget, state: Any, noise: dict[str, Arra
     return np.stack(walked)
 
 
-def driven_equals_eager(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """The backend's driver, compiled or not, gives what calling the step in a Python loop gives."""
-    steps, (target, guarded, x0) = 5, _setting(scenario, place)
+    steps, (target, guarded, x0) = 5, _setting(scenario, device)
     kernel, bound = guarded.kernel, target.prepare(x0, guarded.requires)
     # The program of `_run`, so that a driver that compiled it does not compile another.
     program = Program(guarded, bound, RECORDERS, 0, 1, STEPS)
     carry = program.init(x0)
-    noise = Portable(2).block(place.backend, program.specs(carry), 0, steps, program.like(carry))
+    noise = Portable(2).block(device.backend, program.specs(carry), 0, steps, program.like(carry))
     walked = _walk(kernel, bound, program.init(x0).state, noise, steps)
-    driven, _, _ = place.backend.drive(program, carry, None, Replay(noise), 0, steps)
+    driven, _, _ = device.backend.drive(program, carry, None, Replay(noise), 0, steps)
     deviation = float(np.abs(to_host(driven.state.point.x) - walked[-1, ...]).max())
-    return Outcome(deviation <= 100 * float(np.finfo(place.dtype).eps), f"{deviation:.1e}")
+    return Outcome(deviation <= 100 * float(np.finfo(device.dtype).eps), f"{deviation:.1e}")
 
 
-def resume_exact(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """A run killed after a third of its steps, and called for again, gives the bits of an uninterrupted one."""
-    whole, (target, kernel, x0) = _run(scenario, place), _setting(scenario, place)
+    whole, (target, kernel, x0) = _run(scenario, device), _setting(scenario, device)
     source, third = Portable(1), STEPS // 3
     # The part before is driven by the program of `_run`: a run of fewer draws would have another compiled.
     program = Program(kernel, target.prepare(x0, kernel.requires), RECORDERS, 0, 1, STEPS)
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Checkpoint(folder), identity(program, x0, source), carry.state.point)
-        carry, buffers, sums = place.backend.drive(program, carry, None, source, 0, third)
+        carry, buffers, sums = device.backend.drive(program, carry, None, source, 0, third)
         totals.add(third, sums)
         store.save(third, carry, totals, buffers, program.rows(third), final=True)
         resumed = sample(target, kernel, x0, STEPS, seed=source, checkpoint=folder, progress=False)
@@ -240,42 +245,42 @@ def resume_exact(scenario: Scenario, place: Place, quick: bool) -> Outcome:
     return Outcome(not different, ", ".join(different))
 
 
-def leaves_invariant(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def leaves_invariant(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """Exact draws stay exact draws (see `invariance`)."""
     if scenario.biased:
         return Outcome(None, scenario.biased)
-    result = invariance(scenario, place, chains=20_000 if quick else 100_000)
+    result = invariance(scenario, device, chains=20_000 if quick else 100_000)
     return Outcome(result.passed, f"z {result.z:.1f}")
 
 
-def alpha_zero(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def alpha_zero(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """The steps of a repellent kernel with alpha = 0 are its base's, bit for bit.
 
     As they are: a driver that compiles whole programs may round each of the two in its own way.
     """
     if scenario.base is None:
         return Outcome(None, "no base kernel")
-    steps, target, x0 = 20, scenario.target(place.array), _start(scenario, place)
+    steps, target, x0 = 20, scenario.target(device.array), _start(scenario, device)
 
     def walk(kernel: Kernel) -> np.ndarray:
         bound = target.prepare(x0, kernel.requires)
-        noise = Portable(9).block(place.backend, kernel.noise(x0), 0, steps, x0)
+        noise = Portable(9).block(device.backend, kernel.noise(x0), 0, steps, x0)
         return _walk(kernel, bound, kernel.init(bound, x0), noise, steps)
 
-    deviation = float(np.abs(walk(scenario.kernel(place.array, alpha=0.0)) - walk(scenario.base(place.array))).max())
+    deviation = float(np.abs(walk(scenario.kernel(device.array, alpha=0.0)) - walk(scenario.base(device.array))).max())
     return Outcome(deviation == 0, f"{deviation:.1e}")
 
 
-def tilted_step(scenario: Scenario, place: Place, quick: bool) -> Outcome:
+def tilted_step(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """A repellent kernel's step is its base's on the tilted target (see `repellence` and `self_repulsion`)."""
     if scenario.base is None:
         return Outcome(None, "no base kernel")
-    again = self_repulsion if isinstance(scenario.kernel(place.array), SRLD) else repellence
-    deviation = again(scenario, place, _start(scenario, place))
-    return Outcome(deviation <= TILTED_STEP[place.dtype], f"{deviation:.1e}")
+    again = self_repulsion if isinstance(scenario.kernel(device.array), SRLD) else repellence
+    deviation = again(scenario, device, _start(scenario, device))
+    return Outcome(deviation <= TILTED_STEP[device.dtype], f"{deviation:.1e}")
 
 
-CHECKS: dict[str, Callable[[Scenario, Place, bool], Outcome]] = {
+CHECKS: dict[str, Callable[[Scenario, DeviceDtype, bool], Outcome]] = {
     "same chain": same_chain,
     "stays home": stays_home,
     "no host transfer": no_host_transfer,
@@ -291,7 +296,7 @@ class Row(NamedTuple):
     """The outcomes of one scenario at one place."""
 
     scenario: Scenario
-    place: Place
+    device: DeviceDtype
     outcomes: dict[str, Outcome]
 
     @property
@@ -300,7 +305,7 @@ class Row(NamedTuple):
         return all(outcome.passed is not False for outcome in self.outcomes.values())
 
 
-def check_all(cases: Iterable[Scenario], where: Iterable[Place], quick: bool = False) -> Iterator[Row]:
+def check_all(cases: Iterable[Scenario], where: Iterable[DeviceDtype], quick: bool = False) -> Iterator[Row]:
     """Run every check for every scenario at every place.
 
     Parameters
@@ -315,13 +320,13 @@ def check_all(cases: Iterable[Scenario], where: Iterable[Place], quick: bool = F
     Row
     """
     for scenario in cases:
-        for place in where:
-            yield Row(scenario, place, {name: run_check(name, scenario, place, quick) for name in CHECKS})
+        for device in where:
+            yield Row(scenario, device, {name: run_check(name, scenario, device, quick) for name in CHECKS})
 
 
-def run_check(name: str, scenario: Scenario, place: Place, quick: bool = False) -> Outcome:
+def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = False) -> Outcome:
     """One check by name; a kernel that raises has failed it."""
     try:
-        return CHECKS[name](scenario, place, quick)
+        return CHECKS[name](scenario, device, quick)
     except Exception as error:
         return Outcome(False, f"{type(error).__name__}: {error}")

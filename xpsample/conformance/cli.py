@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xpsample.conformance.checks import Row, check_all
 from xpsample.conformance.report import line, markdown, text_lines
 from xpsample.conformance.scenarios import scenarios
-from xpsample.places import missing, places
+from xpsample.core.devices import device_dtypes, missing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     rows: list[Row] = []
 
     def kept() -> Iterator[Row]:
-        for row in check_all(cases, places(args.backend), args.quick):
+        for row in check_all(cases, device_dtypes(args.backend), args.quick):
             rows.append(row)
             yield row
 

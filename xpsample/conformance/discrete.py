@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array
-from xpsample.conformance.laws import Enumerated, Law
+from xpsample.conformance.distributions import Distribution, Enumerated
 from xpsample.conformance.scenario import AsArray, Scenario
-from xpsample.hiss import HiSS
+from xpsample.core.arrays import Array
+from xpsample.hiss.kernel import HiSS
+from xpsample.hiss.smoothed import Gaussian
 from xpsample.kernels import (
     ACS,
     DMALA,
@@ -28,10 +29,10 @@ from xpsample.kernels import (
     Table,
     TwoOpt,
 )
+from xpsample.spaces import Categorical, Discrete, OneHot, Spins
 from xpsample.srmc import SRMC, Frozen, PowerLaw
-from xpsample.targets import Categorical, Discrete, Exact, OneHot, Ratio, Spins, Target, Tempered, Tilt, Untilted
-from xpsample.targets.smoothed import Gaussian
-from xpsample.targets.tsp import tour_length, tsp
+from xpsample.targets import Exact, Ratio, Target, Tempered, Tilt, Untilted
+from xpsample.zoo.tsp import tour_length, tsp
 
 ALPHA = 0.3
 
@@ -59,7 +60,9 @@ class Finite:
         data = {"b": 0.4 * generator.standard_normal(self.dim), "w": w + w.T}
         return Target(_log_density, score=_score, hvp=_hvp, data=data, space=self.space)
 
-    def law(self, weigh: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda states, log_pi: log_pi) -> Enumerated:
+    def stationary(
+        self, weigh: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda states, log_pi: log_pi
+    ) -> Enumerated:
         """Its law; `weigh` makes other log weights of the states (number, dim) and their log densities (number,)."""
         states = self.space.states(self.dim)
         log_weights = weigh(states, _log_density(states, self.target(np.asarray).data))
@@ -101,24 +104,26 @@ CITIES = np.array([[0.0, 0.0], [3.0, 0.5], [2.5, 2.0], [1.0, 4.0], [-0.5, 1.5]])
 ONE_HOT = Finite(OneHot(3), 6, "int32")
 
 
-def finite(name: str, kernel: Callable[[AsArray], Kernel], where: Finite = RAGGED, law: Law | None = None) -> Scenario:
+def finite(
+    name: str, kernel: Callable[[AsArray], Kernel], where: Finite = RAGGED, stationary: Distribution | None = None
+) -> Scenario:
     """A kernel that leaves the law of `where` invariant, or another `law`."""
-    return Scenario(name, where.target, kernel, law or where.law())
+    return Scenario(name, where.target, kernel, stationary or where.stationary())
 
 
 def finite_repellent(name: str, base: Callable[[AsArray], Kernel], tilt: Tilt, where: Finite = RAGGED) -> Scenario:
     """SRMC over a kernel that leaves its target invariant; frozen, all chains have one history."""
 
-    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Law]:
+    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Distribution]:
         theta = generator.standard_normal(where.dim)
-        law = where.law(lambda states, log_pi: log_pi - ALPHA * where.feature(tilt) @ theta)
-        return SRMC(base(asarray), ALPHA, Frozen(), tilt, asarray(theta)), law
+        stationary = where.stationary(lambda states, log_pi: log_pi - ALPHA * where.feature(tilt) @ theta)
+        return SRMC(base(asarray), ALPHA, Frozen(), tilt, asarray(theta)), stationary
 
     return Scenario(
         name,
         where.target,
         lambda a, alpha=ALPHA: SRMC(base(a), alpha, PowerLaw(0.8), tilt),
-        where.law(),
+        where.stationary(),
         base=base,
         frozen=frozen,
         tilt=tilt,
@@ -135,8 +140,8 @@ def _unadjusted_law(where: Finite, step_size: float) -> Enumerated:
         change = values - column[:, None]
         weights = np.exp(0.5 * score[:, i : i + 1] * change - change**2 / (2 * step_size))
         matrix *= (weights / weights.sum(axis=1, keepdims=True))[:, which]
-    law = np.linalg.matrix_power(matrix, 2**12)[0]
-    return where.law(lambda states, log_pi: np.log(law))
+    stationary = np.linalg.matrix_power(matrix, 2**12)[0]
+    return where.stationary(lambda states, log_pi: np.log(stationary))
 
 
 def _tours(temperature: float) -> Enumerated:
@@ -177,7 +182,7 @@ def discrete_scenarios() -> list[Scenario]:
             "gwg-tempered",
             lambda a: Tempered(RAGGED.target(a), 0.5),
             bases["gwg"],
-            RAGGED.law(lambda states, log_pi: 0.5 * log_pi),
+            RAGGED.stationary(lambda states, log_pi: 0.5 * log_pi),
         ),
     ]
     repellent = [

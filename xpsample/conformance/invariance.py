@@ -2,15 +2,17 @@
 
 import numpy as np
 
-from xpsample.backend import to_host
-from xpsample.conformance.laws import Invariance
+from xpsample.conformance.distributions import Invariance
 from xpsample.conformance.scenario import Scenario
-from xpsample.noise import Native
-from xpsample.places import Place
-from xpsample.sampling import Carry, Program
+from xpsample.core.devices import DeviceDtype
+from xpsample.core.registry import to_host
+from xpsample.run.noise import Native
+from xpsample.run.program import Carry, Program
 
 
-def invariance(scenario: Scenario, place: Place, chains: int = 100_000, steps: int = 4, seed: int = 0) -> Invariance:
+def invariance(
+    scenario: Scenario, device: DeviceDtype, chains: int = 100_000, steps: int = 4, seed: int = 0
+) -> Invariance:
     """Run a scenario's kernel from exact draws and test that they stay draws of its law.
 
     Parameters
@@ -30,13 +32,13 @@ def invariance(scenario: Scenario, place: Place, chains: int = 100_000, steps: i
     """
     generator = np.random.default_rng(seed)
     if scenario.frozen is None:
-        kernel, law = scenario.kernel(place.array), scenario.law
+        kernel, stationary = scenario.kernel(device.array), scenario.stationary
     else:
-        kernel, law = scenario.frozen(place.array, generator, chains)
-    x0 = place.array(law.draw(generator, chains))
-    target = scenario.target(place.array).prepare(x0, kernel.requires)
+        kernel, stationary = scenario.frozen(device.array, generator, chains)
+    x0 = device.array(stationary.draw(generator, chains))
+    target = scenario.target(device.array).prepare(x0, kernel.requires)
     program = Program(kernel, target, (), 0, 1, steps)
-    others = generator.standard_normal((chains, law.dim))
-    state = scenario.dress(program.init(x0).state, others, place.array)
-    carry, _, _ = place.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps)
-    return law.compare(to_host(carry.state.point.x).astype(np.float64))
+    others = generator.standard_normal((chains, stationary.dim))
+    state = scenario.with_exact_state(program.init(x0).state, others, device.array)
+    carry, _, _ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps)
+    return stationary.compare(to_host(carry.state.point.x).astype(np.float64))

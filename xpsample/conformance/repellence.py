@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array, to_host
 from xpsample.conformance.scenario import Scenario
-from xpsample.kernels import Kernel, relocate
-from xpsample.noise import Portable
-from xpsample.places import Place
-from xpsample.targets import AbstractTarget, BoundTarget, Capability, Discrete, Ratio, Target, Tilt, Untilted
+from xpsample.core.arrays import Array
+from xpsample.core.devices import DeviceDtype
+from xpsample.core.registry import to_host
+from xpsample.kernels import Kernel, with_position
+from xpsample.run.noise import Portable
+from xpsample.spaces import Discrete
+from xpsample.targets import AbstractTarget, BoundTarget, Capability, Ratio, Target, Tilt, Untilted
 
 
-def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> float:
+def repellence(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 20) -> float:
     """The largest deviation of a wrapper's positions and history from steps made by the equations.
 
     Parameters
@@ -31,19 +33,19 @@ def repellence(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> 
         Steps made; each starts where the wrapper is, so deviations do not add up.
     """
     assert scenario.base is not None
-    kernel, base, tilt = scenario.kernel(place.array), scenario.base(place.array), scenario.tilt
-    target = scenario.target(place.array)
+    kernel, base, tilt = scenario.kernel(device.array), scenario.base(device.array), scenario.tilt
+    target = scenario.target(device.array)
     bound, plain = target.prepare(x0, kernel.requires), _plain(target, x0, base)
     state = kernel.init(bound, x0)
     tilted = _tilted(plain, tilt, {"theta": state.theta, "alpha": state.alpha}).prepare(x0, base.requires)
-    noise = Portable(4).block(place.backend, kernel.noise(x0), 0, steps, x0)
+    noise = Portable(4).block(device.backend, kernel.noise(x0), 0, steps, x0)
     largest = 0.0
     for i in range(steps):
         z = {name: rows[i, ...] for name, rows in noise.items()}
         here, x = tilted.with_data({"theta": state.theta, "alpha": state.alpha}), state.point.x
         with np.errstate(all="ignore"):
             new, _ = kernel.step(bound, state, z)
-            moved, _ = base.step(here, relocate(state.base, here.at(x)), z)
+            moved, _ = base.step(here, with_position(state.base, here.evaluate(x)), z)
             x = moved.point.x
             theta = state.theta + new.gamma[..., None] * (_feature(plain, x, tilt) - state.theta)
         for ours, theirs in ((x, new.point.x), (theta, new.theta)):
@@ -60,7 +62,7 @@ def _tilted(plain: BoundTarget, tilt: Tilt, data: dict[str, Array]) -> Target:
     """
 
     def log_density(x: Array, d: dict[str, Array]) -> Array:
-        return plain.at(x).log_density - d["alpha"] * plain.xp.sum(d["theta"] * _feature(plain, x, tilt), axis=-1)
+        return plain.evaluate(x).log_density - d["alpha"] * plain.xp.sum(d["theta"] * _feature(plain, x, tilt), axis=-1)
 
     def score(x: Array, d: dict[str, Array]) -> Array:
         return plain.score(x) - d["alpha"][..., None] * plain.hvp(x, d["theta"])
@@ -68,7 +70,7 @@ def _tilted(plain: BoundTarget, tilt: Tilt, data: dict[str, Array]) -> Target:
     if isinstance(tilt, (Untilted, Ratio)):
         proposals: dict[str, Any] = {
             "score": lambda x, d: plain.score(x),
-            "differences": lambda x, d: plain.at(x).differences,
+            "differences": lambda x, d: plain.evaluate(x).differences,
         }
     else:
         proposals = {"score": score}  # and differences of the tilted density
@@ -88,8 +90,8 @@ def _feature(plain: BoundTarget, x: Array, tilt: Tilt) -> Array:
         return plain.score(x)
     xp, space = plain.xp, plain.space
     assert isinstance(space, Discrete)
-    here, mirrored, columns = plain.at(x).log_density, space.mirror(xp, x), []
+    here, mirrored, columns = plain.evaluate(x).log_density, space.mirror(xp, x), []
     for i in range(x.shape[-1]):
         y = space.move(xp, x, xp.where(space.numbers(x.shape[-1]) == i, mirrored, 0))
-        columns.append(xp.expm1(plain.at(y).log_density - here))
+        columns.append(xp.expm1(plain.evaluate(y).log_density - here))
     return xp.stack(columns, axis=-1)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from xpsample.conformance.checks import CHECKS, Outcome, Row, check_all
 from xpsample.conformance.scenarios import scenarios
-from xpsample.places import missing, places
+from xpsample.core.devices import device_dtypes, missing
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
 
@@ -17,12 +17,12 @@ def cell(outcome: Outcome) -> str:
 
 def line(row: Row) -> tuple[str, ...]:
     """A row's cells."""
-    place = row.place
+    device = row.device
     return (
         row.scenario.name,
-        place.backend.name,
-        place.device,
-        place.dtype,
+        device.backend.name,
+        device.name,
+        device.dtype,
         *(cell(row.outcomes[name]) for name in CHECKS),
     )
 
@@ -60,7 +60,7 @@ def support_table(quick: bool = True) -> str:
     RuntimeError
         If a check fails: a table of failures is not published.
     """
-    rows = list(check_all(scenarios(), places(), quick))
+    rows = list(check_all(scenarios(), device_dtypes(), quick))
     failed = [line(row) for row in rows if not row.passed]
     if failed:
         raise RuntimeError(f"conformance failed: {failed}")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array
-from xpsample.conformance.laws import Law
+from xpsample.conformance.distributions import Distribution
+from xpsample.core.arrays import Array
 from xpsample.kernels import Kernel
 from xpsample.targets import AbstractTarget, Exact, Tilt
 
@@ -40,8 +40,8 @@ class Scenario:
         and `law`: a wrapper with its history held at one drawn from `generator`, and what that leaves invariant.
     tilt : Tilt
         What a wrapper's steps are compared with; `Exact` for those that approximate it.
-    dress : callable, optional
-        ``dress(state, normals, asarray)``: puts exact draws into the parts of a state beside the positions.
+    with_exact_state : callable, optional
+        ``with_exact_state(state, normals, asarray)``: puts exact draws into the parts of a state beside the positions.
     biased : str
         Why the kernel leaves no known law invariant, where it does not: that check is then skipped, and `law` only
         gives start positions.
@@ -50,9 +50,9 @@ class Scenario:
     name: str
     target: Callable[[AsArray], AbstractTarget]
     kernel: Callable[..., Kernel]
-    law: Law
+    stationary: Distribution
     base: Callable[[AsArray], Kernel] | None = None
-    frozen: Callable[[AsArray, np.random.Generator, int], tuple[Kernel, Law]] | None = None
+    frozen: Callable[[AsArray, np.random.Generator, int], tuple[Kernel, Distribution]] | None = None
     tilt: Tilt = Exact()
-    dress: Callable[[Any, np.ndarray, AsArray], Any] = field(default=_as_it_is)
+    with_exact_state: Callable[[Any, np.ndarray, AsArray], Any] = field(default=_as_it_is)
     biased: str = ""

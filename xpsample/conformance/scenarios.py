@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.annealed import Annealed
-from xpsample.backend import Array, Backend, to_host
 from xpsample.conformance.discrete import discrete_scenarios
-from xpsample.conformance.laws import Image, Law, Shifted, gaussian_law
+from xpsample.conformance.distributions import Distribution, Pushforward, Shifted, gaussian_distribution
 from xpsample.conformance.scenario import AsArray, Scenario
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.hyperparameters import per_coordinate
+from xpsample.core.registry import to_host
 from xpsample.gradients import FiniteDifference
-from xpsample.hyperparameters import per_coordinate
 from xpsample.kernels import (
     HMC,
     MALA,
@@ -25,20 +26,22 @@ from xpsample.kernels import (
     Kernel,
     ParallelTempering,
     UnderdampedLangevin,
-    relocate,
+    with_position,
 )
+from xpsample.metrics.stein import RBF
+from xpsample.particles.annealed import Annealed
+from xpsample.particles.svgd import SVGD, StochasticSVGD
 from xpsample.prox import Regularizer
-from xpsample.srld import RBF, SRLD, History, Past, Rolling, Thinned
-from xpsample.srmc import SRMC, Adaptive, Frozen, Leapfrog, PowerLaw, Schedule, Stable, autocorrelation
-from xpsample.svgd import SVGD, StochasticSVGD
+from xpsample.srld import SRLD, History, Past, Rolling, Thinned
+from xpsample.srmc import SRMC, Adaptive, Frozen, LeapfrogAutocorrelation, PowerLaw, Schedule, Stable, autocorrelation
 from xpsample.targets import LineIntegral, Point, Shift, Target, Tempered
-from xpsample.targets.banana import banana, bend, unbend
-from xpsample.targets.gaussian import gaussian
-from xpsample.targets.mixture import smoothed_mixture
+from xpsample.zoo.banana import banana, bend, unbend
+from xpsample.zoo.gaussian import gaussian
+from xpsample.zoo.mixture import smoothed_mixture
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 SPECTRUM = np.linalg.eigvalsh(np.linalg.inv(COVARIANCE))
-BANANA = Image(2, bend, unbend)
+BANANA = Pushforward(2, bend, unbend)
 
 
 class HalfSquare(Regularizer):
@@ -51,10 +54,10 @@ class HalfSquare(Regularizer):
         return x / (1.0 + per_coordinate(scale))
 
 
-def _ula_law(step_size: float, more: float = 0.0) -> Law:
+def _ula_law(step_size: float, more: float = 0.0) -> Distribution:
     # x' = (I - eta P) x + sqrt(2 eta) xi has the stationary covariance (P (I - eta P / 2))^{-1}.
     precision = np.linalg.inv(COVARIANCE) + more * np.eye(3)
-    return gaussian_law(np.linalg.inv(precision @ (np.eye(3) - 0.5 * step_size * precision)))
+    return gaussian_distribution(np.linalg.inv(precision @ (np.eye(3) - 0.5 * step_size * precision)))
 
 
 def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
@@ -62,13 +65,13 @@ def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
     precision = np.linalg.inv(COVARIANCE)
     lower = np.linalg.cholesky(np.eye(3) - 0.25 * step_size**2 * precision)
 
-    def dress(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+    def with_exact_state(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
         momentum = asarray(normals @ lower.T)
         if hasattr(state, "base"):
             return state._replace(base=state.base._replace(momentum=momentum))
         return state._replace(momentum=momentum)
 
-    return dress
+    return with_exact_state
 
 
 def _smoothed_from_its_score() -> Target:
@@ -81,14 +84,14 @@ def _on_hot_rung(beta: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
     """The second of two rungs on exact draws of the tempered Gaussian; both begin where the cold one does."""
     precision, lower = np.linalg.inv(COVARIANCE), np.linalg.cholesky(COVARIANCE)
 
-    def dress(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+    def with_exact_state(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
         point = state.base.point
         x = np.stack([to_host(point.x)[0], normals @ lower.T / math.sqrt(beta)])
         log_density = asarray(-0.5 * np.sum(x * (x @ precision), axis=-1))
-        aux = point.aux._replace(x=asarray(x), log_density=log_density)
-        return state._replace(base=relocate(state.base, point._replace(x=aux.x, aux=aux)))
+        base = point.base._replace(x=asarray(x), log_density=log_density)
+        return state._replace(base=with_position(state.base, point._replace(x=base.x, base=base)))
 
-    return dress
+    return with_exact_state
 
 
 def scenarios() -> list[Scenario]:
@@ -112,31 +115,35 @@ def _continuous() -> list[Scenario]:
         Scenario("hmc-diagonal-mass", curved, lambda a: HMC(0.4, 4, a([1.0, 0.6])), BANANA),
         Scenario("hmc-dense-mass", curved, lambda a: HMC(0.4, 4, a([[1.0, 0.3], [0.3, 0.7]])), BANANA),
         Scenario(
-            "underdamped", normal, lambda a: UnderdampedLangevin(0.5), gaussian_law(COVARIANCE), dress=_thermal(0.5)
+            "underdamped",
+            normal,
+            lambda a: UnderdampedLangevin(0.5),
+            gaussian_distribution(COVARIANCE),
+            with_exact_state=_thermal(0.5),
         ),
         Scenario(
             "tempering",
             normal,
             lambda a: ParallelTempering(RWM(a([[0.8], [1.5]])), (1.0, 0.3)),
-            gaussian_law(COVARIANCE),
-            dress=_on_hot_rung(0.3),
+            gaussian_distribution(COVARIANCE),
+            with_exact_state=_on_hot_rung(0.3),
         ),
         Scenario(
             "mala-tempered",
             lambda a: Tempered(gaussian(COVARIANCE), 0.5),
             lambda a: MALA(0.5),
-            gaussian_law(2 * COVARIANCE),
+            gaussian_distribution(2 * COVARIANCE),
         ),
         Scenario(
             "annealed",
             lambda a: _smoothed_from_its_score(),
             lambda a: Annealed(MALA(0.4), (2.0, 1.0, 0.5), 2),
-            gaussian_law((0.7**2 + 0.5**2) * np.eye(3)),
-            dress=lambda state, normals, a: state._replace(n=state.n + 3),  # at the end of the ladder
+            gaussian_distribution((0.7**2 + 0.5**2) * np.eye(3)),
+            with_exact_state=lambda state, normals, a: state._replace(n=state.n + 3),  # at the end of the ladder
         ),
     ]
-    exact = gaussian_law(COVARIANCE)
-    bases: list[tuple[str, Callable[[AsArray], Kernel], Law, Any]] = [
+    exact = gaussian_distribution(COVARIANCE)
+    bases: list[tuple[str, Callable[[AsArray], Kernel], Distribution, Any]] = [
         ("rwm", lambda a: RWM(0.8), exact, None),
         ("pcn", lambda a: PCN(0.6, None, a(wide)), exact, None),
         ("independent", lambda a: IndependentMH(None, a(wide)), exact, None),
@@ -145,13 +152,18 @@ def _continuous() -> list[Scenario]:
         ("hmc", lambda a: HMC(0.4, 4), exact, None),
         ("underdamped", lambda a: UnderdampedLangevin(0.5), exact, _thermal(0.5)),
     ]
-    repellent = [_repellent(f"sr-{name}", base, law, dress) for name, base, law, dress in bases]
+    repellent = [
+        _repellent(f"sr-{name}", base, stationary, with_exact_state)
+        for name, base, stationary, with_exact_state in bases
+    ]
     ula, mala, hmc = bases[3], bases[4], bases[5]
     repellent += [
         _repellent("sr-mala-difference", mala[1], mala[2], None, tilt=FiniteDifference(0.1)),
         _repellent("sr-hmc-shift", hmc[1], hmc[2], None, tilt=Shift()),
         _repellent("sr-ula-stable", ula[1], ula[2], None, lambda a: Stable(autocorrelation(ula[1](a)))),
-        _repellent("sr-hmc-stable", hmc[1], hmc[2], None, lambda a: Stable(Leapfrog(0.4, 4), a(SPECTRUM))),
+        _repellent(
+            "sr-hmc-stable", hmc[1], hmc[2], None, lambda a: Stable(LeapfrogAutocorrelation(0.4, 4), a(SPECTRUM))
+        ),
         replace(
             _repellent("sr-mala-adaptive", mala[1], mala[2], None),
             kernel=lambda a, alpha=1.5: SRMC(mala[1](a), Adaptive(alpha, 100), PowerLaw(0.8)),
@@ -163,24 +175,24 @@ def _continuous() -> list[Scenario]:
 def _repellent(
     name: str,
     base: Callable[[AsArray], Kernel],
-    law: Law,
-    dress: Any,
+    stationary: Distribution,
+    with_exact_state: Any,
     schedule: Callable[[AsArray], Schedule] = lambda a: PowerLaw(0.8),
     **tilt: Any,
 ) -> Scenario:
-    extra = {} if dress is None else {"dress": dress}
+    extra = {} if with_exact_state is None else {"with_exact_state": with_exact_state}
     alpha = 0.5
 
-    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Law]:
+    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Distribution]:
         # On a Gaussian the tilted target is the target, shifted by alpha theta: every chain has its own theta.
-        theta = generator.standard_normal((chains, law.dim))
-        return SRMC(base(asarray), alpha, Frozen(), theta=asarray(theta), **tilt), Shifted(law, alpha * theta)
+        theta = generator.standard_normal((chains, stationary.dim))
+        return SRMC(base(asarray), alpha, Frozen(), theta=asarray(theta), **tilt), Shifted(stationary, alpha * theta)
 
     return Scenario(
         name,
         lambda a: gaussian(COVARIANCE),
         lambda a, alpha=alpha: SRMC(base(a), alpha, schedule(a), **tilt),
-        law,
+        stationary,
         base=base,
         frozen=frozen,
         **extra,
@@ -211,17 +223,17 @@ def _with_past(size: int) -> Callable[[Any, np.ndarray, AsArray], Any]:
     positions = np.random.default_rng(5).standard_normal((size, 3))
     scores = -positions @ np.linalg.inv(COVARIANCE)
 
-    def dress(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+    def with_exact_state(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
         chains = normals.shape[0]
         held = (asarray(np.broadcast_to(a, (chains, *a.shape)).copy()) for a in (positions, scores))
         return state._replace(past=Past(*held), n=state.n + size)
 
-    return dress
+    return with_exact_state
 
 
 def _repelled_by_positions() -> list[Scenario]:
     """SRLD over several bases, and sets of particles."""
-    normal, law, near = (lambda asarray: gaussian(COVARIANCE)), gaussian_law(COVARIANCE), RBF(1.5)
+    normal, stationary, near = (lambda asarray: gaussian(COVARIANCE)), gaussian_distribution(COVARIANCE), RBF(1.5)
     moves = "the past is not independent of the chain, so that no law known in closed form is left invariant"
     rests = "a set of particles comes to rest, where its law is not the target's"
     steps = "a step of finite size leaves the product of the targets invariant in its limit only"
@@ -230,11 +242,11 @@ def _repelled_by_positions() -> list[Scenario]:
         def kernel(asarray: AsArray, alpha: float = 2.0) -> Kernel:
             return SRLD(base(asarray), alpha, history, near, shared)
 
-        return Scenario(name, normal, kernel, law, base=base, biased=moves)
+        return Scenario(name, normal, kernel, stationary, base=base, biased=moves)
 
-    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Law]:
+    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Distribution]:
         # A past that does not move only shapes the proposals, of which MALA is exact whatever they are.
-        return SRLD(MALA(0.4), 4.0, _Held(5), near), law
+        return SRLD(MALA(0.4), 4.0, _Held(5), near), stationary
 
     return [
         repelled("srld", lambda a: ULA(0.2), Rolling(2, 2)),
@@ -242,8 +254,11 @@ def _repelled_by_positions() -> list[Scenario]:
         repelled("srld-shared", lambda a: ULA(0.2), Thinned(2, 2), shared=True),
         repelled("srld-underdamped", lambda a: UnderdampedLangevin(0.3), Rolling(2, 2)),
         replace(
-            repelled("srld-mala", lambda a: MALA(0.4), Rolling(2, 2)), biased="", frozen=frozen, dress=_with_past(5)
+            repelled("srld-mala", lambda a: MALA(0.4), Rolling(2, 2)),
+            biased="",
+            frozen=frozen,
+            with_exact_state=_with_past(5),
         ),
-        Scenario("svgd", normal, lambda a: SVGD(0.2), law, biased=rests),
-        Scenario("svgd-stochastic", normal, lambda a: StochasticSVGD(0.1, RBF(0.5)), law, biased=steps),
+        Scenario("svgd", normal, lambda a: SVGD(0.2), stationary, biased=rests),
+        Scenario("svgd-stochastic", normal, lambda a: StochasticSVGD(0.1, RBF(0.5)), stationary, biased=steps),
     ]

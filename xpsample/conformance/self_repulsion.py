@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array, to_host
 from xpsample.conformance.scenario import Scenario
-from xpsample.kernels import relocate
-from xpsample.noise import Portable
-from xpsample.places import Place
+from xpsample.core.arrays import Array
+from xpsample.core.devices import DeviceDtype
+from xpsample.core.registry import to_host
+from xpsample.kernels import with_position
+from xpsample.run.noise import Portable
 from xpsample.srld import SRLD, Thinned
 from xpsample.targets import BoundTarget, Capability, Target
 
 
-def self_repulsion(scenario: Scenario, place: Place, x0: Array, steps: int = 20) -> float:
+def self_repulsion(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 20) -> float:
     """The largest deviation of the positions of `SRLD` with an `RBF` from steps made by the equations.
 
     The bandwidth must be a number and the history unpadded.
@@ -34,17 +35,17 @@ def self_repulsion(scenario: Scenario, place: Place, x0: Array, steps: int = 20)
         Steps made; each starts where the kernel is, so deviations do not add up.
     """
     assert scenario.base is not None
-    kernel, base = scenario.kernel(place.array), scenario.base(place.array)
+    kernel, base = scenario.kernel(device.array), scenario.base(device.array)
     assert isinstance(kernel, SRLD)
-    target = scenario.target(place.array)
+    target = scenario.target(device.array)
     bound = target.prepare(x0, kernel.requires)
     plain = target.prepare(x0, Capability.LOG_DENSITY | Capability.SCORE)
     state = kernel.init(bound, x0)
-    noise = Portable(4).block(place.backend, kernel.noise(x0), 0, steps, x0)
+    noise = Portable(4).block(device.backend, kernel.noise(x0), 0, steps, x0)
 
     # One target for all steps, with the past as its data: a new one at every step would be compiled at every step.
     repelled = Target(
-        lambda x, past: plain.at(x).log_density,
+        lambda x, past: plain.evaluate(x).log_density,
         score=lambda x, past: plain.score(x) + _alpha_force(plain, kernel, x, past),
         data=(),
     ).prepare(x0, base.requires)
@@ -53,7 +54,7 @@ def self_repulsion(scenario: Scenario, place: Place, x0: Array, steps: int = 20)
     for i in range(steps):
         here = repelled.with_data(tuple(_repelling(kernel, visited)))
         z = {name: rows[i, ...] for name, rows in noise.items()}
-        expected, _ = base.step(here, relocate(state.base, here.at(state.point.x)), z)
+        expected, _ = base.step(here, with_position(state.base, here.evaluate(state.point.x)), z)
         visited.append(state.point.x)
         state, _ = kernel.step(bound, state, z)
         deviation = np.abs(to_host(expected.point.x) - to_host(state.point.x)).max()

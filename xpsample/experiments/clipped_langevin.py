@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, per_coordinate
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
+from xpsample.core.specs import Specs
 from xpsample.kernels import Kernel
 from xpsample.kernels.kernel import ChainState, Info, normal_like
-from xpsample.noise import Specs
-from xpsample.targets.target import BoundTarget, Capability
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class ClippedLangevin(Kernel):
     ----------
     step_size, noise, limit : float or array
         Step, standard deviation of the noise, and largest gradient component; they broadcast against the chain axes.
-        The defaults are those that the MNIST model of `xpsample.targets.mnist_ebm` was trained with.
+        The defaults are those that the MNIST model of `xpsample.zoo.mnist_ebm` was trained with.
     """
 
     step_size: Any = field(default=10.0, metadata=PER_CHAIN)
@@ -33,7 +34,7 @@ class ClippedLangevin(Kernel):
     requires = Capability.SCORE
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"noise": normal_like(x)}
@@ -43,7 +44,7 @@ class ClippedLangevin(Kernel):
         current, limit = target.refresh(state.point), per_coordinate(self.limit)
         force = xp.minimum(xp.maximum(current.score, -limit), limit)
         moved = xp.clip(current.x + per_coordinate(self.step_size) * force, -1.0, 1.0)
-        new = target.visit(xp.clip(moved + per_coordinate(self.noise_sd) * noise["noise"], -1.0, 1.0))
+        new = target.evaluate_lazily(xp.clip(moved + per_coordinate(self.noise_sd) * noise["noise"], -1.0, 1.0))
         ones = xp.ones_like(new.x[..., 0])
-        spent = target.costs.refresh.plus(target.costs.visit)
+        spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
         return ChainState(new), Info(ones, ones > 0, ones < 0, spent)

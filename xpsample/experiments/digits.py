@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpsample.data import load
+from xpsample.zoo.data import load_dataset
 
 CLASSES = 10
 _ROWS = 1000
@@ -31,9 +31,9 @@ def load_digits() -> tuple[Digits, Digits]:
     Raises
     ------
     DataError
-        If the data are not there, see `xpsample.data.load`.
+        If the data are not there, see `xpsample.zoo.data.load_dataset`.
     """
-    data = load("mnist_small")
+    data = load_dataset("mnist_small")
 
     def part(name: str) -> Digits:
         images = data[f"{name}_images"]

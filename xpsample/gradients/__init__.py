@@ -1,6 +1,5 @@
 """Derivatives as values: how a target gets its score and its Hessian-vector products."""
 
-from xpsample.gradients.check import check
-from xpsample.gradients.choices import Analytic, Auto, FiniteDifference, GradientChoice, Native, Via
+from xpsample.gradients.choices import Analytic, Auto, FiniteDifference, GradientChoice, NativeGradient, Via
 
-__all__ = ["Analytic", "Auto", "FiniteDifference", "GradientChoice", "Native", "Via", "check"]
+__all__ = ["Analytic", "Auto", "FiniteDifference", "GradientChoice", "NativeGradient", "Via"]

@@ -6,9 +6,11 @@ cannot carry (a NumPy array marked read-only, a library without DLPack) go throu
 
 from typing import Any
 
-from xpsample.backend import Array, Backend, backend_of
-from xpsample.errors import BackendError, GradientError
-from xpsample.tree import dtype_name
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import BackendError, GradientError
+from xpsample.core.registry import backend_of
+from xpsample.core.tree import dtype_name
 
 
 def bridge(array: Array, to: "Backend | Array") -> Array:

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 from array_api_compat import device as device_of
 from array_api_compat import is_array_api_obj
 
-from xpsample import tree
-from xpsample.backend import Array, Backend, backend_named, installed_backends
-from xpsample.errors import GradientError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import GradientError
+from xpsample.core.registry import backend_named, installed_backends
+from xpsample.core.tree import dtype_name
 from xpsample.gradients.bridge import bridge
-from xpsample.tree import dtype_name
 
 
 class Evaluations(NamedTuple):
@@ -106,7 +108,7 @@ class Analytic(GradientChoice):
 
 
 @dataclass(frozen=True)
-class Native(GradientChoice):
+class NativeGradient(GradientChoice):
     """Automatic differentiation by the library that the positions come from."""
 
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
@@ -307,7 +309,7 @@ class Auto(GradientChoice):
     def resolve(backend: Backend, dtype: str = "float32") -> GradientChoice:
         """The choice that stands behind Auto for a backend and a dtype."""
         if backend.autodiff is not None:
-            return Native()
+            return NativeGradient()
         for lender in _lenders():
             if any(dtype in device.dtypes for device in lender.devices()):
                 return Via(lender.name)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from xpsample.backend import Array
-from xpsample.noise import Specs
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Specs
 
 
 class Shaped(NamedTuple):

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import MATRIX, VECTOR
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import MATRIX, VECTOR
+from xpsample.core.specs import Specs
+from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.linear import LinearMap, factor
-from xpsample.noise import Specs
-from xpsample.targets.target import BoundTarget, Capability
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +25,15 @@ class IndependentMH(Kernel):
 
     mean: Array | None = field(default=None, metadata=VECTOR)
     covariance: Array | None = field(default=None, metadata=MATRIX)
-    _map: LinearMap = field(init=False, repr=False)
+    _covariance: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_map", factor("covariance", self.covariance))
+        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
@@ -41,11 +42,11 @@ class IndependentMH(Kernel):
         xp = target.xp
         current = target.refresh(state.point)
         v = noise["proposal"]
-        u = self._map.solve(current.x if self.mean is None else current.x - self.mean)
-        y = self._map.apply(v)
-        proposal = target.at(y if self.mean is None else self.mean + y)
+        u = self._covariance.whiten(current.x if self.mean is None else current.x - self.mean)
+        y = self._covariance.root(v)
+        proposal = target.evaluate(y if self.mean is None else self.mean + y)
         log_proposal_ratio = 0.5 * xp.sum(v * v - u * u, axis=-1)  # log q(x) - log q(y)
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
-        spent = target.costs.refresh.plus(target.costs.at)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -4,16 +4,14 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.elementwise import minimum_with_zero
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
-from xpsample.noise import Normal, Specs, Uniform
-from xpsample.special import finite_or_least, negative_part
-from xpsample.targets.target import BoundTarget, Capability, Point
-
-SQRT_HALF = math.sqrt(0.5)
-"""Of standard normals z = SQRT_HALF * xi the density is exp(-z.z): a factor less in a step's log ratio."""
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
 
 
 class Info(NamedTuple):
@@ -42,13 +40,13 @@ class Kernel(ABC):
     ----------
     requires : Capability
         What the target must give.
-    one_target : bool
+    needs_fixed_target : bool
         Whether it leaves a target invariant only while the target is the same at all steps, because its state holds
         more positions than the one that it draws. False unless a kernel says otherwise.
     """
 
     requires: Capability
-    one_target = False
+    needs_fixed_target = False
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> Any:
@@ -64,10 +62,10 @@ class Kernel(ABC):
 
 
 def check_moving_target(owner: str, base: Kernel, instead: str) -> None:
-    """Raise HyperparameterError if a kernel that changes its target from step to step is given one for `one_target`."""
+    """Refuse a base that needs a fixed target, in a kernel that changes its target from step to step."""
     inner: Any = base
     while inner is not None:
-        if inner.one_target:
+        if inner.needs_fixed_target:
             raise HyperparameterError(
                 f"{owner} changes the target of its inner kernel from step to step; {type(inner).__name__} needs one "
                 f"that stays the same, and would be biased. {instead}"
@@ -75,25 +73,25 @@ def check_moving_target(owner: str, base: Kernel, instead: str) -> None:
         inner = getattr(inner, "base", None)
 
 
-def relocate(state: Any, point: Point) -> Any:
+def with_position(state: Any, point: Point) -> Any:
     """A kernel's state moved to another position, with all else that it holds (histories, step counts) kept.
 
-    A wrapper's state holds that of the kernel inside as ``base``, whose point carries the wrapper's own in ``aux``;
+    A wrapper's state holds that of the kernel inside as ``base``, whose point carries the wrapper's own in ``base``;
     what the inner point says beside that is out of date and is evaluated by the ``refresh`` that begins a step.
 
     Parameters
     ----------
     state : NamedTuple
-        With a field ``point``, or a field ``base`` that is again such a state, or a method ``relocate`` of its own.
+        With a field ``point``, or a field ``base`` that is again such a state, or a method ``with_position``.
     point : Point
         Under the target that the kernel is given.
     """
     if "point" in state._fields:
         return state._replace(point=point)
-    if hasattr(state, "relocate"):
-        return state.relocate(point)
-    inner = state.base.point._replace(x=point.x, aux=point)
-    return state._replace(base=relocate(state.base, inner))
+    if hasattr(state, "with_position"):
+        return state.with_position(point)
+    inner = state.base.point._replace(x=point.x, base=point)
+    return state._replace(base=with_position(state.base, inner))
 
 
 # ---- noise -----------------------------------------------------------------------------------------------------------
@@ -114,40 +112,53 @@ def uniform_per_chain(x: Array) -> Uniform:
 
 def select(xp: Any, mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
     """Leaves of `new` where `mask` (*chains) holds, else of `old`; leaves have shape (*chains, ...)."""
-    return _select(xp.where, {mask.ndim: mask}, mask, new, old)
+
+    def choose(a: Array, b: Array) -> Array:
+        return xp.where(mask[(..., *(None,) * (a.ndim - mask.ndim))], a, b)
+
+    return tree.map(choose, new, old)
 
 
-def _select(where: Any, masks: dict[int, Array], mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
-    # `tree.map`, written out for NamedTuples, of which every state is made.
-    if hasattr(new, "_fields"):
-        return type(new)(
-            *[None if a is None else _select(where, masks, mask, a, b) for a, b in zip(new, old, strict=True)]
-        )
-    if new is None or isinstance(new, (dict, tuple, list)):
-        return tree.map(lambda a, b: _select(where, masks, mask, a, b), new, old)
-    ndim = new.ndim
-    if ndim not in masks:
-        masks[ndim] = mask[(..., *(None,) * (ndim - mask.ndim))]
-    return where(masks[ndim], new, old)
+def select_point(xp: Any, mask: Array, new: Point, old: Point) -> Point:
+    """As `select`, for the points of a target."""
+    where, wide = xp.where, mask[..., None]
+    return Point(
+        where(wide, new.x, old.x),
+        None if new.log_density is None else where(mask, new.log_density, old.log_density),
+        None if new.score is None else where(wide, new.score, old.score),
+        None if new.base is None else select(xp, mask, new.base, old.base),
+        None if new.differences is None else where(wide[..., None], new.differences, old.differences),
+    )
 
 
 def metropolis(
-    xp: Any, log_ratio: Array, uniform: Array, proposal: Point, current: Point, evaluations: Evaluations
+    xp: Any,
+    log_ratio: Array,
+    uniform: Array,
+    proposal: Point,
+    current: Point,
+    evaluations: Evaluations,
+    max_energy_error: float = math.inf,
 ) -> tuple[Point, Info]:
     """Accept a proposal with probability ``min(1, exp(log_ratio))``.
 
-    A proposal whose log density (or ratio) is not finite is rejected and counted as a divergence.
+    A proposal whose log density (or ratio) is not finite is rejected and counted as a divergence, since the current
+    one is finite.
 
     Parameters
     ----------
     log_ratio, uniform : array, shape (*chains)
     proposal, current : Point
+    evaluations : Evaluations
+        What the step spent.
+    max_energy_error : float
+        A log ratio below its negative counts as a divergence, too.
     """
-    # The current density is finite, so this tells of the proposal's.
-    log_ratio, diverged = finite_or_least(xp, log_ratio)
-    accept = xp.log(uniform) < log_ratio
-    probability = xp.exp(negative_part(xp, log_ratio))
-    return select(xp, accept, proposal, current), Info(probability, accept, diverged, evaluations)
+    finite = xp.isfinite(log_ratio)
+    probability = xp.where(finite, xp.exp(minimum_with_zero(xp, log_ratio)), 0.0)
+    accept = uniform < probability
+    diverged = ~finite if max_energy_error == math.inf else ~(finite & (log_ratio >= -max_energy_error))
+    return select_point(xp, accept, proposal, current), Info(probability, accept, diverged, evaluations)
 
 
 def freeze(

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
-from xpsample.kernels.kernel import SQRT_HALF, ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.linear import LinearMap, factor
-from xpsample.noise import Specs
-from xpsample.special import add_scaled, minus_square
-from xpsample.targets.target import BoundTarget, Capability
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.specs import Specs
+from xpsample.kernels.covariance import Covariance, as_covariance
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,32 +27,33 @@ class MALA(Kernel):
 
     step_size: Any = field(metadata=PER_CHAIN)
     preconditioner: Array | None = field(default=None, metadata=MATRIX)
-    _map: LinearMap = field(init=False, repr=False)
+    _covariance: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO | Capability.SCORE
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
-        object.__setattr__(self, "_map", factor("preconditioner", self.preconditioner))
+        object.__setattr__(self, "_covariance", as_covariance("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        xp = target.xp
+        xp, C, eta = target.xp, self._covariance, per_coordinate(self.step_size)
         current = target.refresh(state.point)
-        apply, transpose = self._map.apply, self._map.transpose
-        # Whitened, with z = xi / sqrt(2), whose density is exp(-z.z), and root = sqrt(eta) / 2: the move is
-        # 4 root (z + root A^T s), and the way back takes the noise -back.
-        z, root = noise["proposal"] * SQRT_HALF, 0.5 * sqrt(xp, per_coordinate(self.step_size))
-        there = add_scaled(xp, z, root, transpose(current.score))
-        proposal = target.at(add_scaled(xp, current.x, 4 * root, apply(there)))
-        back = add_scaled(xp, there, root, transpose(proposal.score))
-        log_ratio = target.log_ratio(proposal, current, xp.sum(minus_square(xp, z * z, back), axis=-1))
-        costs = target.costs
-        spent = costs.refresh.plus(costs.at)
+
+        xi = noise["proposal"]
+        proposal = target.evaluate(current.x + eta * C.product(current.score) + sqrt(xp, 2 * eta) * C.root(xi))
+
+        # The way back takes the noise -back: x = x' + eta C s(x') - sqrt(2 eta) A back. From the two noises and not
+        # from the two means, whose difference is lost to rounding far from the origin.
+        back = xi + sqrt(xp, 0.5 * eta) * C.root_transpose(current.score + proposal.score)
+        log_proposal_ratio = 0.5 * (xp.sum(xi * xi, axis=-1) - xp.sum(back * back, axis=-1))
+
+        log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -6,13 +6,14 @@ from typing import Any
 
 from array_api_compat import device as device_of
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.kernel import Kernel
-from xpsample.noise import Specs, Uniform
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 from xpsample.targets.posterior import Rows
-from xpsample.targets.target import BoundTarget, Capability
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.ula import ULAState
-from xpsample.noise import Specs
 from xpsample.prox import Regularizer
-from xpsample.special import add_scaled
-from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class MYULA(Kernel):
             check_range("strength", self.strength, 0, closed=True)
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
-        return ULAState(target.at(x), none_frozen(target.xp, x))
+        return ULAState(target.evaluate(x), none_frozen(target.xp, x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -65,8 +65,8 @@ class MYULA(Kernel):
         xp = target.xp
         current = target.refresh(state.point)
         eta = per_coordinate(self.step_size)
-        mean = add_scaled(xp, current.x, eta, self.drift(target, current))
-        new = target.visit(mean + sqrt(xp, 2 * eta) * noise["proposal"])
-        spent = target.costs.refresh.plus(target.costs.visit)
+        mean = current.x + eta * self.drift(target, current)
+        new = target.evaluate_lazily(mean + sqrt(xp, 2 * eta) * noise["proposal"])
+        spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range, per_coordinate, sqrt
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range, per_coordinate, sqrt
+from xpsample.core.specs import Specs
+from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.linear import LinearMap, factor
-from xpsample.noise import Specs
-from xpsample.targets.target import BoundTarget, Capability
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +32,16 @@ class PCN(Kernel):
     beta: Any = field(metadata=PER_CHAIN)
     mean: Array | None = field(default=None, metadata=VECTOR)
     covariance: Array | None = field(default=None, metadata=MATRIX)
-    _map: LinearMap = field(init=False, repr=False)
+    _covariance: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, 0, 1)
-        object.__setattr__(self, "_map", factor("covariance", self.covariance))
+        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
@@ -50,12 +51,12 @@ class PCN(Kernel):
         current = target.refresh(state.point)
         beta = per_coordinate(self.beta)
         # In whitened coordinates u = A^{-1} (x - m) the reference is a standard normal.
-        u = self._map.solve(current.x if self.mean is None else current.x - self.mean)
+        u = self._covariance.whiten(current.x if self.mean is None else current.x - self.mean)
         v = sqrt(xp, 1 - beta * beta) * u + beta * noise["proposal"]
-        y = self._map.apply(v)
-        proposal = target.at(y if self.mean is None else self.mean + y)
+        y = self._covariance.root(v)
+        proposal = target.evaluate(y if self.mean is None else self.mean + y)
         reference = 0.5 * xp.sum(v * v - u * u, axis=-1)
         log_ratio = target.log_ratio(proposal, current, reference)
-        spent = target.costs.refresh.plus(target.costs.at)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

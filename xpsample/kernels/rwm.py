@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
+from xpsample.core.specs import Specs
+from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.linear import LinearMap, factor
-from xpsample.noise import Specs
-from xpsample.targets.target import BoundTarget, Capability
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,24 +26,25 @@ class RWM(Kernel):
 
     step_size: Any = field(metadata=PER_CHAIN)
     covariance: Array | None = field(default=None, metadata=MATRIX)
-    _map: LinearMap = field(init=False, repr=False)
+    _covariance: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
-        object.__setattr__(self, "_map", factor("covariance", self.covariance))
+        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         current = target.refresh(state.point)
-        proposal = target.at(current.x + per_coordinate(self.step_size) * self._map.apply(noise["proposal"]))
+        move = self._covariance.root(noise["proposal"])
+        proposal = target.evaluate(current.x + per_coordinate(self.step_size) * move)
         log_ratio = target.log_ratio(proposal, current)
-        spent = target.costs.refresh.plus(target.costs.at)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
         point, info = metropolis(target.xp, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

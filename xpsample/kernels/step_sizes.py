@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, check_range
 
 
 class StepSizes(ABC):

@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import rungs_of
+from xpsample.core.specs import Specs, Uniform
+from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Evaluations
-from xpsample.hyperparameters import rungs_of
 from xpsample.kernels.compose import Shaped, nested, unnested
-from xpsample.kernels.kernel import Kernel, relocate, select
-from xpsample.noise import Specs, Uniform
-from xpsample.targets.target import BoundTarget, Capability, Point, counter
+from xpsample.kernels.kernel import Kernel, select, with_position
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
 from xpsample.targets.tempered import TemperedTarget
-from xpsample.tree import dtype_name
 
 
 class TemperingState(NamedTuple):
@@ -36,14 +37,14 @@ class TemperingState(NamedTuple):
     @property
     def point(self) -> Point:
         """The cold rung's point under the target that was given."""
-        return tree.map(lambda a: a[0, ...], self.base.point.aux)
+        return tree.map(lambda a: a[0, ...], self.base.point.base)
 
-    def relocate(self, point: Point) -> "TemperingState":
+    def with_position(self, point: Point) -> "TemperingState":
         """The cold rung moved to another position; the others stay where they are."""
         xp = array_namespace(point.x)
         inner = self.base.point
-        aux = tree.map(lambda new, old: xp.concat([new[None, ...], old[1:, ...]]), point, inner.aux)
-        return self._replace(base=relocate(self.base, inner._replace(x=aux.x, aux=aux)))
+        base = tree.map(lambda new, old: xp.concat([new[None, ...], old[1:, ...]]), point, inner.base)
+        return self._replace(base=with_position(self.base, inner._replace(x=base.x, base=base)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class ParallelTempering(Kernel):
     betas: Sequence[float]
     every: int = 1
 
-    one_target = True
+    needs_fixed_target = True
 
     def __post_init__(self) -> None:
         betas = tuple(float(b) for b in self.betas)
@@ -87,11 +88,11 @@ class ParallelTempering(Kernel):
         return self.base.requires | Capability.LOG_DENSITY
 
     def init(self, target: BoundTarget, x: Array) -> TemperingState:
-        xp, real = target.xp, target.real(x)
+        xp, real = target.xp, target.as_floating(x)
         ladder = np.asarray(self.betas, dtype=dtype_name(real)).reshape(-1, *(1,) * (x.ndim - 1))
         betas = target.backend.from_host(ladder, x)
         base = self.base.init(TemperedTarget(target, betas), xp.stack([x] * len(self.betas)))
-        rates = xp.zeros_like(base.point.aux.log_density[1:, ...])
+        rates = xp.zeros_like(base.point.base.log_density[1:, ...])
         return TemperingState(base, betas, rates, counter(target, x))
 
     def noise(self, x: Array) -> Specs:
@@ -103,14 +104,14 @@ class ParallelTempering(Kernel):
         xp = target.xp
         base, info = self.base.step(TemperedTarget(target, state.betas), state.base, unnested(noise))
         n = state.n + 1
-        log_ratio = swap_log_ratio(state.betas, base.point.aux.log_density)
+        log_ratio = swap_log_ratio(state.betas, base.point.base.log_density)
         log_ratio = xp.where(xp.isfinite(log_ratio), log_ratio, -xp.inf)
         turn, turns = self._turns(xp, n, log_ratio)
         swap = turn & (xp.log(noise["swap"]) < log_ratio)
         probability = xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
         rates = xp.where(turn, state.swap_rates + (probability - state.swap_rates) / turns, state.swap_rates)
         # The densities under the tempered target are now those of other rungs; the refresh of the next step says so.
-        base = relocate(base, exchange(xp, swap, base.point))
+        base = with_position(base, exchange(xp, swap, base.point))
         spent = Evaluations(*(_total(xp, count, len(self.betas)) for count in info.evaluations))
         info = info._replace(
             acceptance_probability=info.acceptance_probability[0, ...],
@@ -156,21 +157,6 @@ def exchange(xp: Any, swap: Array, values: tree.Tree) -> tree.Tree:
     below = tree.map(lambda a: xp.concat([a[:1, ...], a[:-1, ...]]), values)
     values = select(xp, xp.concat([swap, none]), above, values)
     return select(xp, xp.concat([none, swap]), below, values)
-
-
-def geometric_ladder(rungs: int, hottest: float) -> tuple[float, ...]:
-    """Inverse temperatures ``hottest^(k / (rungs - 1))`` for k = 0 .. rungs - 1, from 1 to `hottest`.
-
-    Parameters
-    ----------
-    rungs : int
-        At least 2.
-    hottest : float
-        Between 0 and 1.
-    """
-    if rungs < 2 or not 0 < hottest < 1:
-        raise HyperparameterError(f"a ladder has 2 rungs or more, down to a beta in (0, 1); got {rungs}, {hottest}")
-    return tuple(hottest ** (k / (rungs - 1)) for k in range(rungs))
 
 
 def _total(xp: Any, count: Any, rungs: int) -> Any:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
+from xpsample.core.specs import Specs
+from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
-from xpsample.kernels.linear import LinearMap, factor
 from xpsample.kernels.step_sizes import StepSizes, check_step_size
-from xpsample.noise import Specs
-from xpsample.special import add_scaled
-from xpsample.targets.target import BoundTarget, Capability, Point, counter
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
 
 
 class ULAState(NamedTuple):
@@ -41,17 +41,17 @@ class ULA(Kernel):
 
     step_size: Any = field(metadata=PER_CHAIN)
     preconditioner: Array | None = field(default=None, metadata=MATRIX)
-    _map: LinearMap = field(init=False, repr=False)
+    _covariance: Covariance = field(init=False, repr=False)
 
     requires = Capability.SCORE
 
     def __post_init__(self) -> None:
         check_step_size(self.step_size)
-        object.__setattr__(self, "_map", factor("preconditioner", self.preconditioner))
+        object.__setattr__(self, "_covariance", as_covariance("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
         n = counter(target, x) if isinstance(self.step_size, StepSizes) else None
-        return ULAState(target.at(x), none_frozen(target.xp, x), n)
+        return ULAState(target.evaluate(x), none_frozen(target.xp, x), n)
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -64,8 +64,8 @@ class ULA(Kernel):
             n = n + 1
             eta = eta.at(xp.astype(n, current.x.dtype))
         eta = per_coordinate(eta)
-        move = add_scaled(xp, sqrt(xp, 2 * eta) * noise["proposal"], eta, self._map.transpose(current.score))
-        new = target.visit(current.x + self._map.apply(move))
-        spent = target.costs.refresh.plus(target.costs.visit)
+        drift, diffusion = self._covariance.product(current.score), self._covariance.root(noise["proposal"])
+        new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * diffusion)
+        spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen, n), info

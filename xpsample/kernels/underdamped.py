@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.core.specs import Specs
+from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
-from xpsample.kernels.linear import LinearMap, factor
-from xpsample.noise import Specs
-from xpsample.special import add_scaled
-from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
 
 
 class UnderdampedState(NamedTuple):
-    """Positions, whitened momenta A^T p (*chains, dim), and which chains are frozen, (*chains)."""
+    """Positions, momenta p (*chains, dim), and which chains are frozen, (*chains)."""
 
     point: Point
     momentum: Array
@@ -46,17 +46,17 @@ class UnderdampedLangevin(Kernel):
     step_size: Any = field(metadata=PER_CHAIN)
     friction: Any = field(default=1.0, metadata=PER_CHAIN)
     mass: Array | None = field(default=None, metadata=MATRIX)
-    _map: LinearMap = field(init=False, repr=False)
+    _mass: Covariance = field(init=False, repr=False)
 
     requires = Capability.SCORE
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
         check_range("friction", self.friction, 0)
-        object.__setattr__(self, "_map", factor("mass", self.mass, inverse=True))
+        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> UnderdampedState:
-        return UnderdampedState(target.at(x), target.xp.zeros_like(x), none_frozen(target.xp, x))
+        return UnderdampedState(target.evaluate(x), target.xp.zeros_like(x), none_frozen(target.xp, x))
 
     def noise(self, x: Array) -> Specs:
         return {"momentum": normal_like(x)}
@@ -64,18 +64,16 @@ class UnderdampedLangevin(Kernel):
     def step(
         self, target: BoundTarget, state: UnderdampedState, noise: dict[str, Array]
     ) -> tuple[UnderdampedState, Info]:
-        xp = target.xp
-        half = 0.5 * per_coordinate(self.step_size)
-        decay = exp(xp, -2 * half * per_coordinate(self.friction))
-        apply, transpose = self._map.apply, self._map.transpose
+        xp, h, velocity = target.xp, per_coordinate(self.step_size), self._mass.solve
+        decay = exp(xp, -h * per_coordinate(self.friction))
         current = target.refresh(state.point)
 
-        u = add_scaled(xp, state.momentum, half, transpose(current.score))
-        x = add_scaled(xp, current.x, half, apply(u))
-        u = add_scaled(xp, sqrt(xp, 1 - decay * decay) * noise["momentum"], decay, u)
-        new = target.at(add_scaled(xp, x, half, apply(u)))
-        u = add_scaled(xp, u, half, transpose(new.score))
+        p = state.momentum + 0.5 * h * current.score  # B
+        x = current.x + 0.5 * h * velocity(p)  # A
+        p = decay * p + sqrt(xp, 1 - decay * decay) * self._mass.root(noise["momentum"])  # O
+        new = target.evaluate(x + 0.5 * h * velocity(p))  # A
+        p = p + 0.5 * h * new.score  # B
 
-        spent = target.costs.refresh.plus(target.costs.at)
-        kept, frozen, info = freeze(xp, _Move(new, u), _Move(current, state.momentum), state.frozen, spent)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
+        kept, frozen, info = freeze(xp, _Move(new, p), _Move(current, state.momentum), state.frozen, spent)
         return UnderdampedState(kept.point, kept.momentum, frozen), info

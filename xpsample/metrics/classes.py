@@ -10,7 +10,7 @@ from typing import Any
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array
+from xpsample.core.arrays import Array
 
 
 def class_shares(labels: Array, classes: int, like: Array) -> Array:

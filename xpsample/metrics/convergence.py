@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from xpsample.backend import whole
+from xpsample.core.registry import whole
 
 Array = Any
 

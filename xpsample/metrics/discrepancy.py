@@ -10,9 +10,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.stein import RBF, Bandwidth, PairKernel, squared_distances
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, squared_distances
 
 BLOCK = 2**22
 """Pairs that are held at once."""

@@ -10,8 +10,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array, backend_of
-from xpsample.targets.discrete import Discrete, as_index
+from xpsample.core.arrays import Array
+from xpsample.core.registry import backend_of
+from xpsample.spaces.discrete import Discrete, as_index
 from xpsample.targets.target import Target
 
 

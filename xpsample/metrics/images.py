@@ -3,8 +3,9 @@
 import numpy as np
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array, to_host
-from xpsample.errors import HyperparameterError
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.registry import to_host
 
 
 def mean_squared_error(x: Array, reference: Array) -> Array:

@@ -4,7 +4,7 @@ import math
 
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array
+from xpsample.core.arrays import Array
 
 
 def nearest_centre(x: Array, centres: Array) -> Array:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.backend import to_host
+from xpsample.core.registry import to_host
 
 _ROWS = 512
 

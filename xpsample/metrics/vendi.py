@@ -3,7 +3,7 @@
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array
+from xpsample.core.arrays import Array
 
 
 def cosine_similarity(features: Array) -> Array:

@@ -6,8 +6,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array, to_host
-from xpsample.errors import HyperparameterError
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.registry import to_host
 
 
 def wasserstein(x: Array, y: Array, p: int = 1) -> np.ndarray:

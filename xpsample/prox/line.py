@@ -4,7 +4,8 @@ from typing import Any
 
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array, Backend
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
 
 
 def prox_line(backend: Backend, y: Array, scale: Any) -> Array:

@@ -8,8 +8,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from xpsample.backend import Array, Backend
-from xpsample.hyperparameters import per_coordinate
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.hyperparameters import per_coordinate
 
 
 class Regularizer(ABC):

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from xpsample.backend import Array, Backend
-from xpsample.errors import HyperparameterError
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import HyperparameterError
 from xpsample.prox.line import prox_line
 from xpsample.prox.regularizer import Regularizer
 

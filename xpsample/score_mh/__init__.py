@@ -3,8 +3,8 @@
 from xpsample.score_mh.activations import gelu, log_sigmoid, softplus
 from xpsample.score_mh.balance import ScoreBalance, balance_residual, negative_entropy
 from xpsample.score_mh.learned import Learned
-from xpsample.score_mh.losses import Loss
-from xpsample.score_mh.matching import AnnealedDenoising, Denoising, ExactTrace, Sliced, geometric_ladder
+from xpsample.score_mh.losses import TrainingLoss
+from xpsample.score_mh.matching import AnnealedDenoising, Denoising, ExactTrace, Sliced, geometric_noise_levels
 from xpsample.score_mh.networks import (
     AcceptanceNetwork,
     acceptance_network,
@@ -14,8 +14,8 @@ from xpsample.score_mh.networks import (
     init_score_network,
     score_network,
 )
-from xpsample.score_mh.proposals import CrankNicolson, Langevin, Proposal, RandomWalk
-from xpsample.score_mh.store import load, save
+from xpsample.score_mh.proposals import CrankNicolson, LangevinProposal, Proposal, RandomWalk
+from xpsample.score_mh.store import load_parameters, save_parameters
 from xpsample.score_mh.training import Fitted, fit
 
 __all__ = [
@@ -25,26 +25,26 @@ __all__ = [
     "Denoising",
     "ExactTrace",
     "Fitted",
-    "Langevin",
+    "LangevinProposal",
     "Learned",
-    "Loss",
     "Proposal",
     "RandomWalk",
     "ScoreBalance",
     "Sliced",
+    "TrainingLoss",
     "acceptance_network",
     "balance_residual",
     "conditional_acceptance_network",
     "conditional_score_network",
     "fit",
     "gelu",
-    "geometric_ladder",
+    "geometric_noise_levels",
     "init_acceptance_network",
     "init_score_network",
-    "load",
+    "load_parameters",
     "log_sigmoid",
     "negative_entropy",
-    "save",
+    "save_parameters",
     "score_network",
     "softplus",
 ]

@@ -4,7 +4,7 @@ import math
 
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array
+from xpsample.core.arrays import Array
 
 FLAT = 10.0
 """Beyond it, up and down, GELU is linear or 0 in float64."""

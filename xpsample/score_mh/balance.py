@@ -6,20 +6,20 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import check_range
-from xpsample.noise import Normal, Specs
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.specs import Normal, Specs
 from xpsample.score_mh.activations import log_sigmoid
 from xpsample.score_mh.derivatives import value_and_gradient
-from xpsample.score_mh.losses import Loss
+from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.networks import acceptance_network
 from xpsample.score_mh.proposals import Proposal
 
 
 @dataclass(frozen=True)
-class ScoreBalance(Loss):
+class ScoreBalance(TrainingLoss):
     """``E |grad [log a(x', x) - log a(x, x') - log r(x', x)]|^2 + lambda E [a log a + (1 - a) log(1 - a)]`` (Eq. 10).
 
     r is the Metropolis-Hastings ratio ``p(x') q(x | x') / (p(x) q(x' | x))``, the gradient is in both points, and a in

@@ -5,10 +5,11 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from xpsample import tree
-from xpsample.backend import Array, backend_of
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.registry import backend_of
+from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto
-from xpsample.tree import dtype_name
 
 
 def value_and_gradient(f: Callable[..., Array], x: tree.Tree, *args: Any) -> tuple[Array, tree.Tree]:

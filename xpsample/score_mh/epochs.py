@@ -5,14 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from xpsample import tree
-from xpsample.backend import Array
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.noise import Specs, Uniform
-from xpsample.score_mh.losses import Loss
-from xpsample.targets.discrete import as_index
-from xpsample.targets.target import BoundTarget, Capability, Point, counter
+from xpsample.score_mh.losses import TrainingLoss
+from xpsample.spaces.discrete import as_index
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
 
 
 class EpochState(NamedTuple):
@@ -38,7 +39,7 @@ class Epoch(Kernel):
 
     Parameters
     ----------
-    loss : Loss
+    loss : TrainingLoss
     derivative : callable
         ``derivative(parameters, x, noise, constants, progress)`` -> (loss, gradient in the parameters).
     optimizer : Optimizer
@@ -50,7 +51,7 @@ class Epoch(Kernel):
         Updates in an epoch; epochs of the whole training, for the progress.
     """
 
-    loss: Loss
+    loss: TrainingLoss
     derivative: Callable[..., tuple[Array, tree.Tree]]
     optimizer: Any
     batch: int | None

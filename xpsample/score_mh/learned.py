@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import CapabilityError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
 from xpsample.score_mh.activations import log_sigmoid
 from xpsample.score_mh.proposals import Proposal
@@ -44,7 +44,7 @@ class Learned(Acceptance):
         """Where the ratio of q is made of scores."""
         return self.proposal.needs_score and not self.direct
 
-    def estimate(
+    def acceptance_correction(
         self,
         target: Any,
         proposal: Any,

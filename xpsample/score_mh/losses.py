@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.noise import Specs
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Specs
 
 
-class Loss(ABC):
+class TrainingLoss(ABC):
     """A loss of a tree of parameters, estimated from a batch of rows. Final subclasses are frozen dataclasses.
 
     Attributes

@@ -8,19 +8,19 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import check_range
-from xpsample.noise import Normal, Specs, Uniform
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.score_mh.derivatives import quadratic_form
-from xpsample.score_mh.losses import Loss
+from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.networks import conditional_score_network, score_network
-from xpsample.targets.discrete import as_index
+from xpsample.spaces.discrete import as_index
 
 
 @dataclass(frozen=True)
-class ExactTrace(Loss):
+class ExactTrace(TrainingLoss):
     """``E [|s(x)|^2 / 2 + tr J(x)]`` (Eq. 2; Hyvarinen 2005), J the Jacobian of s; dim derivatives of s a row.
 
     Parameters
@@ -43,7 +43,7 @@ class ExactTrace(Loss):
 
 
 @dataclass(frozen=True)
-class Sliced(Loss):
+class Sliced(TrainingLoss):
     """``E [|s(x)|^2 / 2 + v' J(x) v]``, v standard normal (Eq. 3; Song, Garg, Shi & Ermon 2019).
 
     Parameters
@@ -70,7 +70,7 @@ class Sliced(Loss):
 
 
 @dataclass(frozen=True)
-class Denoising(Loss):
+class Denoising(TrainingLoss):
     """``E |s(x + sigma xi) + xi / sigma|^2`` (Eq. 4; Vincent 2011): the score of the data with noise added.
 
     Parameters
@@ -100,7 +100,7 @@ class Denoising(Loss):
 
 
 @dataclass(frozen=True)
-class AnnealedDenoising(Loss):
+class AnnealedDenoising(TrainingLoss):
     """Denoising at many noise levels by one network: ``E |sigma s(x + sigma xi, sigma) + xi|^2``, sigma uniform among
     them for each row, which weighs the levels by sigma^2 (Song & Ermon 2019).
 
@@ -132,7 +132,7 @@ class AnnealedDenoising(Loss):
         return xp.mean(xp.sum(error * error, axis=-1))
 
 
-def geometric_ladder(largest: float, smallest: float, levels: int) -> tuple[float, ...]:
+def geometric_noise_levels(largest: float, smallest: float, levels: int) -> tuple[float, ...]:
     """Noise levels from the largest to the smallest, with one ratio between neighbours."""
     check_range("levels", levels, 1, closed=True)
     check_range("smallest", smallest, 0)

@@ -11,11 +11,11 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import check_range
-from xpsample.networks import Dense, init_mlp
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
 from xpsample.score_mh.activations import gelu, softplus
+from xpsample.zoo.networks import Dense, init_mlp
 
 
 class Block(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.score_mh.derivatives import transposed_jacobian_product
 
 Score = Callable[..., Array]
@@ -71,7 +71,7 @@ class RandomWalk(Proposal):
 
 
 @dataclass(frozen=True, eq=False)
-class Langevin(Proposal):
+class LangevinProposal(Proposal):
     """``x' = x + eta s(x) + sqrt(2 eta) xi``, that of `MALA` and `ULA`; eta is epsilon^2 / 2 of the paper.
 
     Parameters

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from xpsample import tree
-from xpsample.backend import to_host
-from xpsample.errors import DataError
-from xpsample.files import replacing
+from xpsample.core import tree
+from xpsample.core.atomic_files import replacing
+from xpsample.core.errors import DataError
+from xpsample.core.registry import to_host
 
 
-def save(path: str | Path, parameters: tree.Tree) -> None:
+def save_parameters(path: str | Path, parameters: tree.Tree) -> None:
     """Write a tree of arrays, each under its path in the tree.
 
     Parameters
@@ -26,7 +26,7 @@ def save(path: str | Path, parameters: tree.Tree) -> None:
         np.savez(file, **{name or "0": to_host(leaf) for name, leaf in tree.items(parameters)})  # type: ignore[arg-type]
 
 
-def load(path: str | Path, like: tree.Tree) -> tree.Tree:
+def load_parameters(path: str | Path, like: tree.Tree) -> tree.Tree:
     """Read a tree that `save` wrote, as NumPy arrays.
 
     Parameters

@@ -6,19 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from xpsample import tree
-from xpsample.backend import Array, check_same_home, to_host
-from xpsample.checkpoint import Checkpoint, Store, describe
-from xpsample.errors import GradientError, HyperparameterError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import GradientError, HyperparameterError
+from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
-from xpsample.noise import NoiseSource, Portable, as_source, chunk_steps
-from xpsample.recorders import Record
-from xpsample.sampling import Program, Totals, progress_bar
+from xpsample.optimize.optimizers import Adam
+from xpsample.run.checkpoint import Checkpoint, Store, describe
+from xpsample.run.noise import NoiseSource, Portable, as_noise_source, chunk_steps
+from xpsample.run.program import Program
+from xpsample.run.recorders import Record
+from xpsample.run.sampling import progress_bar
+from xpsample.run.totals import Totals
 from xpsample.score_mh.epochs import Epoch, EpochState
-from xpsample.score_mh.losses import Loss
-from xpsample.sosmc.optimizers import Adam
-from xpsample.targets.target import BoundTarget, Capability, Point, Target
-from xpsample.tree import dtype_name
+from xpsample.score_mh.losses import TrainingLoss
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+from xpsample.targets.target import Target
 
 
 class Fitted(NamedTuple):
@@ -36,7 +41,7 @@ class Fitted(NamedTuple):
 
 
 def fit(
-    loss: Loss,
+    loss: TrainingLoss,
     parameters: tree.Tree,
     data: Array,
     *,
@@ -55,7 +60,7 @@ def fit(
 
     Parameters
     ----------
-    loss : Loss
+    loss : TrainingLoss
         Such as `Sliced` or `ScoreBalance`.
     parameters : tree of arrays
         Where to start; NumPy arrays are put into the library of the data.
@@ -128,7 +133,7 @@ def fit(
         epochs,
     )
     program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
-    source, store = as_source(seed), None
+    source, store = as_noise_source(seed), None
     if checkpoint is not None:
         settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         store = Store(settings, _identity(kernel, target, source), Point(start, start, None))

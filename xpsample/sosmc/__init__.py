@@ -1,7 +1,10 @@
 """Stochastic optimisation via sequential Monte Carlo, and the parts of particle methods that it is made of."""
 
-from xpsample.sosmc.batches import Batches, Draws, Rows
-from xpsample.sosmc.history import History
+from xpsample.optimize.optimizers import SGD, Adam, Clipped, Optimizer
+from xpsample.particles.batches import Batches, DrawnBatches, RowBatches
+from xpsample.particles.resampling import Multinomial, Resampling, Residual, Stratified, Systematic
+from xpsample.particles.weights import Weights, effective_sample_size
+from xpsample.sosmc.history import SOSMCHistory
 from xpsample.sosmc.kernel import SOSMC, Adaptation, SOSMCState
 from xpsample.sosmc.losses import (
     EnergyModel,
@@ -12,11 +15,8 @@ from xpsample.sosmc.losses import (
     RewardReverseKL,
     Surrogate,
 )
-from xpsample.sosmc.moves import Langevin, Move, Reversible, Unweighted
-from xpsample.sosmc.optimizers import SGD, Adam, Clipped, Optimizer
-from xpsample.sosmc.resampling import Multinomial, Resampling, Residual, Stratified, Systematic
+from xpsample.sosmc.moves import LangevinMove, Move, Reversible, Unweighted
 from xpsample.sosmc.single_chain import SingleChain
-from xpsample.sosmc.weights import Weights, effective_sample_size
 
 __all__ = [
     "SGD",
@@ -25,11 +25,10 @@ __all__ = [
     "Adaptation",
     "Batches",
     "Clipped",
-    "Draws",
+    "DrawnBatches",
     "EnergyModel",
     "Expectation",
-    "History",
-    "Langevin",
+    "LangevinMove",
     "Loss",
     "MarginalLikelihood",
     "Move",
@@ -40,7 +39,8 @@ __all__ = [
     "Reversible",
     "RewardForwardKL",
     "RewardReverseKL",
-    "Rows",
+    "RowBatches",
+    "SOSMCHistory",
     "SOSMCState",
     "SingleChain",
     "Stratified",

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.recorders import Recorder
-from xpsample.targets.target import BoundTarget
-from xpsample.tree import Tree
+from xpsample.core.arrays import Array
+from xpsample.core.tree import Tree
+from xpsample.run.recorders import Recorder
+from xpsample.targets.bound import BoundTarget
 
 
 @dataclass(frozen=True, eq=False)
-class History(Recorder):
+class SOSMCHistory(Recorder):
     """At every kept iteration of SOSMC, a dict of arrays (draw, *runs):
 
     ``weight_ess``; ``resampled``; ``log_normalizer``, the estimate of log Z_theta - log Z_theta_0; ``potential``, the

@@ -8,20 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import CapabilityError, HyperparameterError
-from xpsample.hyperparameters import check_range
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.noise import Specs
+from xpsample.optimize.optimizers import Optimizer
+from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
+from xpsample.particles.weights import Weights
 from xpsample.sosmc.losses import Expectation, Loss
 from xpsample.sosmc.moves import Move, Reversible
-from xpsample.sosmc.optimizers import Optimizer
-from xpsample.sosmc.resampling import Multinomial, Resampling, choose
 from xpsample.sosmc.single_chain import SingleChain
-from xpsample.sosmc.weights import Weights
-from xpsample.targets.parametric import ParametricTarget
-from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.parametric import family_of
+from xpsample.targets.point import Capability, Point
+from xpsample.targets.target import PreparedTarget
 
 
 @dataclass(frozen=True)
@@ -140,12 +142,12 @@ class SOSMC(Kernel):
         return self.move.requires | self.loss.requires
 
     def init(self, target: BoundTarget, x: Array) -> SOSMCState:
-        if not isinstance(target, ParametricTarget):
-            raise CapabilityError("SOSMC moves the parameters of its target: pass Parametric(log_density, parameters)")
+        family_of(target)
+        assert isinstance(target, PreparedTarget)
         xp, parameters = target.xp, tree.map(lambda leaf: 1 * leaf, target.data)
         _check_shapes(x, parameters)
         base = self.move.init(target.member(parameters), x)
-        weights = Weights.equal(xp, xp.zeros_like(target.real(x)[..., 0]))
+        weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))
         zero = xp.zeros_like(weights.ess)
         step_size = None if self.adapt_move is None else zero[..., None] + self.move.step_size
         rate = None if self.adapt_optimizer is None else xp.ones_like(zero)
@@ -156,7 +158,7 @@ class SOSMC(Kernel):
         return {**own, **self.loss.noise(x), **self.move.noise(x)}
 
     def step(self, target: BoundTarget, state: SOSMCState, noise: dict[str, Array]) -> tuple[SOSMCState, Info]:
-        assert isinstance(target, ParametricTarget)
+        assert isinstance(target, PreparedTarget)
         xp, weights = target.xp, state.weights
         move = self.move if state.step_size is None else self.move.with_step_size(state.step_size)
         particles = weights.logs.shape[-1]
@@ -173,7 +175,7 @@ class SOSMC(Kernel):
         if self.threshold:
             resampled = weights.ess <= self.threshold * particles
             index = self.resampling.ancestors(xp, xp.exp(weights.logs), noise["resample"])
-            base, weights = choose(xp, resampled, index, base), weights.reset(xp, resampled)
+            base, weights = take_ancestors(xp, resampled, index, base), weights.reset(xp, resampled)
         base, increments, info = move.step(before, after, base, noise)
         if increments is not None:
             weights = weights.times(xp, increments)

@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import check_range
-from xpsample.noise import Specs
-from xpsample.sosmc.batches import Batches
-from xpsample.targets.parametric import ParametricTarget
-from xpsample.targets.target import Capability, Point
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.specs import Specs
+from xpsample.particles.batches import Batches
+from xpsample.targets.parametric import family_of
+from xpsample.targets.point import Capability, Point
+from xpsample.targets.target import PreparedTarget
 
 
 class Loss(ABC):
@@ -36,13 +37,13 @@ class Loss(ABC):
 
     @abstractmethod
     def gradient(
-        self, target: ParametricTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
+        self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
         """The estimated gradient (Eq. 13), of the structure and the shapes of the parameters.
 
         Parameters
         ----------
-        target : ParametricTarget
+        target : PreparedTarget
             ``target.data`` are the parameters that the family was given with.
         parameters : tree of arrays
             The current ones.
@@ -64,9 +65,9 @@ class MarginalLikelihood(Loss):
         return {}
 
     def gradient(
-        self, target: ParametricTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
+        self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        return target.potential_gradient(parameters, point.x, weights)
+        return family_of(target).potential_gradient(parameters, point.x, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ class EnergyModel(Loss):
         return _prefixed(self.data.noise(x))
 
     def gradient(
-        self, target: ParametricTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
+        self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
         return _against_batch(target, parameters, point.x, -weights, self.data, noise, 1.0)
 
@@ -120,11 +121,11 @@ class RewardForwardKL(Loss):
         return _prefixed(self.reference.noise(x)) if self.reference is not None and self.beta else {}
 
     def gradient(
-        self, target: ParametricTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
+        self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
         coefficients = covariance_with(target.xp, weights, self.reward(point.x))
         if self.reference is None or not self.beta:
-            return target.potential_gradient(parameters, point.x, coefficients)
+            return family_of(target).potential_gradient(parameters, point.x, coefficients)
         coefficients = coefficients - self.beta * weights
         return _against_batch(target, parameters, point.x, coefficients, self.reference, noise, self.beta)
 
@@ -155,12 +156,12 @@ class RewardReverseKL(Loss):
         return {}
 
     def gradient(
-        self, target: ParametricTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
+        self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        above = target.log_density(point.x, target.data) - point.log_density  # U_theta - U_0
+        above = family_of(target).log_density(point.x, target.data) - point.log_density  # U_theta - U_0
         multiplier = self.reward(point.x) + self.beta * above
         coefficients = covariance_with(target.xp, weights, multiplier)
-        return target.potential_gradient(parameters, point.x, coefficients)
+        return family_of(target).potential_gradient(parameters, point.x, coefficients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +183,7 @@ class Expectation(Loss):
         return {}
 
     def gradient(
-        self, target: ParametricTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
+        self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
         axis = weights.ndim - 1
 
@@ -212,9 +213,9 @@ class Surrogate(Loss):
         return {}
 
     def gradient(
-        self, target: ParametricTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
+        self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        return target.parameter_gradient(self.function)(parameters, point.x, weights)[1]
+        return family_of(target).parameter_gradient(self.function)(parameters, point.x, weights)[1]
 
 
 def covariance_with(xp: Any, weights: Array, values: Array) -> Array:
@@ -227,7 +228,7 @@ def _prefixed(specs: Specs) -> Specs:
 
 
 def _against_batch(
-    target: ParametricTarget,
+    target: PreparedTarget,
     parameters: tree.Tree,
     x: Array,
     coefficients: Array,
@@ -240,6 +241,6 @@ def _against_batch(
     own = {name.removeprefix("batch_"): rows for name, rows in noise.items() if name.startswith("batch_")}
     batch = batches.draw(xp, x, own)
     equal = xp.full_like(batch[..., 0], share / batch.shape[-2])
-    return target.potential_gradient(
+    return family_of(target).potential_gradient(
         parameters, xp.concat([x, batch], axis=-2), xp.concat([coefficients, equal], axis=-1)
     )

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xpsample.backend import Array
-from xpsample.errors import CapabilityError
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
-from xpsample.kernels.kernel import Info, Kernel, check_moving_target, normal_like, relocate, select
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.specs import Specs
+from xpsample.kernels.kernel import Info, Kernel, check_moving_target, normal_like, select, with_position
 from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
-from xpsample.noise import Specs
-from xpsample.targets.target import BoundTarget, Capability, Point
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
 
 Drift = Callable[[BoundTarget, Point], Array]
 
@@ -69,7 +70,7 @@ class LangevinState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Langevin(Move):
+class LangevinMove(Move):
     """The unadjusted move ``x' = x + gamma d_{k-1}(x) + sqrt(2 gamma) sigma xi``, weighted by App. A.1 and Alg. 2.
 
     The backward kernel is the same move under theta_k. With the score for the drift d this is ULA; with another drift
@@ -105,7 +106,7 @@ class Langevin(Move):
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
 
-    def with_step_size(self, step_size: Any) -> "Langevin":
+    def with_step_size(self, step_size: Any) -> "LangevinMove":
         return _with_step_size(self, step_size)
 
     def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None]:
@@ -122,11 +123,11 @@ class Langevin(Move):
         back = xi + sqrt(xp, 0.5 * gamma) / self.noise_scale * (forward + _drift_of(new))
         increments = new.point.log_density - current.log_density + 0.5 * xp.sum(xi * xi - back * back, axis=-1)
         finite = xp.all(xp.isfinite(new.point.x) & xp.isfinite(_drift_of(new)), axis=-1) & ~xp.isnan(increments)
-        info = Info(xp.astype(finite, current.x.dtype), finite, ~finite, after.costs.at)
+        info = Info(xp.astype(finite, current.x.dtype), finite, ~finite, after.costs.evaluate)
         return select(xp, finite, new, state), xp.where(finite, increments, -math.inf), info
 
     def _at(self, target: BoundTarget, x: Array) -> LangevinState:
-        point = target.at(x)
+        point = target.evaluate(x)
         return LangevinState(point, None if self.drift is None else self.drift(target, point))
 
 
@@ -138,7 +139,7 @@ def _drift_of(state: LangevinState) -> Array:
 class Unweighted(Move):
     """Another move, without its weights: persistent particles that lag behind pi_theta.
 
-    Of `Langevin` it makes SOSMC the implicit diffusion of Marion et al. (2025), Algorithm 3, and with the loss
+    Of `LangevinMove` it makes SOSMC the implicit diffusion of Marion et al. (2025), Algorithm 3, and with the loss
     `EnergyModel` persistent contrastive divergence.
 
     Parameters
@@ -194,7 +195,7 @@ class Reversible(Move):
         check_moving_target("SOSMC", self.kernel, "Give SOSMC the kernel that moves the rungs")
         if isinstance(self.kernel, (ULA, UnderdampedLangevin)):
             raise CapabilityError(
-                f"{type(self.kernel).__name__} leaves no member of the family invariant: use Langevin(step_size)"
+                f"{type(self.kernel).__name__} leaves no member of the family invariant: use LangevinMove(step_size)"
             )
 
     @property
@@ -216,14 +217,14 @@ class Reversible(Move):
         return Reversible(_with_step_size(self.kernel, step_size))
 
     def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, Array]:
-        point = after.at(state.point.x)
-        return relocate(state, point), point.log_density - state.point.log_density
+        point = after.evaluate(state.point.x)
+        return with_position(state, point), point.log_density - state.point.log_density
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
     ) -> tuple[Any, None, Info]:
         state, info = self.kernel.step(after, state, noise)
-        return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.at))
+        return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.evaluate))
 
 
 def _with_step_size(value: Any, step_size: Any) -> Any:

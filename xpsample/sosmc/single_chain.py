@@ -12,12 +12,13 @@ from typing import Any
 import array_api_extra as xpx
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, normal_like
-from xpsample.noise import Specs
 from xpsample.sosmc.moves import Move
-from xpsample.targets.target import BoundTarget, Capability
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class SingleChain(Move):
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         check_range("burn_in", self.burn_in, 0, x.shape[-2] - 1, closed=True)
-        return ChainState(target.at(x))
+        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -74,9 +75,9 @@ class SingleChain(Move):
             return xpx.at(path, (..., i, slice(None))).set(now[..., 0, :]), now
 
         path, _ = before.backend.repeat(length, one, (xp.zeros_like(x), x[..., -1:, :]))
-        point = after.at(path)
+        point = after.evaluate(path)
         late = xp.arange(length, device=device_of(x)) >= self.burn_in
         increments = xp.where(late, xp.zeros_like(point.log_density), -math.inf)
         moved = xp.all(xp.isfinite(point.x), axis=-1)
-        info = Info(xp.astype(moved, x.dtype), moved, ~moved, after.costs.score.plus(after.costs.at))
+        info = Info(xp.astype(moved, x.dtype), moved, ~moved, after.costs.score.plus(after.costs.evaluate))
         return ChainState(point), increments, info

@@ -1,18 +1,26 @@
 """Stein self-repulsive dynamics: a kernel that moves along the score, repelled by its own past."""
 
+from xpsample.metrics.stein import (
+    RBF,
+    Bandwidth,
+    InverseMultiquadric,
+    Median,
+    MedianFromPoint,
+    PairKernel,
+    stein_force,
+)
 from xpsample.srld.history import History, Past, Rolling, Thinned
 from xpsample.srld.kernel import SRLD, Repelled, SRLDState
-from xpsample.srld.strength import Balanced, Fixed, Strength
-from xpsample.stein import RBF, Bandwidth, InverseMultiquadric, Median, MedianFromPoint, PairKernel, stein_force
+from xpsample.srld.strength import Balanced, Measured
 
 __all__ = [
     "RBF",
     "SRLD",
     "Balanced",
     "Bandwidth",
-    "Fixed",
     "History",
     "InverseMultiquadric",
+    "Measured",
     "Median",
     "MedianFromPoint",
     "PairKernel",
@@ -20,7 +28,6 @@ __all__ = [
     "Repelled",
     "Rolling",
     "SRLDState",
-    "Strength",
     "Thinned",
     "stein_force",
 ]

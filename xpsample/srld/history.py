@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.targets.target import Point
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.targets.point import Point
 
 
 class Past(NamedTuple):

@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
+from xpsample.core.specs import Specs
 from xpsample.gradients.choices import FiniteDifference
-from xpsample.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.kernels.kernel import Kernel
-from xpsample.noise import Specs
+from xpsample.kernels.strength import Strength, as_strength
+from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
 from xpsample.srld.history import History, Past, empty, pooled, repeated
-from xpsample.srld.strength import Fixed, Strength
-from xpsample.stein import RBF, PairKernel, common_bandwidth, stein_force
-from xpsample.targets.target import BoundTarget, Capability, Costs, Point, WrappedTarget, counter
+from xpsample.srld.strength import Measured
+from xpsample.targets.bound import BoundTarget, WrappedTarget, counter
+from xpsample.targets.point import Capability, Costs, Point
 
 
 class SRLDState(NamedTuple):
@@ -35,15 +37,15 @@ class SRLDState(NamedTuple):
     @property
     def point(self) -> Point:
         """The current point under the target that SRLD was given, without the repulsion."""
-        return self.base.point.aux
+        return self.base.point.base
 
 
 @dataclass(frozen=True, eq=False)
 class Repelled(WrappedTarget):
     """A bound target whose score is s(x) + alpha g(x; past); its density is the target's own.
 
-    Points carry the plain point in `aux`; scores of the past are stored, so nothing beyond the target's own evaluations
-    is spent.
+    Points carry the plain point in `base`. Scores of the past are stored, so only the target's own evaluations are
+    spent.
 
     Parameters
     ----------
@@ -72,16 +74,12 @@ class Repelled(WrappedTarget):
         costs = self.target.costs
         return costs._replace(hvp=costs.score.times(2))
 
-    def visit(self, x: Array) -> Point:
-        base = self.target.at(x)
-        return Point(base.x, base.log_density, base.score, base)
-
-    def estimate(
+    def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
-        return self.target.estimate(proposal.aux, current.aux)
+        return self.target.acceptance_correction(proposal.base, current.base)
 
-    def given(self, base: Point) -> Point:
+    def from_base(self, base: Point) -> Point:
         return Point(base.x, base.log_density, self._repelled(base.x, base.score), base)
 
     def _repelled(self, x: Array, score: Array) -> Array:
@@ -92,9 +90,6 @@ class Repelled(WrappedTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         return FiniteDifference().along(self.score, x, v)
-
-    def score_plus_hvp(self, x: Array, v: Array) -> Array:
-        return self.score(x) + self.hvp(x, v)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +103,7 @@ class SRLD(Kernel):
     base : Kernel
         A kernel that moves along the score: ULA, UnderdampedLangevin, either of them on minibatches. MALA and HMC
         accept or reject by the target's own density, so that the past changes their proposals only.
-    alpha : float, array or Strength
+    alpha : float, array or Measured
         Repulsion strength, without unit, at least 0; 0 makes the base kernel's steps bit for bit. An array broadcasts
         against the chain axes; `Balanced` measures it.
     history : History
@@ -127,8 +122,7 @@ class SRLD(Kernel):
     _strength: Strength = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        strength = self.alpha if isinstance(self.alpha, Strength) else Fixed(self.alpha)
-        object.__setattr__(self, "_strength", strength)
+        object.__setattr__(self, "_strength", as_strength(self.alpha, Measured))
 
     @property
     def requires(self) -> Capability:  # type: ignore[override]
@@ -151,8 +145,10 @@ class SRLD(Kernel):
         xp, point = target.xp, state.point
         past, ready = self._past(xp, state.past, state.n)
         sigma = common_bandwidth(xp, self.kernel, past.x)
-        force = stein_force(xp, self.kernel, point.x, *past, sigma) if self._strength.measures else None
-        alpha, strength = self._strength.update(xp, ready, state.alpha, point.score, force, state.strength)
+        alpha, strength = state.alpha, state.strength
+        if isinstance(self._strength, Measured):
+            force = stein_force(xp, self.kernel, point.x, *past, sigma)
+            alpha, strength = self._strength.update(xp, ready, alpha, point.score, force, strength)
         alpha_now = xp.where(ready, alpha, 0.0)
         repelled = Repelled(target, past, alpha_now, self.kernel, sigma, self.base.requires)
         base, info = self.base.step(repelled, state.base, noise)

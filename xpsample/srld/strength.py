@@ -1,59 +1,27 @@
 """The repulsion strength alpha: a number, or the ratio of the two forces, measured once (App. A)."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import PER_CHAIN, check_range
-from xpsample.tree import Tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.tree import Tree
+from xpsample.kernels.strength import Strength
 
 
-class Strength(ABC):
-    """A repulsion strength that may be set along a chain, passed as `SRLD`'s ``alpha``.
-
-    Attributes
-    ----------
-    measures : bool
-        Whether `update` needs the force at the current point.
-    """
-
-    measures: bool
+class Measured(Strength):
+    """A repulsion strength that is set from the forces along a chain, passed as `SRLD`'s ``alpha``."""
 
     @abstractmethod
-    def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
-        """(alpha, memory), alpha of the shape and dtype of `zeros`, (*chains); no two arrays the same object."""
-
-    @abstractmethod
-    def update(self, xp: Any, ready: Array, alpha: Array, score: Array, force: Any, memory: Tree) -> tuple[Array, Tree]:
-        """(alpha, memory) for a step from a point with a score s and, where measured, a force g, (*chains, dim).
+    def update(
+        self, xp: Any, ready: Array, alpha: Array, score: Array, force: Array, memory: Tree
+    ) -> tuple[Array, Tree]:
+        """(alpha, memory) for a step from a point with a score s and a force g, (*chains, dim).
 
         `ready` (0-d) is whether there is a past to repel.
         """
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed(Strength):
-    """The same alpha at every step; what a number or an array passed as ``alpha`` means.
-
-    Parameters
-    ----------
-    value : float or array
-        At least 0; broadcasts against the chain axes.
-    """
-
-    value: Any = field(metadata=PER_CHAIN)
-    measures = False
-
-    def __post_init__(self) -> None:
-        check_range("alpha", self.value, 0, closed=True)
-
-    def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
-        return zeros + self.value, None
-
-    def update(self, xp: Any, ready: Array, alpha: Array, score: Array, force: Any, memory: Tree) -> tuple[Array, Tree]:
-        return alpha, None
 
 
 class Sums(NamedTuple):
@@ -65,7 +33,7 @@ class Sums(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Balanced(Strength):
+class Balanced(Measured):
     """``alpha = sum |s(theta_k)| / sum |g(theta_k)|`` over a number of steps, then held; 0 until then (App. A).
 
     The paper sums over the first M c steps, during which the past of its own g does not exist yet. Here the base kernel
@@ -81,7 +49,6 @@ class Balanced(Strength):
 
     steps: int
     scale: Any = field(default=1.0, metadata=PER_CHAIN)
-    measures = True
 
     def __post_init__(self) -> None:
         check_range("scale", self.scale, 0, closed=True)

@@ -7,13 +7,13 @@ from xpsample.srmc.schedules import Frozen, PowerLaw, Schedule, Stable
 from xpsample.srmc.stability import (
     Autocorrelation,
     Constant,
-    Langevin,
-    Leapfrog,
+    LangevinAutocorrelation,
+    LeapfrogAutocorrelation,
     autocorrelation,
     spectrum,
     stability_bound,
 )
-from xpsample.srmc.strength import Adaptive, Fixed, Strength, warmup_steps
+from xpsample.srmc.strength import Adaptive, Growing, warmup_steps
 
 __all__ = [
     "SRMC",
@@ -22,17 +22,16 @@ __all__ = [
     "Constant",
     "Estimates",
     "Estimator",
-    "Fixed",
     "Frozen",
-    "Langevin",
-    "Leapfrog",
+    "Growing",
+    "LangevinAutocorrelation",
+    "LeapfrogAutocorrelation",
     "PowerLaw",
     "Repellence",
     "RepellenceReport",
     "SRMCState",
     "Schedule",
     "Stable",
-    "Strength",
     "autocorrelation",
     "exponent_scale",
     "hvp_share",

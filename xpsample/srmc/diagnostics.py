@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from xpsample.backend import Array, to_host
-from xpsample.errors import CapabilityError, RepellenceWarning
-from xpsample.hyperparameters import check_range
-from xpsample.recorders import Recorder
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError, RepellenceWarning
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.registry import to_host
+from xpsample.core.tree import Tree
+from xpsample.run.recorders import Recorder
+from xpsample.run.trace import RunStatistics
 from xpsample.srmc.kernel import SRMCState
-from xpsample.targets.target import BoundTarget, counter
-from xpsample.trace import Tally
-from xpsample.tree import Tree
+from xpsample.targets.bound import BoundTarget, counter
 
 
 def theta_norm(state: SRMCState) -> Array:
@@ -29,18 +30,18 @@ def exponent_scale(state: SRMCState) -> Array:
     return state.alpha * xp.abs(xp.sum(state.score * state.theta, axis=-1))
 
 
-def hvp_share(tally: Tally, hvp_cost: float = 1.0) -> float:
+def hvp_share(run_statistics: RunStatistics, hvp_cost: float = 1.0) -> float:
     """Share of a run's gradient work that was Hessian-vector products, in [0, 1].
 
     Parameters
     ----------
-    tally : Tally
-        ``trace.tally``.
+    run_statistics : Tally
+        ``trace.run_statistics``.
     hvp_cost : float
         What one product costs, in scores.
     """
-    hvps = hvp_cost * tally.evaluations["hvp"]
-    work = tally.evaluations["score"] + hvps
+    hvps = hvp_cost * run_statistics.evaluations["hvp"]
+    work = run_statistics.evaluations["score"] + hvps
     return hvps / work if work else 0.0
 
 

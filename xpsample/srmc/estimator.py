@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from xpsample.backend import Array
-from xpsample.errors import CapabilityError
-from xpsample.recorders import Recorder
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
+from xpsample.core.tree import Tree
+from xpsample.run.recorders import Recorder
 from xpsample.srmc.kernel import SRMCState
-from xpsample.targets.target import BoundTarget, counter
-from xpsample.tree import Tree
+from xpsample.targets.bound import BoundTarget, counter
 
 
 class Estimates(NamedTuple):

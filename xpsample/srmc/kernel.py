@@ -6,15 +6,16 @@ Source: the SRMC paper, Algorithm 1 and Eqs. 1, 2, 5, 6.
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xpsample.backend import Array
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
+from xpsample.core.specs import Specs
 from xpsample.gradients.choices import FiniteDifference
-from xpsample.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
 from xpsample.kernels.kernel import Kernel
-from xpsample.noise import Specs
-from xpsample.special import add_scaled
+from xpsample.kernels.strength import Strength, as_strength
 from xpsample.srmc.schedules import PowerLaw, Schedule
-from xpsample.srmc.strength import Fixed, Strength
-from xpsample.targets.target import BoundTarget, Capability, Point, counter
+from xpsample.srmc.strength import Growing
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
 from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
 
 
@@ -38,7 +39,7 @@ class SRMCState(NamedTuple):
     @property
     def point(self) -> Point:
         """The current point under the target that SRMC was given, without the tilt."""
-        return self.base.point.aux
+        return self.base.point.base
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class SRMC(Kernel):
     ----------
     base : Kernel
         Any kernel.
-    alpha : float, array or Strength
+    alpha : float, array or Growing
         Repellence strength, at least 0; 0 makes the base kernel's steps bit for bit. An array broadcasts against the
         chain axes; `Adaptive` grows during a warm-up.
     schedule : Schedule
@@ -73,8 +74,7 @@ class SRMC(Kernel):
     _strength: Strength = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        strength = self.alpha if isinstance(self.alpha, Strength) else Fixed(self.alpha)
-        object.__setattr__(self, "_strength", strength)
+        object.__setattr__(self, "_strength", as_strength(self.alpha, Growing))
 
     @property
     def requires(self) -> Capability:  # type: ignore[override]
@@ -88,12 +88,12 @@ class SRMC(Kernel):
 
     def init(self, target: BoundTarget, x: Array) -> SRMCState:
         xp = target.xp
-        zero = xp.zeros_like(target.real(x))
+        zero = xp.zeros_like(target.as_floating(x))
         theta = zero if self.theta is None else zero + self.theta
         alpha, strength = self._strength.init(xp, xp.zeros_like(theta[..., 0]))
         base = self.base.init(self._tilted(target, theta, alpha), x)
         gamma = xp.zeros_like(theta[..., 0])
-        score = self._tilt.feature(target, base.point.aux)
+        score = self._tilt.feature(target, base.point.base)
         return SRMCState(base, theta, score, counter(target, x), alpha, gamma, self.schedule.init(target, x), strength)
 
     def noise(self, x: Array) -> Specs:
@@ -103,20 +103,20 @@ class SRMC(Kernel):
         xp = target.xp
         tilted = self._tilted(target, state.theta, state.alpha, state.point)
         base, info = self.base.step(tilted, state.base, noise)
-        n, point = state.n + 1, base.point.aux
-        if "point" in base._fields:
-            # The next step tilts anew: what the point says under this one's tilt is not carried on.
-            base = base._replace(point=state.base.point._replace(x=base.point.x, aux=point))
+
+        n, point = state.n + 1, base.point.base
+        score = self._tilt.feature(target, point)
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
-        score = self._tilt.feature(target, point)
-        theta = add_scaled(xp, state.theta, per_coordinate(gamma), score - state.theta)
-        alpha, strength = self._strength.update(xp, n, state.alpha, score, theta, state.strength)
-        if self.schedule.hvps:
-            spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
-            info = info._replace(evaluations=spent)
-        gamma = xp.zeros_like(state.alpha) + gamma
-        return SRMCState(base, theta, score, n, alpha, gamma, schedule, strength), info
+        theta = state.theta + per_coordinate(gamma) * (score - state.theta)  # Eq. 1
+
+        alpha, strength = state.alpha, state.strength
+        if isinstance(self._strength, Growing):
+            alpha, strength = self._strength.update(xp, n, alpha, score, theta, strength)
+        spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
+        gamma = xp.zeros_like(alpha) + gamma
+        state = SRMCState(base, theta, score, n, alpha, gamma, schedule, strength)
+        return state, info._replace(evaluations=spent)
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array, origin: Point | None = None) -> Tilted:
         return Tilted(target, theta, alpha, self._tilt, self.base.requires, origin)

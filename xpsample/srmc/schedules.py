@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from array_api_compat import is_array_api_obj
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.tree import Tree
 from xpsample.srmc.stability import Autocorrelation, stability_bound
-from xpsample.targets.target import BoundTarget, Point
-from xpsample.tree import Tree
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Point
 
 
 class Schedule(ABC):
@@ -116,7 +117,8 @@ class Stable(Schedule):
     Parameters
     ----------
     autocorrelation : Autocorrelation
-        Of the base kernel: ``autocorrelation(base)``, or `Langevin`, `Leapfrog`, `Constant`.
+        Of the base kernel: ``autocorrelation(base)``, or `LangevinAutocorrelation`,
+        `LeapfrogAutocorrelation`, `Constant`.
     eigenvalues : array of shape (k,), float, or None
         Of the target's precision, at least 0. An array is the spectrum (`spectrum` finds it from draws of a pilot
         run). A number is an upper bound: any eigenvalue up to it is reckoned with. None follows such a bound along
@@ -128,7 +130,8 @@ class Stable(Schedule):
 
     Notes
     -----
-    `Leapfrog` with an upper bound past its first resonance (L phi above pi) gives gamma = 0, the only value that is
+    `LeapfrogAutocorrelation` with an upper bound past its first resonance (L phi above pi) gives gamma = 0, the only
+    value that is
     stable for all eigenvalues below the bound: no repellence. Give the spectrum there, or shorten the trajectories.
     """
 

@@ -21,12 +21,13 @@ from typing import Any
 
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel
 from xpsample.kernels.step_sizes import StepSizes
-from xpsample.targets.target import AbstractTarget, Capability
+from xpsample.targets.point import Capability
+from xpsample.targets.target import AbstractTarget
 
 
 def stability_bound(xp: Any, alpha: Array, eigenvalues: Array, autocorrelation: Array) -> Array:
@@ -63,7 +64,7 @@ class Autocorrelation(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Langevin(Autocorrelation):
+class LangevinAutocorrelation(Autocorrelation):
     """ULA and MALA: c = 1 - eta lambda. It falls with lambda, so the largest eigenvalue decides.
 
     Parameters
@@ -85,7 +86,7 @@ class Langevin(Autocorrelation):
 
 
 @dataclass(frozen=True, eq=False)
-class Leapfrog(Autocorrelation):
+class LeapfrogAutocorrelation(Autocorrelation):
     """HMC: c = cos(L phi) with cos phi = 1 - eta^2 lambda / 2, and -1 where the leapfrog is unstable.
 
     At L phi = pi, 3 pi, ... the trajectory ends at the mirror image of its start: c = -1 and no gamma is stable.
@@ -161,7 +162,8 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
         kernels not registered.
     """
     raise HyperparameterError(
-        f"the autocorrelation of {type(kernel).__name__} is not known; pass Langevin, Leapfrog, Constant or your own "
+        f"the autocorrelation of {type(kernel).__name__} is not known; pass LangevinAutocorrelation, "
+        "LeapfrogAutocorrelation, Constant or your own "
         "Autocorrelation to Stable"
     )
 
@@ -171,14 +173,16 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
 def _langevin(kernel: ULA | MALA) -> Autocorrelation:
     _refuse(kernel, "preconditioner")
     if isinstance(kernel.step_size, StepSizes):
-        raise HyperparameterError("the step size has a schedule: pass Langevin with its largest value to Stable")
-    return Langevin(kernel.step_size)
+        raise HyperparameterError(
+            "the step size has a schedule: pass LangevinAutocorrelation with its largest value to Stable"
+        )
+    return LangevinAutocorrelation(kernel.step_size)
 
 
 @autocorrelation.register
 def _leapfrog(kernel: HMC) -> Autocorrelation:
     _refuse(kernel, "mass")
-    return Leapfrog(kernel.step_size, kernel.steps)
+    return LeapfrogAutocorrelation(kernel.step_size, kernel.steps)
 
 
 @autocorrelation.register(RWM)

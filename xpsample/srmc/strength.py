@@ -1,49 +1,24 @@
 """The repellence strength alpha: a number, or one that grows during a warm-up and is then held (App. D.1.4)."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import PER_CHAIN, check_range
-from xpsample.tree import Tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.tree import Tree
+from xpsample.kernels.strength import Strength
 
 
-class Strength(ABC):
-    """A repellence strength that may change along a chain, passed as `SRMC`'s ``alpha``."""
-
-    @abstractmethod
-    def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
-        """(alpha_0, memory), alpha_0 of the shape and dtype of `zeros`, (*chains); no two arrays the same object."""
+class Growing(Strength):
+    """A repellence strength that changes along a chain, passed as `SRMC`'s ``alpha``."""
 
     @abstractmethod
     def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Tree) -> tuple[Array, Tree]:
         """(alpha_n, memory) after step n = 1, 2, ... (0-d integer) that led to s(X_n) and theta_n, (*chains, dim)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed(Strength):
-    """The same alpha at every step; what a number or an array passed as ``alpha`` means.
-
-    Parameters
-    ----------
-    value : float or array
-        At least 0; broadcasts against the chain axes.
-    """
-
-    value: Any = field(metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        check_range("alpha", self.value, 0, closed=True)
-
-    def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
-        return zeros + self.value, None
-
-    def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Tree) -> tuple[Array, Tree]:
-        return alpha, None
 
 
 class Guard(NamedTuple):
@@ -57,7 +32,7 @@ class Guard(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Adaptive(Strength):
+class Adaptive(Growing):
     """alpha_k = k / (C + k / reference) up to k = warmup, where it is ``fraction * reference``; then frozen.
 
     A guardrail watches ``alpha_k |s(X_k) . theta_k|`` while alpha grows, over a rolling window of

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.tree import Tree
 from xpsample.gradients.choices import Evaluations
-from xpsample.tree import Tree
 
 
 class Acceptance(ABC):
@@ -31,7 +31,7 @@ class Acceptance(ABC):
     parameters: Tree = None
 
     @abstractmethod
-    def estimate(
+    def acceptance_correction(
         self,
         target: Any,
         proposal: Any,
@@ -51,13 +51,13 @@ class Acceptance(ABC):
 
 
 @dataclass(frozen=True)
-class Exact(Acceptance):
+class ByDensity(Acceptance):
     """By the log density."""
 
     exact = True
     needs_score = False
 
-    def estimate(
+    def acceptance_correction(
         self,
         target: Any,
         proposal: Any,
@@ -99,7 +99,7 @@ class Taylor(Acceptance):
         """At order 2."""
         return self.order == 2
 
-    def estimate(
+    def acceptance_correction(
         self,
         target: Any,
         proposal: Any,
@@ -141,7 +141,7 @@ class LineIntegral(Acceptance):
         if isinstance(self.nodes, bool) or not isinstance(self.nodes, int) or self.nodes < 1:
             raise HyperparameterError(f"nodes must be a positive integer; got {self.nodes!r}")
 
-    def estimate(
+    def acceptance_correction(
         self,
         target: Any,
         proposal: Any,
@@ -150,9 +150,9 @@ class LineIntegral(Acceptance):
         parameters: Tree = None,
     ) -> Array | None:
         xp, tau = target.xp, proposal.x - current.x
-        places, weights = np.polynomial.legendre.leggauss(self.nodes)
+        device_dtypes, weights = np.polynomial.legendre.leggauss(self.nodes)
         # A leading axis of nodes broadcasts against what the chains have: data, tilts, temperatures.
-        along = xp.stack([current.x + (0.5 + 0.5 * t) * tau for t in places.tolist()])
+        along = xp.stack([current.x + (0.5 + 0.5 * t) * tau for t in device_dtypes.tolist()])
         slopes = xp.sum(target.score(along) * tau, axis=-1)
         total = 0.5 * float(weights[0]) * slopes[0, ...]
         for k in range(1, self.nodes):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.backend import Array
-from xpsample.errors import HyperparameterError
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
 from xpsample.targets.target import Target
 
 

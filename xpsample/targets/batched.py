@@ -5,7 +5,8 @@ from functools import wraps
 from math import prod
 from typing import Any
 
-from xpsample.backend import Array, backend_of
+from xpsample.core.arrays import Array
+from xpsample.core.registry import backend_of
 
 
 def batched(f: Callable[..., Array]) -> Callable[..., Array]:

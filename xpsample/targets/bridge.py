@@ -4,11 +4,14 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from xpsample import tree
-from xpsample.backend import Array, Backend
-from xpsample.hyperparameters import per_coordinate
-from xpsample.targets.space import Space
-from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point, WrappedTarget
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.hyperparameters import per_coordinate
+from xpsample.spaces.space import Space
+from xpsample.targets.bound import BoundTarget, DerivedTarget, WrappedTarget
+from xpsample.targets.point import Capability, Costs, Point
+from xpsample.targets.target import AbstractTarget
 from xpsample.targets.tempered import TemperedTarget
 
 
@@ -43,11 +46,10 @@ class Bridge(AbstractTarget):
 
 @dataclass(frozen=True, eq=False)
 class BridgedTarget(BoundTarget):
-    """A bound target whose points carry, in `aux`, its own ones and those of an initial target (`Ends`)."""
+    """A bound target whose points carry, in `base`, its own ones and those of an initial target (`Ends`)."""
 
     initial: BoundTarget
     target: BoundTarget
-    compiled: dict = field(default_factory=dict, repr=False)
 
     @property
     def backend(self) -> Backend:  # type: ignore[override]
@@ -69,6 +71,11 @@ class BridgedTarget(BoundTarget):
         return self.target.requires
 
     @property
+    def constant_data(self) -> bool:  # type: ignore[override]
+        """Of both ends."""
+        return self.initial.constant_data and self.target.constant_data
+
+    @property
     def data(self) -> tree.Tree:
         """Of both ends."""
         return self.initial.data, self.target.data
@@ -78,23 +85,23 @@ class BridgedTarget(BoundTarget):
         pairs = zip(self.initial.costs, self.target.costs, strict=True)
         return Costs(*(a.plus(b) for a, b in pairs))
 
-    def real(self, x: Array) -> Array:
-        return self.target.real(x)
+    def as_floating(self, x: Array) -> Array:
+        return self.target.as_floating(x)
 
-    def at(self, x: Array) -> Point:
-        return self._join(Ends(self.initial.at(x), self.target.at(x)))
+    def evaluate(self, x: Array) -> Point:
+        return self._join(Ends(self.initial.evaluate(x), self.target.evaluate(x)))
 
-    def visit(self, x: Array) -> Point:
-        return self.at(x)
+    def evaluate_lazily(self, x: Array) -> Point:
+        return self.evaluate(x)
 
     def refresh(self, point: Point) -> Point:
-        ends = point.aux
+        ends = point.base
         return self._join(Ends(self.initial.refresh(ends.initial), self.target.refresh(ends.target)))
 
     def _join(self, ends: Ends) -> Point:
-        return ends.target._replace(aux=ends)
+        return ends.target._replace(base=ends)
 
-    def estimate(
+    def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
         return None  # a bridge requires log densities of both ends
@@ -108,16 +115,14 @@ class BridgedTarget(BoundTarget):
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         return self.target.score_plus_hvp(x, v)
 
-    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "BridgedTarget":
+    def with_data(self, data: tree.Tree) -> "BridgedTarget":
         initial, target = data
-        return replace(
-            self, initial=self.initial.with_data(initial, backend), target=self.target.with_data(target, backend)
-        )
+        return replace(self, initial=self.initial.with_data(initial), target=self.target.with_data(target))
 
 
 @dataclass(frozen=True, eq=False)
 class AnnealedTarget(WrappedTarget):
-    """The member pi_0^(1 - beta) pi_1^beta of a bridge; its points carry the bridge's own in `aux`."""
+    """The member pi_0^(1 - beta) pi_1^beta of a bridge; its points carry the bridge's own in `base`."""
 
     target: BridgedTarget
     beta: Any
@@ -130,11 +135,8 @@ class AnnealedTarget(WrappedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         return self.target.costs
 
-    def visit(self, x: Array) -> Point:
-        return self.at(x)
-
-    def given(self, base: Point) -> Point:
-        first, last = base.aux
+    def from_base(self, base: Point) -> Point:
+        first, last = base.base
         density = _between(self.beta, first.log_density, last.log_density)
         score = None if last.score is None else self._along(first.score, last.score)
         differences = None
@@ -146,7 +148,7 @@ class AnnealedTarget(WrappedTarget):
             )
         return Point(base.x, density, score, base, differences)
 
-    def estimate(
+    def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
         return None  # a bridge requires log densities of both ends
@@ -156,9 +158,6 @@ class AnnealedTarget(WrappedTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         return self._along(self.target.initial.hvp(x, v), self.target.target.hvp(x, v))
-
-    def score_plus_hvp(self, x: Array, v: Array) -> Array:
-        return self._along(self.target.initial.score_plus_hvp(x, v), self.target.target.score_plus_hvp(x, v))
 
     def _along(self, first: Array, last: Array) -> Array:
         return _between(per_coordinate(self.beta), first, last)
@@ -179,5 +178,5 @@ def annealed(target: BoundTarget, beta: Any) -> DerivedTarget:
 def log_density_ratio(target: BoundTarget, point: Point) -> Array:
     """log f_1 - log f_0, (*chains), at a point of the target of which `annealed` makes members."""
     if isinstance(target, BridgedTarget):
-        return point.log_density - point.aux.initial.log_density
+        return point.log_density - point.base.initial.log_density
     return point.log_density

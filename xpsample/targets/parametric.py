@@ -1,24 +1,25 @@
 """Targets whose parameters move: U(x, parameters) with the parameters a tree of arrays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from array_api_compat import array_namespace
-
-from xpsample.backend import Array, Backend
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
+from xpsample.core.tree import Tree
 from xpsample.gradients.choices import Auto, GradientChoice
-from xpsample.straight import opaque
-from xpsample.targets.space import Real, Space
-from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, DerivedTarget, Point, Target
-from xpsample.tree import Tree
+from xpsample.spaces.space import Real, Space
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.family import Family
+from xpsample.targets.point import Capability
+from xpsample.targets.target import AbstractTarget, PreparedTarget, Target
 
 
 @dataclass(frozen=True, eq=False)
 class Parametric(AbstractTarget):
     """A family of distributions ``log_density(x, parameters)`` at given parameters.
 
-    A kernel's step may be handed ``bound.with_data(parameters)`` with other parameters at every step; its points are
-    then re-evaluated where they are (`refresh`).
+    A kernel's step may be handed ``bound.with_data(parameters)`` with other parameters at every step; `refresh` then
+    evaluates its points again.
 
     Parameters
     ----------
@@ -56,85 +57,23 @@ class Parametric(AbstractTarget):
         )
         object.__setattr__(self, "_target", target)
 
-    def prepare(self, x: Array, requires: Capability) -> "ParametricTarget":
+    def prepare(self, x: Array, requires: Capability) -> PreparedTarget:
         bound = self._target.prepare(x, requires)
-        return self._bound.setdefault(bound, ParametricTarget(bound, self.gradient, self.log_density, bound.backend))
+        if bound not in self._bound:
+            family = Family(self.log_density, self.gradient, bound.backend)
+            costs = bound.costs._replace(refresh=bound.costs.evaluate)
+            self._bound[bound] = replace(bound, family=family, costs=costs)
+        return self._bound[bound]
 
 
-@dataclass(frozen=True, eq=False)
-class ParametricTarget(DerivedTarget):
-    """A bound member of a parametric family."""
+def family_of(target: BoundTarget) -> Family:
+    """The family that a bound target is a member of.
 
-    target: BoundTarget
-    gradient: GradientChoice
-    log_density: Callable[..., Array]
-    library: Backend
-    compiled: dict = field(default_factory=dict, repr=False)
-    _derivatives: dict = field(default_factory=dict, repr=False)
-
-    @property
-    def requires(self) -> Capability:  # type: ignore[override]
-        return self.target.requires
-
-    @property
-    def costs(self) -> Costs:  # type: ignore[override]
-        costs = self.target.costs
-        return costs._replace(refresh=costs.at)
-
-    def at(self, x: Array) -> Point:
-        return self.target.at(x)
-
-    def visit(self, x: Array) -> Point:
-        return self.at(x)
-
-    def refresh(self, point: Point) -> Point:
-        return self.target.at(point.x)
-
-    def estimate(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        return self.target.estimate(proposal, current)
-
-    def score(self, x: Array) -> Array:
-        return self.target.score(x)
-
-    def hvp(self, x: Array, v: Array) -> Array:
-        return self.target.hvp(x, v)
-
-    def score_plus_hvp(self, x: Array, v: Array) -> Array:
-        return self.target.score_plus_hvp(x, v)
-
-    def member(self, parameters: Tree) -> BoundTarget:
-        """The member of the family at parameters, as a target that does not move: its `refresh` costs nothing."""
-        return self.target.with_data(parameters)
-
-    def parameter_gradient(self, loss: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
-        """``(parameters, *args) -> (loss, gradient)`` of a scalar loss of the parameters, by the target's choice.
-
-        The derivative of a loss is made once and kept as long as the target: pass the same function at every step.
-        """
-        if loss not in self._derivatives:
-            self._derivatives[loss] = opaque(self.gradient.value_and_gradient(self.library, loss))
-        return self._derivatives[loss]
-
-    def potential_gradient(self, parameters: Tree, x: Array, coefficients: Array) -> Tree:
-        """Gradient in the parameters of the sum over chains of ``coefficients * U(x)``, U = -log density.
-
-        Parameters
-        ----------
-        parameters : tree of arrays
-        x : array, shape (*chains, dim)
-        coefficients : array, shape (*chains)
-            Constants.
-        """
-        return self.parameter_gradient(_WeightedPotential(self.log_density))(parameters, x, coefficients)[1]
-
-
-@dataclass(frozen=True)
-class _WeightedPotential:
-    """A loss that equals another one of the same family."""
-
-    log_density: Callable[..., Array]
-
-    def __call__(self, parameters: Tree, x: Array, coefficients: Array) -> Array:
-        return -array_namespace(x).sum(coefficients * self.log_density(x, parameters))
+    Raises
+    ------
+    CapabilityError
+        If the target has no parameters.
+    """
+    if not isinstance(target, PreparedTarget) or target.family is None:
+        raise CapabilityError("the kernel moves the parameters of its target: pass Parametric(log_density, parameters)")
+    return target.family

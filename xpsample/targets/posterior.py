@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample import tree
-from xpsample.backend import Array
-from xpsample.errors import CapabilityError, HyperparameterError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.targets.target import Target
 

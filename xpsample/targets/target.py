@@ -4,209 +4,29 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 `BoundTarget`, the thing that kernels call. Tilted, tempered and parametric targets are bound targets, too.
 """
 
-import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_array_api_obj
 
-from xpsample import tree
-from xpsample.backend import Array, Backend, backend_of, check_same_home, compiled, to_host
-from xpsample.errors import BackendError, CapabilityError, GradientError, LogDensityError
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import BackendError, CapabilityError, GradientError, LogDensityError
+from xpsample.core.registry import backend_of, check_same_home, compiled, to_host
+from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
-from xpsample.straight import opaque, pure
-from xpsample.targets.acceptance import Acceptance, Exact
-from xpsample.targets.discrete import Discrete
-from xpsample.targets.space import Real, Space, as_floating
-from xpsample.tree import dtype_name
-
-
-class Capability(enum.Flag):
-    """What a target can give, or a kernel needs: a set of flags, not an order."""
-
-    NONE = 0
-    LOG_DENSITY = enum.auto()
-    SCORE = enum.auto()
-    HVP = enum.auto()
-    DISCRETE = enum.auto()
-    DIFFERENCES = enum.auto()
-    DENSITY_RATIO = enum.auto()
-    """`BoundTarget.log_ratio`: less than a log density, since an `Acceptance` makes it from a score, too."""
-
-
-class Point(NamedTuple):
-    """A position with what was evaluated there.
-
-    ``x`` has shape ``(*chains, dim)``, ``log_density`` ``(*chains)``, ``score`` that of x; what the kernel did not ask
-    for is None. Where an `Acceptance` other than `Exact` stands for the density, ``log_density`` is only what a wrapper
-    adds to it. ``aux`` is the underlying target's Point where the target is made from another one. ``differences``
-    ``(*chains, variables, choices - 1)`` are, on a discrete space, the log density at each position that differs in one
-    variable, minus that at x (see `Discrete`).
-    """
-
-    x: Array
-    log_density: Any
-    score: Any
-    aux: Any = None
-    differences: Any = None
-
-
-class Costs(NamedTuple):
-    """Evaluations, per chain, of the underlying model that a call of a bound target spends."""
-
-    at: Evaluations
-    visit: Evaluations
-    refresh: Evaluations
-    score: Evaluations
-    hvp: Evaluations
-
-
-class BoundTarget(ABC):
-    """A target fitted to an array library: what a kernel's ``init`` and ``step`` are given.
-
-    Attributes
-    ----------
-    backend : Backend
-    xp : namespace
-        The array API namespace of the positions, resolved once.
-    space : Space
-        Where the positions live.
-    requires : Capability
-        What `at` evaluates.
-    costs : Costs
-        What the calls spend.
-    data : tree of arrays
-        The arrays that the target holds, for drivers that pass them to a compiled program.
-    constant_data : bool
-        For drivers: whether `data` are those that the target was bound with, which never change, so that they may be
-        part of a compiled program; those of `with_data` may not.
-    compiled : dict
-        For drivers: programs compiled for this target, which live as long as it does, and for others `with_data`.
-    """
-
-    backend: Backend
-    xp: Any
-    space: Space
-    requires: Capability
-    costs: Costs
-    data: tree.Tree
-    constant_data: bool = False
-    compiled: dict
-
-    @abstractmethod
-    def real(self, x: Array) -> Array:
-        """Positions as floating numbers: `x` itself unless it holds integers."""
-
-    @abstractmethod
-    def at(self, x: Array) -> Point:
-        """Evaluate what the kernel requires at ``x``, shape ``(*chains, dim)``."""
-
-    @abstractmethod
-    def visit(self, x: Array) -> Point:
-        """As `at`, for a kernel that refreshes the point before it reads it: what moves may be missing.
-
-        The underlying point in ``aux`` is whole.
-        """
-
-    @abstractmethod
-    def refresh(self, point: Point) -> Point:
-        """The same position under this target, which may have moved since: reuses what is still valid."""
-
-    @abstractmethod
-    def score(self, x: Array) -> Array:
-        """Gradient of the log density, shape ``(*chains, dim)``."""
-
-    @abstractmethod
-    def hvp(self, x: Array, v: Array) -> Array:
-        """Hessian of the log density times v, shape ``(*chains, dim)``."""
-
-    @abstractmethod
-    def score_plus_hvp(self, x: Array, v: Array) -> Array:
-        """The sum of both, ``(*chains, dim)``: the score at x + v to first order in v. They may share work."""
-
-    @abstractmethod
-    def estimate(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        """What the points' log densities leave out of `log_ratio`, ``(*chains)``; None for nothing.
-
-        The log proposal ratio is None where a target that is made from this one asks.
-        """
-
-    @abstractmethod
-    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "BoundTarget":
-        """The same target with other data of the same structure, and with another backend if one is given."""
-
-    def log_ratio(self, proposal: Point, current: Point, log_proposal_ratio: Array | float = 0.0) -> Array:
-        """The logarithm of the Metropolis-Hastings ratio, ``(*chains)``, of two of this target's points.
-
-        ``log pi(x') - log pi(x)``, by the target's `Acceptance`, plus the kernel's ``log q(x | x') - log q(x' | x)``.
-        """
-        known = proposal.log_density - current.log_density
-        estimated = self.estimate(proposal, current, log_proposal_ratio)
-        return (known if estimated is None else known + estimated) + log_proposal_ratio
-
-
-class WithAcceptance(NamedTuple):
-    """The data of a target whose `Acceptance` holds arrays, too."""
-
-    own: tree.Tree
-    acceptance: tree.Tree
-
-
-class DerivedTarget(BoundTarget):
-    """A bound target made from another one, `target`, whose library and data it shares."""
-
-    target: BoundTarget
-
-    @property
-    def backend(self) -> Backend:  # type: ignore[override]
-        """The underlying target's."""
-        return self.target.backend
-
-    @property
-    def xp(self) -> Any:
-        """The underlying target's."""
-        return self.target.xp
-
-    @property
-    def space(self) -> Space:  # type: ignore[override]
-        """The underlying target's."""
-        return self.target.space
-
-    @property
-    def data(self) -> tree.Tree:
-        """The underlying target's."""
-        return self.target.data
-
-    @property
-    def constant_data(self) -> bool:  # type: ignore[override]
-        """The underlying target's."""
-        return self.target.constant_data
-
-    def real(self, x: Array) -> Array:
-        return self.target.real(x)
-
-    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> BoundTarget:
-        return replace(self, target=self.target.with_data(data, backend))  # type: ignore[type-var]
-
-
-class WrappedTarget(DerivedTarget):
-    """A derived target whose points are made from the other one's, which they carry in ``aux``."""
-
-    @abstractmethod
-    def given(self, base: Point) -> Point:
-        """A point of the underlying target, as one of this target."""
-
-    def at(self, x: Array) -> Point:
-        return self.given(self.target.at(x))
-
-    def refresh(self, point: Point) -> Point:
-        return self.given(self.target.refresh(point.aux))
+from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.space import Real, Space, as_floating
+from xpsample.targets.acceptance import Acceptance, ByDensity
+from xpsample.targets.bound import BoundTarget, DataAndAcceptance
+from xpsample.targets.family import Family
+from xpsample.targets.point import Capability, Costs, Point
 
 
 class AbstractTarget(ABC):
@@ -249,10 +69,6 @@ class Target(AbstractTarget):
     acceptance : Acceptance
         How kernels that accept or reject get the ratio of densities. With `LineIntegral` or `Taylor` a score is enough
         for them (`RWM`, `MALA`, `HMC`, ...), and the log density is not used.
-    pure : bool
-        Whether the functions do nothing but compute, by the array API, what they return. Then what they call may be
-        called without their Python code, and once where several of them call the same: a Hessian-vector product beside
-        a score costs less. On JAX it changes nothing, since functions must be pure there.
 
     Notes
     -----
@@ -270,15 +86,14 @@ class Target(AbstractTarget):
     gradient: GradientChoice = Auto()
     data: tree.Tree = None
     space: Space = Real()
-    acceptance: Acceptance = Exact()
-    pure: bool = False
+    acceptance: Acceptance = ByDensity()
     _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.log_density is None and self.score is None:
             raise CapabilityError("a target needs a log density, a score, or both")
 
-    def prepare(self, x: Array, requires: Capability) -> "FixedTarget":
+    def prepare(self, x: Array, requires: Capability) -> "PreparedTarget":
         """Choose derivatives, check capabilities and evaluate once at the start positions.
 
         Raises
@@ -294,7 +109,7 @@ class Target(AbstractTarget):
         if key not in self._bound:
             self._bound[key] = self._bind(backend, x, requires)
         bound = self._bound[key]
-        _check_point(bound.at(x), bound.real(x), bound.space)
+        _check_point(bound.evaluate(x), bound.as_floating(x), bound.space)
         return bound
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
@@ -302,7 +117,7 @@ class Target(AbstractTarget):
         none: dict[str, Any] = dict.fromkeys(("score", "hvp", "log_density_and_score", "score_plus_hvp"))
         return replace(self, **none, gradient=gradient, _bound={})
 
-    def _bind(self, backend: Backend, x: Array, requires: Capability) -> "FixedTarget":
+    def _bind(self, backend: Backend, x: Array, requires: Capability) -> "PreparedTarget":
         requires = self._with_acceptance(requires)
         if Capability.LOG_DENSITY in requires and self.log_density is None:
             raise CapabilityError(
@@ -335,30 +150,23 @@ class Target(AbstractTarget):
         if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
             moves = space.variables(x.shape[-1]) * (space.choices - 1)
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
-        zeros, data = backend.xp.zeros_like, self._data(backend, x)
+        data = self._data(backend, x)
         # Python values among the data may be a shape, say, which no argument of a compiled function is.
         compiles = all(map(is_array_api_obj, tree.leaves(data)))
-        called = pure if self.pure else opaque
 
-        def known(function: Callable[..., Any] | None, like: Callable[..., Any] | None = None) -> Any:
-            if function is None:
-                return None
-            return called(compiled(backend, function) if compiles else function, like)
+        def ready(function: Callable[..., Any] | None) -> Any:
+            return compiled(backend, function) if compiles and function is not None else function
 
-        return FixedTarget(
+        return PreparedTarget(
             backend=backend,
             xp=backend.xp,
             requires=requires,
             costs=Costs(at, at, Evaluations(), score.cost, hvp.cost),
             functions=Functions(
-                known(self.log_density, lambda x, *data: zeros(x[..., 0])),
-                known(score.call, lambda x, *data: zeros(x)),
-                known(hvp.call, lambda x, v, *data: zeros(x)),
-                known(both.call, lambda x, *data: (zeros(x[..., 0]), zeros(x))),
-                known(plus, lambda x, v, *data: zeros(x)),
+                ready(self.log_density), ready(score.call), ready(hvp.call), ready(both.call), ready(plus)
             ),
             space=space,
-            differences=known(self.differences),
+            differences=ready(self.differences),
             acceptance=self.acceptance,
             dtype=None if x is integers else x.dtype,
             data=data,
@@ -372,7 +180,9 @@ class Target(AbstractTarget):
             return requires | Capability.LOG_DENSITY
         name = type(self.acceptance).__name__
         if Capability.LOG_DENSITY in requires:
-            raise CapabilityError(f"the kernel needs log densities, and {name} gives their ratios only: take Exact()")
+            raise CapabilityError(
+                f"the kernel needs log densities, and {name} gives their ratios only: take ByDensity()"
+            )
         if not isinstance(self.space, Real):
             raise CapabilityError(f"{name} moves along segments of real numbers; the space is {self.space!r}")
         more = Capability.SCORE if self.acceptance.needs_score else Capability.NONE
@@ -409,7 +219,7 @@ class Target(AbstractTarget):
         own, parameters = self._place("data", self.data, backend, x), self.acceptance.parameters
         if parameters is None:
             return own
-        return WithAcceptance(own, self._place("the acceptance's parameters", parameters, backend, x))
+        return DataAndAcceptance(own, self._place("the acceptance's parameters", parameters, backend, x))
 
     @staticmethod
     def _place(what: str, values: tree.Tree, backend: Backend, x: Array) -> tree.Tree:
@@ -428,8 +238,11 @@ class Target(AbstractTarget):
 
 
 @dataclass(frozen=True, eq=False)
-class FixedTarget(BoundTarget):
-    """A target that does not move; made by `Target.prepare`."""
+class PreparedTarget(BoundTarget):
+    """A target given by functions; made by `Target.prepare`.
+
+    One with a `Family` changes its data, the parameters, from step to step: `refresh` evaluates again.
+    """
 
     backend: Backend
     xp: Any
@@ -438,42 +251,40 @@ class FixedTarget(BoundTarget):
     functions: Functions
     space: Space
     differences: Callable[..., Array] | None = None
-    acceptance: Acceptance = Exact()
+    acceptance: Acceptance = ByDensity()
     dtype: Any = None  # the functions', where the positions are integers
     data: tree.Tree = None
     constant_data: bool = True
-    compiled: dict = field(default_factory=dict, repr=False)
-    _wants: tuple[bool, ...] = field(init=False, repr=False)
+    family: Family | None = None
     _args: tuple = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Asked of a flag at every step, this would cost as much as some densities.
-        asked = (Capability.LOG_DENSITY, Capability.SCORE, Capability.DENSITY_RATIO, Capability.DIFFERENCES)
-        object.__setattr__(self, "_wants", tuple(one in self.requires for one in asked))
-        own = self.data.own if isinstance(self.data, WithAcceptance) else self.data
+        own = self.data.own if isinstance(self.data, DataAndAcceptance) else self.data
         object.__setattr__(self, "_args", () if own is None else (own,))
 
-    def real(self, x: Array) -> Array:
+    def as_floating(self, x: Array) -> Array:
         return x if self.dtype is None else self.xp.astype(x, self.dtype)
 
-    def at(self, x: Array) -> Point:
+    @cached_property
+    def _wants(self) -> tuple[bool, ...]:
+        # Asked of a flag at every step, this would cost as much as some densities.
+        asked = (Capability.LOG_DENSITY, Capability.SCORE, Capability.DENSITY_RATIO, Capability.DIFFERENCES)
+        return tuple(one in self.requires for one in asked)
+
+    def evaluate(self, x: Array) -> Point:
         wants_density, wants_score, wants_ratio, wants_differences = self._wants
-        args = self._args
-        real = x if self.dtype is None else self.xp.astype(x, self.dtype)
+        args, at = self._args, self.as_floating(x)
         density = score = differences = None
         if wants_score and wants_density:
-            density, score = self.functions.log_density_and_score(real, *args)
+            density, score = self.functions.log_density_and_score(at, *args)
         elif wants_score:
-            score = self.functions.score(real, *args)
+            score = self.functions.score(at, *args)
         elif wants_density:
-            density = self.functions.log_density(real, *args)
+            density = self.functions.log_density(at, *args)
         if wants_ratio and density is None:
-            density = self.xp.zeros_like(real[..., 0])
+            density = self.xp.zeros_like(at[..., 0])
         if wants_differences:
-            if self.differences is None:
-                differences = self._around(real, density, args)
-            else:
-                differences = self.differences(real, *args)
+            differences = self.differences(at, *args) if self.differences else self._around(at, density, args)
         return Point(x, density, score, None, differences)
 
     def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
@@ -482,38 +293,39 @@ class FixedTarget(BoundTarget):
         around = self.functions.log_density(space.neighbours(xp, x), *args) - log_density
         return space.valid(xp, xp.permute_dims(around, (*range(2, around.ndim), 0, 1)))
 
-    def visit(self, x: Array) -> Point:
-        return self.at(x)
+    def evaluate_lazily(self, x: Array) -> Point:
+        return self.evaluate(x)
 
     def refresh(self, point: Point) -> Point:
-        return point
+        return point if self.family is None else self.evaluate(point.x)
 
     def score(self, x: Array) -> Array:
-        return self.functions.score(x if self.dtype is None else self.real(x), *self._args)
+        return self.functions.score(self.as_floating(x), *self._args)
 
     def hvp(self, x: Array, v: Array) -> Array:
-        return self.functions.hvp(self.real(x), v, *self._args)
+        return self.functions.hvp(self.as_floating(x), v, *self._args)
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         if self.functions.score_plus_hvp is None:
             return self.score(x) + self.hvp(x, v)
-        return self.functions.score_plus_hvp(self.real(x), v, *self._args)
+        return self.functions.score_plus_hvp(self.as_floating(x), v, *self._args)
 
-    def estimate(
+    def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
-        if isinstance(self.data, WithAcceptance):
-            return self.acceptance.estimate(self, proposal, current, log_proposal_ratio, self.data.acceptance)
-        return self.acceptance.estimate(self, proposal, current, log_proposal_ratio)
+        if isinstance(self.data, DataAndAcceptance):
+            return self.acceptance.acceptance_correction(
+                self, proposal, current, log_proposal_ratio, self.data.acceptance
+            )
+        return self.acceptance.acceptance_correction(self, proposal, current, log_proposal_ratio)
 
-    def with_data(self, data: tree.Tree, backend: Backend | None = None) -> "FixedTarget":
-        backend = backend or self.backend
-        return replace(self, data=data, constant_data=False, backend=backend, xp=backend.xp)
+    def with_data(self, data: tree.Tree) -> "PreparedTarget":
+        return replace(self, data=data, constant_data=False)
 
-
-def counter(target: BoundTarget, x: Array) -> Array:
-    """A zero to count steps with: int32, 0-d, where x lives (whole on every device of a sharded x)."""
-    return target.backend.from_host(np.zeros((), dtype=np.int32), x)
+    def member(self, parameters: tree.Tree) -> "PreparedTarget":
+        """The member of a family at parameters, as a target that stays the same: its `refresh` costs nothing."""
+        costs = self.costs._replace(refresh=Evaluations())
+        return replace(self, data=parameters, constant_data=False, family=None, costs=costs)
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:

@@ -6,9 +6,11 @@ from typing import Any
 
 from array_api_compat import is_array_api_obj
 
-from xpsample.backend import Array
-from xpsample.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
-from xpsample.targets.target import AbstractTarget, BoundTarget, Capability, Costs, Point, WrappedTarget
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
+from xpsample.targets.bound import BoundTarget, WrappedTarget
+from xpsample.targets.point import Capability, Costs, Point
+from xpsample.targets.target import AbstractTarget
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +41,10 @@ class Tempered(AbstractTarget):
 
 @dataclass(frozen=True, eq=False)
 class TemperedTarget(WrappedTarget):
-    """A bound target raised to the power `beta`; its points carry the untempered point in `aux`."""
+    """A bound target raised to the power `beta`; its points carry the untempered point in `base`."""
 
     target: BoundTarget
     beta: Any
-    compiled: dict = field(default_factory=dict, repr=False)
 
     @property
     def requires(self) -> Capability:  # type: ignore[override]
@@ -53,10 +54,7 @@ class TemperedTarget(WrappedTarget):
     def costs(self) -> Costs:  # type: ignore[override]
         return self.target.costs
 
-    def visit(self, x: Array) -> Point:
-        return self.at(x)
-
-    def given(self, base: Point) -> Point:
+    def from_base(self, base: Point) -> Point:
         density = None if base.log_density is None else self.beta * base.log_density
         score = None if base.score is None else per_coordinate(self.beta) * base.score
         differences = None
@@ -66,10 +64,10 @@ class TemperedTarget(WrappedTarget):
             differences = self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, base.differences))
         return Point(base.x, density, score, base, differences)
 
-    def estimate(
+    def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
-        base = self.target.estimate(proposal.aux, current.aux)
+        base = self.target.acceptance_correction(proposal.base, current.base)
         return None if base is None else self.beta * base
 
     def score(self, x: Array) -> Array:
@@ -77,6 +75,3 @@ class TemperedTarget(WrappedTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         return per_coordinate(self.beta) * self.target.hvp(x, v)
-
-    def score_plus_hvp(self, x: Array, v: Array) -> Array:
-        return per_coordinate(self.beta) * self.target.score_plus_hvp(x, v)

@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpsample.backend import Array
-from xpsample.errors import CapabilityError
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.gradients.choices import Evaluations, FiniteDifference
-from xpsample.hyperparameters import per_coordinate
-from xpsample.special import add_scaled
-from xpsample.targets.discrete import Discrete, pick
-from xpsample.targets.target import BoundTarget, Capability, Costs, Point, WrappedTarget
+from xpsample.spaces.discrete import Discrete, pick
+from xpsample.targets.bound import BoundTarget, WrappedTarget
+from xpsample.targets.point import Capability, Costs, Point
 
 RATIO = Capability.LOG_DENSITY | Capability.DENSITY_RATIO
 
@@ -86,7 +86,7 @@ class Shift(Tilt):
         return costs.score
 
     def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
-        return tilted.target.score(tilted.real(x) + tilted.shift)
+        return tilted.target.score(tilted.as_floating(x) + tilted.shift)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Difference(Tilt):
     def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
         score = tilted.target.score
         own = score(x) if own is None else own
-        product = self.by.along(score, tilted.real(x), tilted.theta, own)
-        return add_scaled(tilted.xp, own, -per_coordinate(tilted.alpha), product)
+        product = self.by.along(score, tilted.as_floating(x), tilted.theta, own)
+        return own - per_coordinate(tilted.alpha) * product
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,9 @@ class Ratio(Tilt):
 
 @dataclass(frozen=True, eq=False)
 class Tilted(WrappedTarget):
-    """A bound target tilted by a history theta; its points carry the untilted point in `aux`.
+    """A bound target tilted by a history theta; its points carry the untilted point in `base`.
 
-    Re-tilting a point when theta has moved reuses the density and the score in `aux`; a kernel that needs no score
+    Re-tilting a point when theta has moved reuses the density and the score in `base`; a kernel that needs no score
     under the tilt pays for no Hessian-vector product.
 
     Parameters
@@ -213,15 +213,15 @@ class Tilted(WrappedTarget):
             assert isinstance(self.space, Discrete)
             moves = self.space.variables(self.theta.shape[-1]) * (self.space.choices - 1)
             spent = spent.plus(inner.score.times(moves))
-        return Costs(inner.at.plus(spent), inner.at, inner.refresh.plus(spent), score, score.times(2))
+        return Costs(inner.evaluate.plus(spent), inner.evaluate, inner.refresh.plus(spent), score, score.times(2))
 
-    def visit(self, x: Array) -> Point:
-        base = self.target.at(x)
+    def evaluate_lazily(self, x: Array) -> Point:
+        base = self.target.evaluate(x)
         density = base.log_density if self.requires & RATIO else None
         score = base.score if Capability.SCORE in self.requires else None
         return Point(base.x, density, score, base, base.differences)
 
-    def given(self, base: Point) -> Point:
+    def from_base(self, base: Point) -> Point:
         density = score = differences = None
         if self.requires & RATIO:
             density = base.log_density if base is self.origin else base.log_density + self._tilt(base)
@@ -246,17 +246,17 @@ class Tilted(WrappedTarget):
         tilts = xp.sum(self.shift * change, axis=-1)
         return xp.permute_dims(tilts, (*range(2, tilts.ndim), 0, 1))
 
-    def estimate(
+    def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
-        return self.target.estimate(proposal.aux, current.aux)
+        return self.target.acceptance_correction(proposal.base, current.base)
 
     def score(self, x: Array) -> Array:
         return self.tilt.score(self, x, None)
 
     def hvp(self, x: Array, v: Array) -> Array:
         # The Hessian of alpha theta . s needs third derivatives: a difference quotient of the surrogate's own scores.
-        return FiniteDifference().along(self.score, self.real(x), v)
+        return FiniteDifference().along(self.score, self.as_floating(x), v)
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         return self.score(x) + self.hvp(x, v)

@@ -12,9 +12,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array, to_host
-from xpsample.errors import HyperparameterError
-from xpsample.hyperparameters import check_range
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.registry import to_host
 from xpsample.srmc.schedules import PowerLaw
 
 AVERAGING = PowerLaw()

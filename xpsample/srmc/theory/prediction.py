@@ -9,10 +9,11 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.backend import Array, to_host
-from xpsample.errors import HyperparameterError
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.registry import to_host
 from xpsample.gradients.choices import Evaluations
-from xpsample.hyperparameters import check_range
 from xpsample.srmc.schedules import PowerLaw
 from xpsample.srmc.theory.clt import AVERAGING, Linearization, average_covariance, iterate_covariance
 
@@ -65,7 +66,7 @@ def estimate(values: Array, scores: Array, size: int | None = None) -> Lineariza
 
 
 def cost_per_step(evaluations: Mapping[str, float], prices: Evaluations = GRADIENTS) -> float:
-    """The price of a step, from a run's ``trace.tally.evaluations``.
+    """The price of a step, from a run's ``trace.run_statistics.evaluations``.
 
     Parameters
     ----------

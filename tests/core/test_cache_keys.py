@@ -1,0 +1,156 @@
+"""Kernels as keys of compiled programs: equal where they are made of the same, and nowhere else."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpsample as xps
+from xpsample.core.backend import Compiles
+from xpsample.core.cache_keys import by_value
+from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Kernel, ParallelTempering
+from xpsample.spaces import Binary
+from xpsample.srmc import SRMC, PowerLaw
+from xpsample.targets import Untilted
+
+ARRAY = np.asarray([1.0, 2.0, 3.0])
+
+
+def square(t):
+    return t * t
+
+
+MAKERS = {
+    "RWM": lambda: RWM(0.5),
+    "MALA": lambda: MALA(0.1, preconditioner=ARRAY),
+    "HMC": lambda: HMC(0.1, 10, mass=ARRAY),
+    "SR-HMC": lambda: SRMC(HMC(0.1, 10), alpha=0.5, schedule=PowerLaw(0.8), tilt=Untilted()),
+    "PT": lambda: ParallelTempering(MALA(0.1), (1.0, 0.5)),
+    "recorders": lambda: (xps.Draws(), xps.Record("square", square)),
+}
+
+
+class Own(float):
+    """Shown as its value, like NumPy's numbers before version 2."""
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+@dataclass(frozen=True)
+class Frozen:
+    value: object
+    derived: object = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "derived", object())
+
+
+class More(Frozen):
+    """Not a dataclass of its own: what it holds beside the fields does not show."""
+
+
+@dataclass
+class Changeable:
+    value: object
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_what_is_made_of_the_same_is_equal(make):
+    assert by_value(make()) == by_value(make())
+    assert hash(by_value(make())) == hash(by_value(make()))
+
+
+DIFFERENT = {
+    "step sizes": (MALA(0.1), MALA(0.2)),
+    "the last bit": (MALA(0.1), MALA(np.nextafter(0.1, 1.0).item())),
+    "types": (MALA(1), MALA(1.0)),
+    "NumPy's types": (MALA(np.float32(0.5)), MALA(np.float64(0.5))),
+    "types of one's own": (MALA(Own(0.5)), MALA(0.5)),
+    "truth and number": ((True,), (1,)),
+    "signs of zero": ((0.0,), (-0.0,)),
+    "classes": (GWG(), DMALA(0.5)),
+    "arrays of equal values": (MALA(0.1, preconditioner=ARRAY), MALA(0.1, preconditioner=ARRAY.copy())),
+    "functions of equal text": (Frozen(lambda t: t), Frozen(lambda t: t)),
+    "inside": (SRMC(HMC(0.1, 10), alpha=0.5), SRMC(HMC(0.1, 11), alpha=0.5)),
+    "outside": (SRMC(HMC(0.1, 10), alpha=0.5), SRMC(HMC(0.1, 10), alpha=0.4)),
+    "settings of settings": (PowerLaw(0.8), PowerLaw(0.9)),
+    "what can change": (Frozen(Changeable(1)), Frozen(Changeable(1))),
+    "what holds more than fields": (More(1), More(1)),
+    "lists, which can change": (Frozen([1]), Frozen([1])),
+    "kinds of tuple": (Pair(1, 2), (1, 2)),
+    "lengths": ((1, 2), (1,)),
+}
+
+
+@pytest.mark.parametrize("pair", DIFFERENT.values(), ids=DIFFERENT)
+def test_what_is_not_is_different(pair):
+    a, b = pair
+    assert by_value(a) != by_value(b)
+    assert by_value(a) == by_value(a)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.tuples(inner, inner) | st.builds(Frozen, inner) | st.builds(Pair, inner, inner),
+        max_leaves=8,
+    )
+)
+def test_equal_keys_are_equal_representations(value):
+    """Of such values, whose representation tells all about them, NaN included."""
+    assert by_value(value) == by_value(value)
+    assert by_value(value) != by_value((value,))
+    assert (by_value(value) == by_value(Frozen(value))) is False
+
+
+def test_a_key_holds_what_it_compares_by_identity():
+    """Else an array could take the place of one that is gone, and a program of other numbers be run."""
+    key = by_value(MALA(0.1, preconditioner=ARRAY.copy()))
+    for _ in range(100):
+        assert key != by_value(MALA(0.1, preconditioner=ARRAY.copy()))
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_equal_kernels_share_a_program_and_others_do_not(library, discrete):
+    """Of runs long enough for a driver to prepare one; the chains are those of programs of their own."""
+    if discrete:
+        x, space = library.array(np.zeros((4, 3))), Binary()
+        kernels = [DMALA(0.5), DMALA(0.5), DMALA(0.3)]
+    else:
+        x, space = library.array(np.ones((4, 3))), xps.spaces.Real()
+        kernels = [SRMC(MALA(0.1), alpha=0.5), SRMC(MALA(0.1), alpha=0.5), SRMC(MALA(0.2), alpha=0.5)]
+
+    def target():
+        return xps.Target(
+            lambda x: -0.5 * library.xp.sum(x * x, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v, space=space
+        )
+
+    def draws(target, kernel):
+        run = xps.sample(target, kernel, x, 300, seed=xps.Portable(1), progress=False)
+        return library.host(run.draws)
+
+    one, programs = target(), []
+    for kernel in kernels:
+        np.testing.assert_array_equal(draws(one, kernel), draws(target(), kernel))
+        (bound,) = one._bound.values()
+        programs.append(len(bound.compiled))
+    assert programs == [programs[0], programs[0], 2 * programs[0]]
+    assert (programs[0] > 0) == (library.backend.compiles is Compiles.ALWAYS)
+
+
+def test_a_kernel_of_ones_own_that_is_no_dataclass_is_compared_by_identity():
+    class Bare(Kernel):
+        def init(self, target, x): ...
+
+        def noise(self, x): ...
+
+        def step(self, target, state, noise): ...
+
+    one = Bare()
+    assert by_value(one) == by_value(one) != by_value(Bare())

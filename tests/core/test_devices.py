@@ -1,0 +1,45 @@
+"""Where things are run."""
+
+import numpy as np
+import pytest
+
+from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.errors import BackendError
+from xpsample.core.registry import installed_backends
+
+
+def test_arrays_are_made_in_the_place():
+    for device in device_dtypes(["numpy", "array_api_strict"]):
+        array = device.array(np.ones(3))
+        assert device.backend.owns(array)
+        assert str(array.dtype).endswith(device.dtype)
+        assert [d.name for d in device.backend.devices(array)] == [device.name]
+        assert "int" in str(device.array(np.arange(3)).dtype)
+
+
+def test_names_are_kept_in_order_and_once():
+    assert [p.backend.name for p in widest(device_dtypes(["numpy", "array_api_strict", "numpy"]))][:2] == [
+        "numpy",
+        "array_api_strict",
+    ]
+    found = {p.backend.name for p in device_dtypes()}
+    assert found <= set(installed_backends())
+    assert "numpy" in found
+
+
+def test_the_widest_dtype_of_each_kind_of_device():
+    backend = device_dtypes(["numpy"])[0].backend
+    every = [
+        DeviceDtype(backend, device, None, dtype)
+        for device in ("cpu", "cuda:0", "cuda:1")
+        for dtype in ("float32", "float64")
+    ]
+    assert [(p.name, p.dtype) for p in widest(every)] == [("cpu", "float64"), ("cuda:0", "float64")]
+    assert [p.dtype for p in widest(every[:1])] == ["float32"]
+
+
+def test_what_is_not_there_is_named():
+    with pytest.raises(BackendError, match="no backend is registered for 'no_such_library'"):
+        device_dtypes(["no_such_library"])
+    for name in set(missing()):
+        assert ":" in name

@@ -1,0 +1,98 @@
+"""Trees of arrays: mapping, paths, and filling a template are inverses of each other."""
+
+from typing import Any, NamedTuple
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from xpsample.core import tree
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+KEYS = st.text("abc", min_size=1, max_size=3)
+LEAVES = st.integers() | st.floats(allow_nan=False)
+TREES = st.recursive(
+    LEAVES | st.none(),
+    lambda children: (
+        st.lists(children, max_size=3)
+        | st.lists(children, max_size=3).map(tuple)
+        | st.dictionaries(KEYS, children, max_size=3)
+        | st.builds(Pair, children, children)
+    ),
+    max_leaves=12,
+)
+
+
+def same(a, b):
+    """Equal, and of the same containers all the way down."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@given(TREES)
+def test_filling_a_tree_with_its_own_items_gives_it_back(value):
+    assert same(tree.fill(value, dict(tree.items(value))), value)
+
+
+@given(TREES)
+def test_paths_are_distinct(value):
+    paths = [path for path, _ in tree.items(value)]
+    assert len(set(paths)) == len(paths)
+
+
+@given(TREES)
+def test_map_keeps_the_structure_and_visits_every_leaf_once(value):
+    seen = []
+    mapped = tree.map(lambda leaf: seen.append(leaf) or ("seen", leaf)[1], value)
+    assert same(mapped, value)
+    assert sorted(map(repr, seen)) == sorted(map(repr, tree.leaves(value)))
+
+
+@given(TREES)
+def test_map_of_several_trees_pairs_corresponding_leaves(value):
+    doubled = tree.map(lambda a, b: a + b, value, value)
+    assert same(doubled, tree.map(lambda a: a + a, value))
+
+
+@given(TREES)
+def test_leaves_are_the_items_without_their_paths(value):
+    assert tree.leaves(value) == [leaf for _, leaf in tree.items(value)]
+
+
+def test_paths_are_names_and_places_joined_by_slashes():
+    value = {"b": Pair(1, [2, (3,)]), "a": None, "c": 4}
+    assert list(tree.items(value)) == [("b/left", 1), ("b/right/0", 2), ("b/right/1/0", 3), ("c", 4)]
+
+
+def test_none_is_a_tree_without_leaves():
+    assert tree.leaves(None) == []
+    assert tree.map(lambda a: a + 1, (None, 1)) == (None, 2)
+
+
+def test_the_order_of_a_dictionary_does_not_matter():
+    assert list(tree.items({"a": 1, "b": 2})) == list(tree.items({"b": 2, "a": 1}))
+
+
+def test_trees_of_two_structures_do_not_map_together():
+    with pytest.raises(ValueError, match=r"longer|shorter"):
+        tree.map(lambda a, b: a, (1, 2), (1, 2, 3))
+
+
+def test_filling_with_a_leaf_missing_names_its_path():
+    with pytest.raises(KeyError, match="b/0"):
+        tree.fill({"b": [1]}, {})
+
+
+def test_dtype_names_are_the_standards(library):
+    for name in ("float32", "float64", "int32", "bool"):
+        assert tree.dtype_name(library.array([1], name)) == name

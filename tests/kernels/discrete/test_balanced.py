@@ -1,0 +1,85 @@
+"""Locally balanced proposals against their transition matrices."""
+
+import math
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+from tests.kernels.discrete.discrete_support import (
+    ERROR,
+    PROBLEMS,
+    G,
+    assert_acceptance_on,
+    assert_proposals,
+    assert_transitions,
+    balance_error,
+    balanced,
+    every_problem,
+    invariance_error,
+    metropolis_hastings,
+    misfit,
+    per_state,
+    step_from_every_state,
+)
+from xpsample import LocallyBalanced, sample
+from xpsample.core.errors import DivergenceWarning
+from xpsample.kernels import Barker, Max, SquareRoot
+from xpsample.spaces import Binary
+from xpsample.targets import Target
+
+FUNCTIONS = {"Barker": Barker(), "SquareRoot": SquareRoot(), "Max": Max()}
+every_function = pytest.mark.parametrize("name", FUNCTIONS)
+
+
+@every_problem
+@every_function
+def test_a_balanced_kernel_is_its_matrix(problem, name):
+    kernel, proposal = LocallyBalanced(FUNCTIONS[name]), balanced(problem, G[name])
+    matrix = metropolis_hastings(proposal, problem.log_pi)
+    assert invariance_error(matrix, problem.log_pi) < 1e-12
+    assert balance_error(matrix, problem.log_pi) < 1e-12
+    assert_proposals(problem, kernel, proposal)
+    assert_transitions(problem, kernel, matrix)
+
+
+@every_function
+@pytest.mark.parametrize("problem", ["ragged", "one-hot"])
+def test_acceptance_on_every_library(library, name, problem):
+    problem = PROBLEMS[problem]
+    assert_acceptance_on(library, problem, LocallyBalanced(FUNCTIONS[name]), balanced(problem, G[name]))
+
+
+@every_function
+def test_functions_are_told_apart(name):
+    problem = PROBLEMS["levels"]
+    found, _ = step_from_every_state(problem, LocallyBalanced(FUNCTIONS[name]), per_state(problem), seed=1)
+    for other in set(FUNCTIONS) - {name}:
+        matrix = metropolis_hastings(balanced(problem, G[other]), problem.log_pi)
+        assert misfit(found, matrix) < 2 * math.log(ERROR)
+
+
+@every_function
+def test_a_balancing_function_is_balanced(library32, name):
+    """log g(t) = log t + log g(1 / t), also where exp(log t) overflows in float32."""
+    xp, log_ratio = library32.xp, library32.array(np.asarray([-1e4, -200.0, -1.0, 0.0, 0.5, 300.0, 2e4]))
+    there, back = (library32.host(FUNCTIONS[name].log(xp, r)) for r in (log_ratio, -log_ratio))
+    assert np.all(np.isfinite(there))
+    np.testing.assert_allclose(there - back, library32.host(log_ratio), rtol=1e-5, atol=1e-6)
+
+
+@every_function
+def test_impossible_states_are_never_reached(name):
+    """Neighbours of density 0; `Max` proposes them, and counts divergences."""
+
+    def log_density(x):
+        xp = array_namespace(x)
+        return xp.where(xp.sum(x, axis=-1) > 2, -xp.inf, 0.3 * x[..., 0])
+
+    x0 = np.zeros((200, 4), dtype=np.int64)
+    target, kernel = Target(log_density, space=Binary()), LocallyBalanced(FUNCTIONS[name])
+    with pytest.warns(DivergenceWarning) if name == "Max" else nullcontext():
+        run = sample(target, kernel, x0, 50, seed=1, progress=False)
+    assert run.draws.sum(-1).max() == 2
+    assert bool(run.run_statistics.diverged.sum() > 0) is (name == "Max")

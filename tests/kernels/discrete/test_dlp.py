@@ -1,0 +1,191 @@
+"""Discrete Langevin, unadjusted and adjusted, against its transition matrix; and broken ones, which must not fit it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from tests.kernels.discrete.discrete_support import (
+    ERROR,
+    PROBLEMS,
+    TINY,
+    acceptance,
+    assert_acceptance_on,
+    assert_proposals,
+    assert_transitions,
+    balance_error,
+    every_problem,
+    invariance_error,
+    langevin,
+    metropolis_hastings,
+    misfit,
+    per_state,
+    stationary,
+    step_from_every_state,
+)
+from tests.kernels.support import NumPy, noise_of, walk
+from xpsample import DMALA, DULA, sample
+from xpsample.core.errors import HyperparameterError
+from xpsample.kernels import ChainState, Kernel, metropolis
+from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of
+from xpsample.kernels.discrete.dlp import langevin_moves, langevin_noise
+from xpsample.spaces import Binary, Spins
+from xpsample.targets import Target
+
+STEP = 0.8
+BROKEN_STEP = 2.0  # large enough that an uncorrected proposal is far off
+
+
+@every_problem
+def test_the_formula_with_the_correction_is_exact(problem):
+    matrix = metropolis_hastings(langevin(problem, STEP), problem.log_pi)
+    assert invariance_error(matrix, problem.log_pi) < 1e-12
+    assert balance_error(matrix, problem.log_pi) < 1e-12
+
+
+@every_problem
+def test_the_formula_without_it_is_not(problem):
+    """DULA leaves another law invariant, and is off detailed balance."""
+    matrix = langevin(problem, STEP)
+    pi = stationary(problem.log_pi)
+    assert 0.5 * np.sum(np.abs(pi @ matrix - pi)) > 1e-3  # total variation after one step from exact draws
+    assert balance_error(matrix, problem.log_pi) > 1e-5
+
+
+@every_problem
+@pytest.mark.parametrize("balance", [0.5, 0.9])
+def test_dmala_is_its_matrix(problem, balance):
+    kernel, proposal = DMALA(STEP, balance), langevin(problem, STEP, balance)
+    assert_proposals(problem, kernel, proposal)
+    assert_transitions(problem, kernel, metropolis_hastings(proposal, problem.log_pi))
+
+
+@every_problem
+def test_dula_is_its_proposal(problem):
+    assert_transitions(problem, DULA(STEP), langevin(problem, STEP))
+
+
+@pytest.mark.parametrize("name", ["ragged", "one-hot"])
+def test_acceptance_on_every_library(library, name):
+    problem = PROBLEMS[name]
+    assert_acceptance_on(library, problem, DMALA(STEP), langevin(problem, STEP))
+
+
+def test_eq_29_of_srmc_is_half_the_step():
+    """exp(-|y - x - eta s|^2 / (4 eta)) is the proposal at step size 2 eta."""
+    problem, eta = PROBLEMS["levels"], 0.4
+    gap = problem.states[None] - problem.states[:, None] - eta * problem.score[:, None]
+    weights = np.exp(-np.sum(gap**2, axis=-1) / (4 * eta))
+    np.testing.assert_allclose(langevin(problem, 2 * eta), weights / weights.sum(axis=1, keepdims=True), rtol=1e-10)
+
+
+def test_a_step_on_spins_is_four_times_one_on_bits():
+    """x = 2 z - 1: the same chain."""
+    z = np.random.default_rng(0).integers(2, size=(50, 5)).astype(float)
+    w = np.random.default_rng(1).normal(size=5)
+    spins = Target(lambda x: np.sum(w * x, axis=-1), score=lambda x: w + 0 * x, space=Spins())
+    bits = Target(lambda z: np.sum(w * (2 * z - 1), axis=-1), score=lambda z: 2 * w + 0 * z, space=Binary())
+    kernel = DMALA(4 * 0.3)
+    noise = noise_of(kernel, z)
+    on_spins, _, _ = walk(NumPy, kernel, 2 * z - 1, noise, spins)
+    on_bits, _, _ = walk(NumPy, DMALA(0.3), z, noise, bits)
+    np.testing.assert_array_equal(on_spins, 2 * on_bits - 1)
+    assert 0 < np.mean(on_bits[0] != z) < 1
+
+
+def test_staying_is_not_moving():
+    """A small step proposes to stay nearly always: accepted with probability 1, and no move."""
+    problem = PROBLEMS["bits"]
+    for kernel in (DMALA(0.1), DULA(0.1)):
+        found, info = step_from_every_state(problem, kernel, 200)
+        np.testing.assert_array_equal(info.moved, found != np.arange(len(found))[:, None])
+        assert 0 < info.moved.mean() < 0.2 and info.acceptance_probability.mean() > 0.9
+
+
+def test_a_chain_whose_score_is_lost_is_frozen():
+    problem = PROBLEMS["bits"]
+    target = Target(None, score=lambda x: np.where(np.sum(x, -1, keepdims=True) > 3, np.nan, 1 + 0 * x), space=Binary())
+    x0 = np.zeros((100, 4), dtype=np.int64)
+    with pytest.warns(Warning, match="diverge|froze"):
+        trace = sample(target, DULA(2.0), x0, 50, seed=1, progress=False)
+    assert trace.run_statistics.diverged.max() > 10 and np.all(trace.draws.sum(-1) < 4)
+    assert problem.dim == 4
+
+
+def test_out_of_range():
+    for make in (lambda: DMALA(0.0), lambda: DULA(-1.0), lambda: DMALA(1.0, -0.5)):
+        with pytest.raises(HyperparameterError):
+            make()
+
+
+# ---- broken on purpose -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Broken(Kernel):
+    """DMALA put together again, with parts that can be spoilt."""
+
+    requires = DMALA.requires
+
+    def init(self, target, x):
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x):
+        return langevin_noise(x)
+
+    def step(self, target, state, noise):
+        xp, current = target.xp, state.point
+        moves = self.moves(target, current)
+        choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
+        y = target.evaluate(space_of(target).move(xp, current.x, choice))
+        moves_back = self.moves(target, self.seen_from(y, current))
+        back = log_probability_or_stay(xp, moves_back, space_of(target).back(xp, choice))
+        ratio = self.ratio(y, current, xp.sum(back - log_probability_or_stay(xp, moves, choice), axis=-1))
+        point, info = metropolis(xp, ratio, noise["accept"], y, current, target.costs.evaluate)
+        return ChainState(point), info
+
+    def moves(self, target, point):
+        return langevin_moves(target, point, BROKEN_STEP, 0.5)
+
+    def seen_from(self, proposal, current):
+        return proposal
+
+    def ratio(self, y, x, proposals):
+        return y.log_density - x.log_density + proposals
+
+
+class NoCorrection(Broken):
+    def ratio(self, y, x, proposals):
+        return 0 * proposals
+
+
+class Swapped(Broken):
+    """Forward and reverse proposal exchanged in the ratio."""
+
+    def ratio(self, y, x, proposals):
+        return y.log_density - x.log_density - proposals
+
+
+class GradientAtX(Broken):
+    """The reverse proposal made with the score of where the chain comes from."""
+
+    def seen_from(self, proposal, current):
+        return proposal._replace(score=current.score)
+
+
+def test_the_unspoilt_one_fits():
+    problem = PROBLEMS["levels"]
+    assert_transitions(problem, Broken(), metropolis_hastings(langevin(problem, BROKEN_STEP), problem.log_pi))
+
+
+@every_problem
+@pytest.mark.parametrize("kind", [NoCorrection, Swapped, GradientAtX])
+def test_a_broken_one_does_not(problem, kind):
+    """By its frequencies, and by its acceptance probabilities; its proposals are right."""
+    proposal = langevin(problem, BROKEN_STEP)
+    found, _ = step_from_every_state(problem, kind(), per_state(problem), seed=1)
+    assert misfit(found, metropolis_hastings(proposal, problem.log_pi)) < 10 * math.log(ERROR)
+    found, info = step_from_every_state(problem, kind(), 100, TINY)
+    expected = acceptance(proposal, problem.log_pi)[np.arange(len(problem.states))[:, None], found]
+    assert np.max(np.abs(info.acceptance_probability - expected)) > 0.05

@@ -1,0 +1,109 @@
+"""Single-flip Metropolis and the heat bath against their transition matrices."""
+
+import math
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+from tests.kernels.discrete.discrete_support import (
+    ERROR,
+    PROBLEMS,
+    assert_acceptance_on,
+    assert_proposals,
+    assert_transitions,
+    balance_error,
+    every_problem,
+    heat_bath,
+    invariance_error,
+    metropolis_hastings,
+    misfit,
+    per_state,
+    stationary,
+    step_from_every_state,
+    uniform,
+)
+from xpsample import Gibbs, SingleFlip, sample
+from xpsample.spaces import Categorical
+from xpsample.targets import Target
+
+
+@every_problem
+def test_single_flip_is_its_matrix(problem):
+    matrix = metropolis_hastings(uniform(problem), problem.log_pi)
+    assert invariance_error(matrix, problem.log_pi) < 1e-12
+    assert balance_error(matrix, problem.log_pi) < 1e-12
+    assert_proposals(problem, SingleFlip(), uniform(problem))
+    assert_transitions(problem, SingleFlip(), matrix)
+
+
+@every_problem
+def test_the_heat_bath_is_its_matrix(problem):
+    matrix = heat_bath(problem)
+    assert invariance_error(matrix, problem.log_pi) < 1e-12
+    assert balance_error(matrix, problem.log_pi) < 1e-12
+    assert_transitions(problem, Gibbs(), matrix)
+
+
+def test_the_two_are_told_apart():
+    problem = PROBLEMS["levels"]
+    found, _ = step_from_every_state(problem, Gibbs(), per_state(problem), seed=1)
+    assert misfit(found, metropolis_hastings(uniform(problem), problem.log_pi)) < 2 * math.log(ERROR)
+
+
+@pytest.mark.parametrize("name", ["ragged", "one-hot"])
+def test_acceptance_on_every_library(library, name):
+    problem = PROBLEMS[name]
+    assert_acceptance_on(library, problem, SingleFlip(), uniform(problem))
+
+
+@pytest.mark.parametrize("name", ["ragged", "one-hot"])
+def test_heat_bath_draws_conditional_laws_on_every_library(library, name):
+    """With the variable fixed by its uniform and stratified ones for the value: to one in `chains`, exactly."""
+    problem, chains = PROBLEMS[name], 200
+    n, pi = problem.variables.shape[1], stationary(problem.log_pi)
+    x = np.repeat(problem.states[:, None], chains, axis=1)
+    bound = problem.target.prepare(library.array(x), Gibbs().requires)
+    init = library.compiled(lambda x: Gibbs().init(bound, x))
+    step = library.compiled(lambda state, noise: Gibbs().step(bound, state, noise))
+    value = np.broadcast_to((np.arange(chains) + 0.5) / chains, x.shape[:-1])
+    noise = {"variable": library.array(np.full(x.shape[:-1], (n - 0.5) / n)), "value": library.array(value.copy())}
+    new, info = step(init(library.array(x)), noise)
+    y = problem.index(library.host(new.point.x).reshape(-1, problem.dim)).reshape(x.shape[:-1])
+    frequencies = np.stack([np.bincount(row, minlength=len(pi)) for row in y]) / chains
+    others = problem.variables[:, : n - 1]
+    same = np.all(others[:, None] == others[None], axis=(2, 3))
+    expected = np.where(same, pi[None], 0.0)
+    np.testing.assert_allclose(frequencies, expected / expected.sum(axis=1, keepdims=True), atol=2 / chains)
+    np.testing.assert_array_equal(library.host(info.moved), y != np.arange(len(pi))[:, None])
+    log_density = library.host(new.point.log_density)
+    np.testing.assert_allclose(log_density, problem.log_pi[y], rtol=1e-10)  # the point is that of the new position
+
+
+def test_the_heat_bath_spends_one_evaluation_for_each_other_value():
+    calls = []
+
+    def log_density(x):
+        calls.append(int(np.prod(x.shape[:-1])))
+        return array_namespace(x).sum(0.3 * x, axis=-1)
+
+    target, x0 = Target(log_density, space=Categorical((0, 1, 2, 3))), np.zeros((5, 2))
+
+    def spent(draws):
+        calls.clear()
+        run = sample(target, Gibbs(), x0, draws, seed=1, progress=False)
+        return sum(calls) / 5, run.run_statistics.evaluations
+
+    (short, _), (long, run_statistics) = spent(10), spent(30)
+    assert (long - short) / 20 == 3
+    assert run_statistics == {"log_density": 3, "score": 0, "hvp": 0}
+
+
+def test_the_heat_bath_avoids_states_of_no_probability():
+    def log_density(x):
+        xp = array_namespace(x)
+        return xp.where(xp.sum(x, axis=-1) > 3, -xp.inf, 0.0)
+
+    x0 = np.zeros((100, 3), dtype=np.int64)
+    run = sample(Target(log_density, space=Categorical((0, 1, 2))), Gibbs(), x0, 100, seed=1, progress=False)
+    assert run.draws.sum(-1).max() == 3 and run.run_statistics.diverged.sum() == 0

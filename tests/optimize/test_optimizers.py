@@ -1,0 +1,117 @@
+"""Optimisers against torch.optim and optax."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.sosmc.sosmc_support import shifted
+from xpsample import sample
+from xpsample.core import tree
+from xpsample.core.errors import HyperparameterError
+from xpsample.optimize.optimizers import SGD, Adam, Clipped
+from xpsample.sosmc import SOSMC, LangevinMove, RewardForwardKL, SOSMCHistory
+
+STEPS = 25
+START = {"a": np.asarray([1.0, -2.0, 0.5]), "b": [np.asarray([[0.3, 4.0]]), np.asarray(2.0)]}
+
+
+def gradients(parameters):
+    """Of something curved, with entries of different size."""
+    return tree.map(lambda p: 3.0 * p + p**3, parameters)
+
+
+def path(library, optimizer):
+    """All parameters after every step, flattened."""
+    parameters = tree.map(library.array, START)
+    state, rows = optimizer.init(parameters), []
+    for _ in range(STEPS):
+        updates, state = optimizer.update(gradients(parameters), state, parameters)
+        parameters = tree.map(lambda p, u: p + u, parameters, updates)
+        rows.append(np.concatenate([library.host(leaf).ravel() for leaf in tree.leaves(parameters)]))
+    return np.stack(rows)
+
+
+def torch_path(make, max_norm=None):
+    import torch
+
+    leaves = [torch.tensor(leaf, requires_grad=True) for leaf in tree.leaves(START)]
+    optimizer, rows = make(leaves), []
+    for _ in range(STEPS):
+        for leaf in leaves:
+            leaf.grad = (3.0 * leaf + leaf**3).detach()
+        if max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(leaves, max_norm)
+        optimizer.step()
+        rows.append(np.concatenate([leaf.detach().numpy().ravel() for leaf in leaves]))
+    return np.stack(rows)
+
+
+def cases():
+    import torch
+
+    return {
+        "sgd": (SGD(0.02), lambda p: torch.optim.SGD(p, 0.02), None),
+        "momentum": (SGD(0.02, 0.8), lambda p: torch.optim.SGD(p, 0.02, momentum=0.8), None),
+        "adam": (Adam(0.1), lambda p: torch.optim.Adam(p, 0.1), None),
+        "adam-decays": (Adam(0.1, 0.7, 0.9, 1e-3), lambda p: torch.optim.Adam(p, 0.1, (0.7, 0.9), 1e-3), None),
+        "clipped": (Clipped(SGD(0.1), 2.0), lambda p: torch.optim.SGD(p, 0.1), 2.0),
+    }
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adam-decays", "clipped"])
+def test_the_same_steps_as_torch(library, name):
+    pytest.importorskip("torch")
+    ours, theirs, max_norm = cases()[name]
+    # torch's clipping divides by the norm plus 1e-6
+    np.testing.assert_allclose(path(library, ours), torch_path(theirs, max_norm), rtol=2e-6 if max_norm else 1e-9)
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "clipped"])
+def test_the_same_steps_as_optax(name):
+    optax = pytest.importorskip("optax")
+    from tests.conftest import open_library, x64
+
+    pairs = {
+        "sgd": (SGD(0.02), optax.sgd(0.02)),
+        "momentum": (SGD(0.02, 0.8), optax.sgd(0.02, momentum=0.8)),
+        "adam": (Adam(0.1), optax.adam(0.1)),
+        "clipped": (Clipped(Adam(0.1), 0.7), optax.chain(optax.clip_by_global_norm(0.7), optax.adam(0.1))),
+    }
+    ours, theirs = pairs[name]
+    with x64("jax", "float64"):
+        library = open_library("jax", "float64")
+        np.testing.assert_allclose(path(library, ours), path(library, theirs), rtol=1e-9)
+
+
+def test_sosmc_takes_an_optax_optimiser():
+    optax = pytest.importorskip("optax")
+    from tests.conftest import open_library
+
+    library = open_library("jax", "float32")
+    x0 = library.array(np.random.default_rng(0).normal(size=(2, 200, 2)))
+    loss = RewardForwardKL(lambda x: -((x - 2.0) ** 2).sum(-1))
+
+    def tuned(optimizer):
+        kernel = SOSMC(loss, LangevinMove(0.1), optimizer)
+        trace = sample(shifted((2,)), kernel, x0, 20, seed=1, recorders=(SOSMCHistory(),), progress=False)
+        return library.host(trace.recorded["history"]["parameters"])
+
+    ours = tuned(Adam(0.1))
+    np.testing.assert_allclose(tuned(optax.adam(0.1)), ours, atol=1e-4)
+    assert np.all(ours[-1] > 0.5)
+
+
+def test_clipping_has_one_norm_for_each_run(library):
+    gradient = {"w": np.asarray([[[3.0, 0.0]], [[0.3, 0.0]]]), "b": np.asarray([[4.0], [0.4]])}
+    updates, _ = Clipped(SGD(1.0), 1.0, runs=1).update(tree.map(library.array, gradient), None, None)
+    np.testing.assert_allclose(library.host(updates["w"])[:, 0, 0], [-0.6, -0.3], rtol=1e-12)
+    np.testing.assert_allclose(library.host(updates["b"])[:, 0], [-0.8, -0.4], rtol=1e-12)
+
+
+def test_bad_settings_are_refused():
+    for make in (lambda: SGD(0.0), lambda: SGD(0.1, 1.0), lambda: Adam(0.1, 1.0), lambda: Adam(0.1, epsilon=0.0)):
+        with pytest.raises(HyperparameterError):
+            make()
+    with pytest.raises(HyperparameterError, match="max_norm must be greater than 0"):
+        Clipped(SGD(0.1), -math.inf)

@@ -1,0 +1,197 @@
+"""Annealed importance sampling: known normalisers within the stated errors, and weights by hand."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tests.enumerated import listed, quadratic
+from tests.kernels.support import COVARIANCE, noise_of, walk
+from xpsample import Portable, sample
+from xpsample.core.errors import HyperparameterError, TraceError
+from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Gibbs, ParallelTempering
+from xpsample.particles.ais import AIS, AISState, log_normalizer
+from xpsample.particles.smc import TemperedSMC
+from xpsample.sosmc.moves import Reversible
+from xpsample.srmc import SRMC
+from xpsample.targets import Capability, Target
+from xpsample.targets.bridge import AnnealedTarget, Bridge
+from xpsample.zoo.gaussian import gaussian
+
+BATCHES, CHAINS = 300, 200
+BETAS = np.linspace(0.0, 1.0, 9)
+MEAN = np.asarray([0.5, -1.0, 0.3])
+
+
+def covered(log_weights, initial, exact):
+    """In how many batches (axis 0) the exact value is within 1.96 standard errors; and, of all chains, how far off."""
+    batches = [log_normalizer(rows, initial) for rows in log_weights]
+    inside = sum(abs(b.value - exact) < 1.96 * b.standard_error for b in batches)
+    whole = log_normalizer(log_weights, initial)
+    return inside, abs(whole.value - exact) / whole.standard_error, whole
+
+
+def assert_exact(log_weights, initial, exact):
+    """Coverage of 95 % to 1.5 % (delta method, batches of this size); error probability 1e-6 each, seeds fixed."""
+    inside, off, whole = covered(log_weights, initial, exact)
+    assert binom.ppf(1e-6, BATCHES, 0.935) < inside < binom.isf(1e-6, BATCHES, 0.965)
+    assert off < 5.0
+    assert whole.weight_ess < 0.98 * log_weights.size
+
+
+def anneal_bits(kernel, batches=BATCHES):
+    target, dim = quadratic("bits", 2.0)
+    states, _ = listed(target, dim)
+    x0 = states[np.random.default_rng(1).integers(0, len(states), (batches, CHAINS))]
+    trace = sample(target, kernel, x0, 1, seed=1, burn_in=len(BETAS) - 2, progress=False)
+    exact = math.log(np.sum(np.exp(target.log_density(states, target.data))))
+    return trace.state.log_weight, math.log(len(states)), exact
+
+
+@pytest.mark.parametrize("base", [GWG(), DMALA(0.5), Gibbs(), SRMC(GWG(), 0.0)], ids=["GWG", "DMALA", "Gibbs", "SR"])
+def test_the_normaliser_of_a_listed_target(base):
+    assert_exact(*anneal_bits(AIS(base, BETAS)))
+
+
+@dataclass(frozen=True, eq=False)
+class Late(AIS):
+    """The weight taken after the move instead of before."""
+
+    def step(self, target, state, noise):
+        new, info = super().step(target, state, noise)
+        ahead = AISState(new.base, state.betas, state.log_weight, state.n)
+        return new._replace(log_weight=super().step(target, ahead, noise)[0].log_weight), info
+
+
+def test_a_weight_taken_too_late_is_caught():
+    inside, off, _ = covered(*anneal_bits(Late(GWG(), BETAS)))
+    assert inside < 0.5 * BATCHES
+    assert off > 20
+
+
+WIDE = gaussian(4.0 * np.eye(3))
+NARROW = gaussian(COVARIANCE, MEAN)
+
+
+@pytest.mark.parametrize("base", [RWM(0.8), MALA(0.3), HMC(0.4, 2)], ids=["RWM", "MALA", "HMC"])
+def test_the_normaliser_of_a_gaussian(base):
+    x0 = 2.0 * np.random.default_rng(2).standard_normal((BATCHES, CHAINS, 3))
+    trace = sample(Bridge(WIDE, NARROW), AIS(base, BETAS), x0, 1, seed=1, burn_in=len(BETAS) - 2, progress=False)
+    initial = 1.5 * math.log(2 * math.pi * 4)
+    exact = 0.5 * np.linalg.slogdet(2 * math.pi * COVARIANCE)[1]
+    assert_exact(trace.state.log_weight, initial, exact)
+    # The weighted draws are of the target.
+    weights = np.exp(trace.state.log_weight - np.max(trace.state.log_weight))
+    mean = np.sum(weights[..., None] * trace.draws[0], axis=(0, 1)) / np.sum(weights)
+    ess = np.sum(weights) ** 2 / np.sum(weights**2)
+    assert np.all(np.abs(mean - MEAN) < 5 * np.sqrt(np.diag(COVARIANCE) / ess))
+
+
+def test_weights_by_hand(library):
+    """Random-walk chains over a bridge, and past its end."""
+    betas, x = (0.0, 0.3, 0.3, 1.0), 2.0 * np.random.default_rng(3).standard_normal((20, 3))
+    kernel = AIS(RWM(0.7), betas)
+    noise = noise_of(kernel, x, 5)
+    positions, infos, state = walk(library, kernel, x, noise, Bridge(WIDE, NARROW))
+
+    def ends(x):
+        return [-0.5 * np.sum((x - m) * np.linalg.solve(c, (x - m).T).T, axis=-1) for m, c in ENDS]
+
+    log_weight = np.zeros(20)
+    for t in range(5):
+        now, later = (betas[min(i, 3)] for i in (t, t + 1))
+        first, last = ends(x)
+        log_weight += (later - now) * (last - first)
+        y = x + 0.7 * noise["proposal"][t]
+        new_first, new_last = ends(y)
+        log_ratio = (1 - later) * (new_first - first) + later * (new_last - last)
+        x = np.where((np.log(noise["accept"][t]) < log_ratio)[:, None], y, x)
+        np.testing.assert_allclose(positions[t], x, rtol=1e-12)
+    np.testing.assert_allclose(library.host(state.log_weight), log_weight, rtol=1e-9)
+    assert infos[0].evaluations.log_density == 2
+
+
+ENDS = ((np.zeros(3), 4.0 * np.eye(3)), (MEAN, COVARIANCE))
+
+
+def test_the_same_weights_on_every_library(library):
+    target, dim = quadratic("bits", 2.0)
+    uniform = Target(lambda x: 0.0 * x[..., 0], score=lambda x: 0.0 * x, space=target.space)
+    x0 = np.random.default_rng(4).integers(0, 2, (6, dim)).astype(float)
+    kernel, steps = AIS(GWG(), BETAS), len(BETAS) - 1
+    theirs = sample(target, kernel, library.array(x0), steps, seed=Portable(1), progress=False)
+    ours = sample(target, kernel, x0, steps, seed=Portable(1), progress=False)
+    np.testing.assert_array_equal(library.host(theirs.draws), ours.draws)
+    np.testing.assert_allclose(library.host(theirs.state.log_weight), ours.state.log_weight, rtol=1e-9)
+    bridged = sample(Bridge(uniform, target), kernel, x0, steps, seed=Portable(1), progress=False)
+    np.testing.assert_array_equal(bridged.draws, ours.draws)
+    np.testing.assert_allclose(bridged.state.log_weight, ours.state.log_weight, rtol=1e-9)
+
+
+def test_members_of_a_bridge_mix_their_ends(library):
+    needs = Capability.LOG_DENSITY | Capability.SCORE | Capability.HVP | Capability.DIFFERENCES
+    (first, dim), (last, _) = quadratic("mixed", 0.5), quadratic("mixed", 2.0)
+    x = library.array(first.space.states(dim))
+    v = library.array(np.random.default_rng(5).normal(size=(24, dim)))
+    bridge = Bridge(first, last).prepare(x, needs)
+    beta = 0.3
+    member = AnnealedTarget(bridge, beta)
+    point, ends = member.evaluate(x), [t.prepare(x, needs) for t in (first, last)]
+    points = [end.evaluate(x) for end in ends]
+
+    def mixed(a, b):
+        return 0.7 * library.host(a) + 0.3 * library.host(b)
+
+    for name in ("log_density", "score", "differences"):
+        expected = mixed(*(getattr(p, name) for p in points))
+        np.testing.assert_allclose(library.host(getattr(point, name)), expected, rtol=1e-12)
+    np.testing.assert_allclose(library.host(member.score(x)), mixed(*(e.score(x) for e in ends)), rtol=1e-12)
+    np.testing.assert_allclose(library.host(member.hvp(x, v)), mixed(*(e.hvp(x, v) for e in ends)), atol=1e-12)
+    moved = AnnealedTarget(bridge, 1.0).refresh(point)
+    np.testing.assert_allclose(library.host(moved.log_density), library.host(points[1].log_density), rtol=1e-12)
+    assert member.costs.score.score == 2
+
+
+def test_an_annealing_goes_on_from_a_checkpoint(tmp_path):
+    x0 = 2.0 * np.random.default_rng(2).standard_normal((4, 3))
+    bridge, kernel = Bridge(WIDE, NARROW), AIS(MALA(0.3), BETAS)
+    sample(bridge, kernel, x0, 3, seed=1, checkpoint=tmp_path, progress=False)
+    resumed = sample(bridge, kernel, x0, 8, seed=1, checkpoint=tmp_path, progress=False)
+    whole = sample(bridge, kernel, x0, 8, seed=1, progress=False)
+    np.testing.assert_array_equal(resumed.state.log_weight, whole.state.log_weight)
+
+
+def test_log_normalizer_by_hand(library):
+    weights = np.asarray([[1.0, 2.0], [0.0, 5.0]])
+    with np.errstate(divide="ignore"):
+        found = log_normalizer(library.array(np.log(weights) - 700.0), 3.0)
+    assert found.value == pytest.approx(math.log(2.0) - 697.0)
+    assert found.standard_error == pytest.approx(np.std(weights, ddof=1) / 2.0 / 2.0)
+    assert found.weight_ess == pytest.approx(64 / 30)
+
+
+@pytest.mark.parametrize("weights", [[0.0], [-math.inf, -math.inf], [0.0, math.nan], [0.0, math.inf]])
+def test_weights_that_say_nothing_are_refused(weights):
+    with pytest.raises(TraceError, match="log weights must be two or more"):
+        log_normalizer(np.asarray(weights))
+
+
+@pytest.mark.parametrize("betas", [(0.0,), (0.1, 1.0), (0.0, 0.9), (0.0, 0.6, 0.5, 1.0)])
+def test_a_bad_ladder_is_refused(betas):
+    with pytest.raises(HyperparameterError, match="betas must go from 0 to 1 and never decrease"):
+        AIS(GWG(), betas)
+
+
+@pytest.mark.parametrize(
+    ("owner", "make"),
+    [
+        ("AIS", lambda kernel: AIS(kernel, (0.0, 1.0))),
+        ("TemperedSMC", lambda kernel: TemperedSMC(kernel, (0.0, 1.0))),
+        ("SOSMC", Reversible),
+    ],
+)
+def test_tempering_inside_is_refused(owner, make):
+    with pytest.raises(HyperparameterError, match=rf"{owner} changes the target .* ParallelTempering needs one"):
+        make(ParallelTempering(GWG(), (1.0, 0.4)))

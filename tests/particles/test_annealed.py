@@ -1,0 +1,251 @@
+"""Annealing over noise levels: recursions in closed form, the law of a smoothed mixture, steps by hand, bad input."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+from tests.kernels.support import BOUND, noise_of, walk
+from xpsample import sample
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.kernels import HMC, MALA, RWM, ULA, ParallelTempering, UnderdampedLangevin
+from xpsample.particles.annealed import Annealed
+from xpsample.particles.ladders import geometric_ladder
+from xpsample.spaces import Binary
+from xpsample.srmc import SRMC
+from xpsample.targets import LineIntegral, Parametric, Target
+from xpsample.zoo.mixture import gaussian_mixture, smoothed_mixture
+
+MEAN, VARIANCE = 1.5, 0.3
+LADDER = (3.0, 1.2, 0.5, 0.2)
+CHAINS = 40_000
+
+
+def scored(mixture, acceptance=None):
+    """Its score alone."""
+    return Target(None, score=mixture.score, data=mixture.data, acceptance=acceptance or LineIntegral(5))
+
+
+NORMAL = scored(smoothed_mixture([1.0], [[MEAN]], VARIANCE**0.5, 1.0))
+
+
+def final_moments(kernel, chains=CHAINS):
+    """Mean and variance after ten steps at each level of LADDER from N(0, 9)."""
+    x0 = 3.0 * np.random.default_rng(1).standard_normal((chains, 1))
+    trace = sample(NORMAL, kernel, x0, 1, seed=2, burn_in=len(kernel.sigmas) - 1, progress=False)
+    x = trace.draws[0, :, 0]
+    return np.mean(x), np.var(x)
+
+
+def recursion(step, steps=10):
+    """The same in closed form: a step of ULA is linear."""
+    mean, variance = 0.0, 9.0
+    for sigma in LADDER:
+        eta = step * sigma**2
+        a = 1.0 - eta / (VARIANCE + sigma**2)
+        for _ in range(steps):
+            mean, variance = MEAN + a * (mean - MEAN), a * a * variance + 2.0 * eta
+    return mean, variance
+
+
+def off(found, expected):
+    """Standard errors between moments of CHAINS normal draws and what they should be."""
+    variance = expected[1]
+    errors = math.sqrt(variance / CHAINS), variance * math.sqrt(2 / CHAINS)
+    return tuple(abs(f - e) / s for f, e, s in zip(found, expected, errors, strict=True))
+
+
+class TestULA:
+    """Error probability 6e-7 a comparison (`BOUND`), seeds fixed."""
+
+    def test_law_is_the_recursion_and_not_the_target(self):
+        found = final_moments(Annealed(ULA(1.0), LADDER, 10))
+        assert max(off(found, recursion(1.0))) < BOUND
+        assert off(found, (MEAN, VARIANCE + LADDER[-1] ** 2))[1] > 10  # its bias
+
+    def test_ladder_reversed_is_caught(self):
+        kernel = Annealed(ULA(1.0), LADDER, 10)
+        object.__setattr__(kernel, "sigmas", LADDER[::-1])
+        assert off(final_moments(kernel), recursion(1.0))[1] > 50
+
+    def test_step_that_is_not_scaled_is_caught(self):
+        kernel = Annealed(ULA(0.2), LADDER, 10, units=(1.0,) * len(LADDER))
+        assert off(final_moments(kernel), recursion(0.2))[1] > 20
+
+    def test_score_of_the_level_before_is_caught(self):
+        # The first of the steps at a level with a score that was not refreshed: the level is left out, as it were.
+        kernel = Annealed(ULA(1.0), (3.0, *LADDER[:-1]), 10)
+        assert off(final_moments(kernel), recursion(1.0))[1] > 50
+
+
+WEIGHTS, MEANS, SD = np.asarray([0.8, 0.2]), np.asarray([[-3.0], [3.0]]), 0.5
+SIGMAS = tuple(6.0 * s for s in geometric_ladder(16, 1 / 60))
+# In units of the standard deviation of a component with the noise, so that steps are neither too wide nor too short.
+UNITS = tuple(math.hypot(SD, s) for s in SIGMAS)
+DRAWS, BINS = 6_000, 30
+
+
+def misfit(base, acceptance=None, sigmas=SIGMAS, units=UNITS):
+    """Pearson's statistic of the end of the ladder against the smoothed mixture, 30 bins of equal probability."""
+    target = scored(smoothed_mixture(WEIGHTS, MEANS, SD, 1.0), acceptance)
+    x0 = 7.0 * np.random.default_rng(3).standard_normal((DRAWS, 1))
+    kernel = Annealed(base, sigmas, 10, units)
+    x = sample(target, kernel, x0, 1, seed=4, burn_in=len(sigmas) - 1, progress=False).draws[0, :, 0]
+    sd = math.hypot(SD, sigmas[-1])
+    u = sum(w * norm.cdf(x, m, sd) for w, m in zip(WEIGHTS, MEANS[:, 0], strict=True))
+    counts = np.histogram(u, BINS, (0.0, 1.0))[0]
+    return np.sum((counts - DRAWS / BINS) ** 2) / (DRAWS / BINS), np.mean(x < 0)
+
+
+LIMIT = chi2.isf(1e-6, BINS - 1)
+"""Error probability 1e-6, seed fixed."""
+
+
+@pytest.mark.parametrize("base", [MALA(0.6), HMC(0.8, 2), RWM(1.5)], ids=["MALA", "HMC", "RWM"])
+def test_smoothed_mixture_from_its_score(base):
+    statistic, share = misfit(base)
+    assert statistic < LIMIT
+    assert abs(share - 0.8) < BOUND * math.sqrt(0.16 / DRAWS)
+
+
+def test_the_check_sees_what_is_wrong():
+    assert misfit(ULA(1.0))[0] > 5 * LIMIT  # discretisation
+    assert misfit(MALA(0.6), sigmas=SIGMAS[-1:], units=UNITS[-1:])[0] > 10 * LIMIT  # no ladder
+
+
+class Halved(LineIntegral):
+    """Half the log ratio."""
+
+    def acceptance_correction(self, *args):
+        return 0.5 * super().acceptance_correction(*args)
+
+
+def test_a_wrong_acceptance_is_seen():
+    assert misfit(MALA(0.6), Halved())[0] > 3 * LIMIT
+
+
+def mala_by_hand(x, noise, eta, sigma):
+    """A step in x from the definition, with the exact mixture density."""
+    plain = gaussian_mixture(WEIGHTS, MEANS, np.hypot(SD, sigma))
+    y = x + eta * plain.score(x, plain.data) + math.sqrt(2 * eta) * noise["base/proposal"]
+
+    def log_q(to, at):
+        return -np.sum((to - at - eta * plain.score(at, plain.data)) ** 2, axis=-1) / (4 * eta)
+
+    log_ratio = plain.log_density(y, plain.data) - plain.log_density(x, plain.data) + log_q(x, y) - log_q(y, x)
+    probability = np.exp(np.minimum(log_ratio, 0))
+    return np.where((noise["base/accept"] < probability)[:, None], y, x), probability
+
+
+def test_mala_by_hand_on_every_library(library):
+    """Two steps at each of two levels, and past the end of the ladder; 32 nodes are exact to the tolerance."""
+    sigmas, c = (2.0, 0.7), 0.4
+    target = scored(smoothed_mixture(WEIGHTS, MEANS, SD, 1.0), LineIntegral(32))
+    x = 2.0 * np.random.default_rng(5).standard_normal((30, 1))
+    kernel = Annealed(MALA(c), sigmas, 2)
+    noise = noise_of(kernel, x, 3)
+    positions, infos, state = walk(library, kernel, x, noise, target)
+    for t, sigma in enumerate((2.0, 0.7, 0.7)):
+        before, probabilities = x, []
+        for i in range(2):
+            x, probability = mala_by_hand(x, {k: v[t, i] for k, v in noise.items()}, c * sigma**2, sigma)
+            probabilities.append(probability)
+        np.testing.assert_allclose(positions[t], x, rtol=1e-7)
+        accepted = library.host(infos[t].acceptance_probability)
+        np.testing.assert_allclose(accepted, np.mean(probabilities, axis=0), rtol=1e-6)
+        np.testing.assert_array_equal(library.host(infos[t].moved), np.any(x != before, axis=-1))
+    assert int(library.host(state.n)) == 3
+    # At the level's start and at two proposals, each with its acceptance's 32.
+    assert infos[0].evaluations.score == 3 * 33
+
+
+@pytest.mark.parametrize(
+    "base",
+    [ULA(0.3), UnderdampedLangevin(0.4), HMC(0.5, 2), SRMC(MALA(0.4), 0.5)],
+    ids=["ULA", "underdamped", "HMC", "SR-MALA"],
+)
+def test_same_chain_everywhere(library, base):
+    """Any kernel goes down the ladder, on any library and by any road to a smoothed target."""
+    mixture = smoothed_mixture(WEIGHTS, np.asarray([[-1.0, 0.0], [1.0, 0.5]]), SD, 1.0)
+    x = np.random.default_rng(6).standard_normal((4, 2))
+    kernel = Annealed(base, (1.5, 0.6), 2)
+    noise = noise_of(kernel, x, 3)
+    positions, _, _ = walk(library, kernel, x, noise, mixture)
+    family = Parametric(mixture.log_density, mixture.data, score=mixture.score)
+    if not isinstance(base, SRMC):  # that needs an hvp
+        np.testing.assert_allclose(walk(library, kernel, x, noise, family)[0], positions, rtol=1e-9)
+    np.testing.assert_allclose(_on_numpy(kernel, x, noise, mixture), positions, rtol=1e-9)
+
+
+def _on_numpy(kernel, x, noise, target):
+    from tests.kernels.support import NumPy
+
+    return walk(NumPy, kernel, x, noise, target)[0]
+
+
+def test_steps_of_chains_of_their_own(library):
+    """Chains with step sizes of their own, the way sweeps over tau run, are those of separate runs."""
+    mixture = scored(smoothed_mixture(WEIGHTS, MEANS, SD, 1.0))
+    x, taus = np.random.default_rng(7).standard_normal((2, 5, 1)), np.asarray([0.2, 0.6])
+    noise = noise_of(Annealed(MALA(0.1), LADDER), x, 3)
+    both = walk(library, Annealed(MALA(library.array(2 * taus[:, None] ** 2)), LADDER), x, noise, mixture)[0]
+    for k, tau in enumerate(taus.tolist()):
+        own = {name: rows[:, :, k] for name, rows in noise.items()}
+        alone = walk(library, Annealed(MALA(2 * tau**2), LADDER), x[k], own, mixture)[0]
+        np.testing.assert_allclose(both[:, k], alone, rtol=1e-9)
+
+
+def test_how_large_a_step_may_be():
+    """Pure noise in 784 dimensions: ULA's variance is 1 / (1 - tau^2), and MALA's log ratio has the mean -2 tau^6 d.
+
+    Both of its moments then follow from E[r] = 1: normal with variance 4 tau^6 d, so that the acceptance is
+    2 Phi(-tau^3 sqrt(d)). Error probability 6e-7 each (`BOUND`), beside 0.01 for the normal approximation.
+    """
+    dim, chains, sigma = 784, 500, 0.2
+    noise = scored(smoothed_mixture([1.0], np.zeros((1, dim)), 1e-6, 1.0), LineIntegral(1))
+    x = sigma * np.random.default_rng(8).standard_normal((chains, dim))
+    settings = {"seed": 9, "progress": False}
+    for tau in (0.2, 0.3, 0.5):
+        trace = sample(noise, Annealed(MALA(2 * tau**2), (sigma,)), x, 1, **settings)
+        accepted = trace.run_statistics.acceptance_probability
+        assert abs(np.mean(accepted) - 2 * norm.cdf(-(tau**3) * math.sqrt(dim))) < 0.01 + BOUND * 0.5 / math.sqrt(
+            chains
+        )
+    tau = 0.7
+    x = sample(noise, Annealed(ULA(2 * tau**2), (sigma,), 30), x, 1, **settings).draws[0]
+    expected = sigma**2 / (1 - tau**2)
+    assert abs(np.mean(x * x) - expected) < BOUND * expected * math.sqrt(2 / x.size)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sigmas": ()}, "one at least"),
+        ({"sigmas": (1.0, 0.0)}, "positive"),
+        ({"sigmas": (1.0, 2.0)}, "never increase"),
+        ({"sigmas": (math.inf, 2.0)}, "finite"),
+        ({"units": (1.0,)}, "each of the 4"),
+        ({"units": (1.0, -1.0, 1.0, 1.0)}, "units must be positive"),
+        ({"steps": 0}, "positive integer"),
+        ({"steps": True}, "positive integer"),
+    ],
+)
+def test_bad_settings(change, words):
+    with pytest.raises(HyperparameterError, match=words):
+        Annealed(**{"base": ULA(0.1), "sigmas": LADDER, "steps": 2} | change)
+
+
+def test_bad_bases_and_targets():
+    with pytest.raises(HyperparameterError, match="Give Annealed the kernel"):
+        Annealed(ParallelTempering(MALA(0.1), (1.0, 0.5)), LADDER)
+    x, kernel = np.zeros((3, 1)), Annealed(ULA(0.1), LADDER)
+    with pytest.raises(CapabilityError, match='the entry "sigma"'):
+        sample(gaussian_mixture(WEIGHTS, MEANS, SD), kernel, x, 1, seed=0, progress=False)
+    with pytest.raises(CapabilityError, match='the entry "sigma"'):
+        sample(Target(None, score=lambda x: -x), kernel, x, 1, seed=0, progress=False)
+    with pytest.raises(CapabilityError, match="real positions"):
+        sample(replace(NORMAL, space=Binary(), _bound={}), kernel, x, 1, seed=0, progress=False)
+    with pytest.raises(CapabilityError, match="only a score"):
+        sample(Target(None, score=NORMAL.score, data=NORMAL.data), Annealed(MALA(0.1), LADDER), x, 1, seed=0)

@@ -1,0 +1,124 @@
+"""Resampling schemes against the definition of unbiasedness, and what each of them promises beside."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+
+from xpsample.particles.resampling import (
+    Multinomial,
+    Resampling,
+    Residual,
+    Stratified,
+    Systematic,
+    search,
+    take_ancestors,
+)
+
+SCHEMES = [Multinomial(), Stratified(), Systematic(), Residual()]
+WEIGHTS = np.asarray([0.31, 0.0, 0.09, 0.25, 0.05, 0.3])
+REPLICATES, BOUND = 20_000, 5.0
+"""A mean of REPLICATES counts may be off by 5 standard errors: error probability 6e-7 a particle, seed fixed."""
+
+
+def counts(scheme, weights, replicates=REPLICATES, xp=np, array=np.asarray, host=np.asarray):
+    """Copies of every particle, (replicates, particles)."""
+    particles = len(weights)
+    spec = scheme.noise((replicates,), particles)
+    uniforms = np.random.default_rng(3).random(spec.shape)
+    rows = np.broadcast_to(weights, (replicates, particles))
+    index = host(scheme.ancestors(xp, array(rows), array(uniforms)))
+    return np.sum(index[..., None] == np.arange(particles), axis=1)
+
+
+def off(copies, weights):
+    """By how many standard errors the mean counts are off; those that never vary must be exact."""
+    mean, error = np.mean(copies, axis=0), np.std(copies, axis=0, ddof=1) / np.sqrt(len(copies))
+    gap = np.abs(mean - copies.shape[-1] * weights)
+    return np.max(np.where(error > 0, gap / np.where(error > 0, error, 1.0), np.where(gap < 1e-9, 0.0, np.inf)))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_each_particle_has_its_share_on_average(scheme):
+    copies = counts(scheme, WEIGHTS)
+    assert np.all(np.sum(copies, axis=-1) == len(WEIGHTS))
+    assert np.all(copies[:, 1] == 0)
+    assert off(copies, WEIGHTS) < BOUND
+    expected = len(WEIGHTS) * WEIGHTS
+    if isinstance(scheme, Residual):
+        assert np.all(copies >= np.floor(expected))
+    if isinstance(scheme, Stratified):
+        assert np.all(np.abs(copies - expected) < 2)
+    if isinstance(scheme, Systematic):
+        assert np.all(np.abs(copies - expected) < 1)
+
+
+@dataclass(frozen=True)
+class Left(Resampling):
+    """Systematic with no random place: always the left end of each part."""
+
+    def noise(self, runs, particles):
+        return Systematic().noise(runs, particles)
+
+    def ancestors(self, xp, weights, uniforms):
+        return Systematic().ancestors(xp, weights, 0.0 * uniforms)
+
+
+@dataclass(frozen=True)
+class Floors(Resampling):
+    """Residual whose rest is drawn with the full weights."""
+
+    def noise(self, runs, particles):
+        return Residual().noise(runs, particles)
+
+    def ancestors(self, xp, weights, uniforms):
+        exact, drawn = Residual().ancestors(xp, weights, uniforms), search(xp, weights, uniforms)
+        certain = xp.sum(xp.floor(weights.shape[-1] * weights), axis=-1, keepdims=True)
+        return xp.where(xp.arange(weights.shape[-1]) < certain, exact, drawn)
+
+
+@pytest.mark.parametrize("scheme", [Left(), Floors()], ids=repr)
+def test_biased_schemes_are_caught(scheme):
+    assert off(counts(scheme, WEIGHTS), WEIGHTS) > 20
+
+
+@pytest.mark.parametrize("particles", [1, 7, 1000])
+@pytest.mark.parametrize("scheme", SCHEMES[1:], ids=repr)
+def test_equal_weights_change_nothing(scheme, particles, typed_library):
+    library = typed_library
+    weights = library.array(np.full((2, particles), 1 / particles))
+    uniforms = np.random.default_rng(0).random(scheme.noise((2,), particles).shape)
+    uniforms[0] = 0.01  # far from where rounding decides
+    uniforms[1] = 0.99
+    index = library.compiled(partial(scheme.ancestors, library.xp))(weights, library.array(uniforms))
+    np.testing.assert_array_equal(library.host(index), np.broadcast_to(np.arange(particles), (2, particles)))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_the_same_ancestors_on_every_library(scheme, library):
+    def copies(**place):
+        return counts(scheme, WEIGHTS, 20, **place)
+
+    np.testing.assert_array_equal(copies(xp=library.xp, array=library.array, host=library.host), copies())
+
+
+def test_the_search_by_hand(library):
+    weights = library.array(np.asarray([[0.0, 2.0, 0.0, 1.0, 1.0, 0.0]]))
+    points = library.array(np.asarray([[0.0, 0.4999, 0.5, 0.7499, 0.75, 0.999999]]))
+    np.testing.assert_array_equal(library.host(search(library.xp, weights, points)), [[1, 1, 3, 3, 4, 4]])
+
+
+def test_what_belongs_to_a_particle_goes_with_it(library):
+    index = library.array(np.asarray([[2, 2, 0], [0, 0, 0]]))
+    tree = {
+        "x": library.array(np.arange(12.0).reshape(2, 3, 2)),
+        "density": library.array(np.arange(6.0).reshape(2, 3)),
+        "run": library.array(np.asarray([[1.0], [2.0]])),
+        "none": None,
+    }
+    new = take_ancestors(library.xp, library.array(np.asarray([True, False])), index, tree)
+    np.testing.assert_array_equal(library.host(new["density"]), [[2, 2, 0], [3, 4, 5]])
+    np.testing.assert_array_equal(library.host(new["x"])[0], [[4, 5], [4, 5], [0, 1]])
+    np.testing.assert_array_equal(library.host(new["x"])[1], np.arange(6.0, 12.0).reshape(3, 2))
+    assert new["run"] is tree["run"] and new["none"] is None

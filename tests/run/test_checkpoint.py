@@ -1,0 +1,210 @@
+"""Nothing is lost: killed runs, extended runs, refused checkpoints."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+from tests.conftest import open_library
+from xpsample import HMC, MALA, SRMC, BatchMeans, Checkpoint, Moments, Portable, Record, Target, sample
+from xpsample.conformance import scenarios
+from xpsample.core import tree
+from xpsample.core.errors import CheckpointError, HyperparameterError
+from xpsample.zoo.gaussian import gaussian
+
+TARGET = gaussian(np.array([[1.0, 0.4], [0.4, 1.5]]))
+KERNEL = SRMC(MALA(0.3), 0.5)
+
+
+def start(library, chains=300):
+    # 300 chains of 2: a chunk of noise is 256 steps, so that these runs have several blocks.
+    return library.array(np.random.default_rng(0).standard_normal((chains, 2)))
+
+
+def same(library, a, b):
+    for (path, left), (_, right) in zip(tree.items(a), tree.items(b), strict=True):
+        np.testing.assert_array_equal(library.host(left), library.host(right), err_msg=path)
+
+
+def test_extended_run_equals_one_run(tmp_path, library):
+    settings = {"seed": 3, "burn_in": 10, "thinning": 3, "progress": False}
+    settings["recorders"] = (
+        *sample.__kwdefaults__["recorders"],
+        Moments(),
+        BatchMeans(7),
+        Record("theta", lambda state: {"theta": state.theta}),
+    )
+    whole = sample(TARGET, KERNEL, start(library), 300, **settings)
+    for draws in (1, 100, 300):
+        resumed = sample(TARGET, KERNEL, start(library), draws, checkpoint=tmp_path, **settings)
+    same(library, (whole.draws, whole.statistics, whole.state), (resumed.draws, resumed.statistics, resumed.state))
+    same(library, whole.recorded, resumed.recorded)
+    assert resumed.run_statistics.steps == whole.run_statistics.steps == 900
+    np.testing.assert_allclose(
+        resumed.run_statistics.acceptance_probability, whole.run_statistics.acceptance_probability, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("cut", [16, 33, 48])
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_a_resumed_run_rounds_as_an_uninterrupted_one(tmp_path, name, cut):
+    """A state's arrays lie in memory as before: else torch sums a discrete target's differences in another order."""
+    library = open_library(name, "float64")
+    (scenario,) = (s for s in scenarios() if s.name == "balanced-barker")
+    run = scenario.target(library.array), scenario.kernel(library.array)
+    x0 = library.array(scenario.stationary.draw(np.random.default_rng(3), 6))
+    whole = sample(*run, x0, 100, seed=Portable(1), progress=False)
+    sample(*run, x0, cut, seed=Portable(1), checkpoint=tmp_path, progress=False)
+    resumed = sample(*run, x0, 100, seed=Portable(1), checkpoint=tmp_path, progress=False)
+    assert library.host(resumed.state.point.differences).strides == library.host(whole.state.point.differences).strides
+    for statistic, values in whole.statistics.items():
+        np.testing.assert_array_equal(library.host(resumed.statistics[statistic]), library.host(values))
+
+
+def test_finished_run_is_read_back(tmp_path, library):
+    first = sample(TARGET, KERNEL, start(library), 50, seed=1, checkpoint=tmp_path, progress=False)
+    stamp = (tmp_path / "run.json").stat().st_mtime_ns
+    again = sample(TARGET, KERNEL, start(library), 50, seed=1, checkpoint=tmp_path, progress=False)
+    same(library, first.draws, again.draws)
+    assert (tmp_path / "run.json").stat().st_mtime_ns == stamp
+
+
+SCRIPT = """
+    import sys
+    import numpy as np
+    from tests.conftest import open_library
+    from tests.run.test_checkpoint import KERNEL, TARGET, start
+    from xpsample import Checkpoint, sample
+    library = open_library(sys.argv[1], "float64")
+    print("started", flush=True)
+    trace = sample(TARGET, KERNEL, start(library), int(sys.argv[3]), seed=11, progress=False,
+                   checkpoint=Checkpoint(sys.argv[2], every=0.0))
+    np.save(sys.argv[4], library.host(trace.draws))
+"""
+DRAWS = {"numpy": 10_000, "torch": 3_000, "jax": 40_000, "array_api_strict": 2_000}
+"""Enough to take a second or more from the 512th on: time to kill the run in."""
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_killed_run_resumes_exactly(tmp_path, name):
+    open_library(name, "float32")  # skips where it is missing
+    script = tmp_path / "run.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environment = {**os.environ, "PYTHONPATH": root, "JAX_ENABLE_X64": "1"}
+
+    def command(folder, out):
+        return [sys.executable, str(script), name, str(tmp_path / folder), str(DRAWS[name]), str(tmp_path / out)]
+
+    process = subprocess.Popen(command("killed", "a.npy"), env=environment, stdout=subprocess.PIPE, text=True)
+    index = tmp_path / "killed" / "run.json"
+    deadline = time.monotonic() + 120
+    while not index.exists() or json.loads(index.read_text())["step"] < 512:
+        assert process.poll() is None, "the run ended before it could be killed: give it more draws"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert process.returncode == -signal.SIGKILL
+    assert 0 < json.loads(index.read_text())["step"] < DRAWS[name]
+    assert not (tmp_path / "a.npy").exists()
+
+    subprocess.run(command("killed", "a.npy"), env=environment, check=True, capture_output=True)
+    subprocess.run(command("whole", "b.npy"), env=environment, check=True, capture_output=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    library = open_library("numpy", "float64")
+    sample(TARGET, KERNEL, start(library), 20, seed=1, checkpoint=tmp_path, progress=False)
+    return tmp_path, library
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"kernel": SRMC(MALA(0.31), 0.5)}, "kernel"),
+        ({"kernel": HMC(0.3, 4)}, "kernel"),
+        ({"seed": 2}, "noise"),
+        ({"seed": Portable(1)}, "noise"),
+        ({"thinning": 2}, "thinning"),
+        ({"burn_in": 1}, "burn_in"),
+        ({"recorders": (Moments(),)}, "recorders"),
+    ],
+)
+def test_checkpoint_of_another_run_is_refused(saved, change, named):
+    path, library = saved
+    settings = {"kernel": KERNEL, "seed": 1, **change}
+    with pytest.raises(CheckpointError, match=rf"another run \({named}: "):
+        sample(TARGET, settings.pop("kernel"), start(library), 20, checkpoint=path, progress=False, **settings)
+
+
+def test_other_start_target_or_library_is_refused(saved):
+    path, library = saved
+    with pytest.raises(CheckpointError, match="positions: "):
+        sample(TARGET, KERNEL, start(library) + 1e-3, 20, seed=1, checkpoint=path, progress=False)
+    with pytest.raises(CheckpointError, match="another target"):
+        sample(gaussian(np.eye(2)), KERNEL, start(library), 20, seed=1, checkpoint=path, progress=False)
+    strict = open_library("array_api_strict", "float64")
+    with pytest.raises(CheckpointError, match="backend: numpy there, array_api_strict here"):
+        sample(TARGET, KERNEL, start(strict), 20, seed=1, checkpoint=path, progress=False)
+
+
+def test_fewer_draws_than_saved_are_refused(saved):
+    path, library = saved
+    with pytest.raises(HyperparameterError, match="holds 20 draws"):
+        sample(TARGET, KERNEL, start(library), 10, seed=1, checkpoint=path, progress=False)
+
+
+def test_damaged_and_newer_checkpoints_are_refused(saved):
+    path, library = saved
+    index = path / "run.json"
+    content = json.loads(index.read_text())
+    index.write_text(json.dumps({**content, "schema": 99}))
+    with pytest.raises(CheckpointError, match="schema version 99"):
+        sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+    index.write_text("{")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+    index.write_text(json.dumps(content))
+    (path / content["state"]).write_bytes(b"not an archive")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+
+
+def test_no_pickle_and_no_leftovers(tmp_path):
+    library = open_library("numpy", "float64")
+    settings = Checkpoint(tmp_path, every=0.0)
+    sample(TARGET, KERNEL, start(library), 600, seed=1, checkpoint=settings, progress=False)
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert len([n for n in names if n.startswith("state-")]) == 1
+    assert len([n for n in names if n.startswith("rows-")]) == 3
+    assert not [n for n in names if n.endswith(".tmp")]
+    for path in tmp_path.glob("*.npz"):
+        with np.load(path, allow_pickle=False) as archive:
+            assert all(archive[key].dtype != object for key in archive.files)
+
+
+def test_saves_are_spaced_in_time(tmp_path, monkeypatch):
+    library = open_library("numpy", "float64")
+    sample(TARGET, KERNEL, start(library), 600, seed=1, checkpoint=Checkpoint(tmp_path, every=1e9), progress=False)
+    assert len(list(tmp_path.glob("rows-*"))) == 1  # only the one at the end
+
+
+def test_a_target_without_density_can_be_checkpointed(tmp_path):
+    from xpsample import ULA
+
+    library = open_library("numpy", "float64")
+    target = Target(None, score=lambda x: -x)
+    sample(target, ULA(0.1), start(library), 20, seed=1, checkpoint=tmp_path, progress=False)
+    longer = sample(target, ULA(0.1), start(library), 40, seed=1, checkpoint=tmp_path, progress=False)
+    whole = sample(target, ULA(0.1), start(library), 40, seed=1, progress=False)
+    np.testing.assert_array_equal(longer.draws, whole.draws)

@@ -1,0 +1,149 @@
+"""Logistic regression and the shipped data: derivatives, an independent formula, dtypes, every library."""
+
+import numpy as np
+import pytest
+
+from xpsample import MALA, SRMC, Target
+from xpsample.core.errors import HyperparameterError
+from xpsample.targets.affine import affine
+from xpsample.zoo.breast_cancer import breast_cancer, load_breast_cancer
+from xpsample.zoo.logistic import logistic_regression
+
+EVERYTHING = SRMC(MALA(0.1), alpha=1.0).requires
+ROWS, DIM = 40, 5
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(3)
+    features = rng.standard_normal((ROWS, DIM))
+    return features, (rng.random(ROWS) < 0.4).astype(int), rng.standard_normal((2, 3, DIM))
+
+
+def direct(w, features, labels, prior_scale):
+    """Row by row, from the definition."""
+    total = -0.5 * np.sum((w / prior_scale) ** 2)
+    for row, label in zip(features, labels, strict=True):
+        p = 1.0 / (1.0 + np.exp(-np.dot(row, w)))
+        total += np.log(p if label else 1.0 - p)
+    return total
+
+
+def test_density_is_the_definition_and_derivatives_are_its_differences(problem):
+    features, labels, x = problem
+    bound = logistic_regression(features, labels, prior_scale=1.7).prepare(x, EVERYTHING)
+    point = bound.evaluate(x)
+    for at in np.ndindex(2, 3):
+        np.testing.assert_allclose(point.log_density[at], direct(x[at], features, labels, 1.7), rtol=1e-12)
+
+    h = 1e-5
+    for i in range(DIM):
+        e = np.zeros(DIM)
+        e[i] = h
+        slope = [
+            (direct(w + e, features, labels, 1.7) - direct(w - e, features, labels, 1.7)) / (2 * h)
+            for w in x.reshape(-1, DIM)
+        ]
+        np.testing.assert_allclose(point.score[..., i].ravel(), slope, rtol=1e-6, atol=1e-8)
+    v = np.random.default_rng(1).standard_normal(x.shape)
+    np.testing.assert_allclose(bound.score(x), point.score, rtol=1e-14)
+    curvature = (bound.score(x + h * v) - bound.score(x - h * v)) / (2 * h)
+    np.testing.assert_allclose(bound.hvp(x, v), curvature, rtol=1e-6, atol=1e-7)
+
+
+def test_every_library_gives_the_same_in_its_dtype(problem, typed_library):
+    features, labels, x = problem
+    target = logistic_regression(features, labels)
+    here = target.prepare(x, EVERYTHING)
+    there_x = typed_library.array(x)
+    there = target.prepare(there_x, EVERYTHING)
+    point = there.evaluate(there_x)
+    hvp = there.hvp(there_x, there_x)
+    tolerance = 1e-12 if typed_library.dtype == "float64" else 3e-5
+    for ours, expected in (
+        (point.log_density, here.evaluate(x).log_density),
+        (point.score, here.evaluate(x).score),
+        (hvp, here.hvp(x, x)),
+    ):
+        assert str(ours.dtype).endswith(typed_library.dtype)
+        np.testing.assert_allclose(typed_library.host(ours), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_far_out_everything_stays_finite(dtype):
+    target = logistic_regression(np.asarray([[1.0], [1.0]]), np.asarray([1, 0]), prior_scale=1e6)
+    x = np.asarray([[1e4], [-1e4]], dtype=dtype)
+    bound = target.prepare(x, EVERYTHING)
+    point = bound.evaluate(x)
+    np.testing.assert_allclose(point.log_density, -1e4, rtol=1e-4)  # one row is certain, the other costs |x|
+    np.testing.assert_allclose(point.score, [[-1.0], [1.0]], rtol=1e-6)
+    np.testing.assert_allclose(bound.hvp(x, x), 0.0, atol=1e-6)
+    assert point.log_density.dtype == point.score.dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "scale", "message"),
+    [
+        (np.ones((3, 2)), np.ones(4), 1.0, r"\(3, 2\) and \(4,\)"),
+        (np.ones(3), np.ones(3), 1.0, "rows, dim"),
+        (np.ones((3, 2)), np.asarray([0, 1, 2]), 1.0, "0 or 1"),
+        (np.ones((3, 2)), np.ones(3), 0.0, "prior_scale"),
+    ],
+)
+def test_bad_input(features, labels, scale, message):
+    with pytest.raises(HyperparameterError, match=message):
+        logistic_regression(features, labels, scale)
+
+
+# ---- other coordinates -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_data", [True, False])
+def test_affine_follows_the_chain_rule(problem, with_data):
+    features, labels, z = problem
+    rng = np.random.default_rng(8)
+    center, factor = rng.standard_normal(DIM), np.eye(DIM) + 0.3 * rng.standard_normal((DIM, DIM))
+    inner = logistic_regression(features, labels)
+    if not with_data:
+        bound = inner.prepare(z, EVERYTHING)
+        inner = Target(lambda x: bound.evaluate(x).log_density, score=bound.score, hvp=bound.hvp)
+    x, v = center + z @ factor.T, rng.standard_normal(z.shape)
+    moved, still = affine(inner, center, factor).prepare(z, EVERYTHING), inner.prepare(x, EVERYTHING)
+    np.testing.assert_allclose(moved.evaluate(z).log_density, still.evaluate(x).log_density, rtol=1e-12)
+    np.testing.assert_allclose(moved.evaluate(z).score, still.evaluate(x).score @ factor, rtol=1e-12)
+    np.testing.assert_allclose(moved.score(z), still.score(x) @ factor, rtol=1e-12)
+    np.testing.assert_allclose(moved.hvp(z, v), still.hvp(x, v @ factor.T) @ factor, rtol=1e-12)
+
+
+def test_affine_leaves_absent_derivatives_absent_and_checks_shapes():
+    target = affine(Target(lambda x: -(x * x).sum(-1)), np.zeros(2), np.eye(2))
+    assert target.score is None and target.hvp is None and target.log_density_and_score is None
+    with pytest.raises(HyperparameterError, match="do not fit"):
+        affine(target, np.zeros(2), np.eye(3))
+
+
+# ---- the data --------------------------------------------------------------------------------------------------------
+
+
+def test_shipped_data_is_the_published_one():
+    data = load_breast_cancer()
+    assert data.train_features.shape == (455, 31) and data.test_features.shape == (114, 31)
+    labels = np.concatenate([data.train_labels, data.test_labels])
+    assert (labels == 1).sum() == 212 and (labels == 0).sum() == 357  # malignant, benign: UCI's counts
+    np.testing.assert_allclose(data.train_features[:, 0], 1.0)
+    np.testing.assert_allclose(data.train_features[:, 1:].mean(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_allclose(data.train_features[:, 1:].std(axis=0), 1.0, rtol=1e-10)
+    assert data.names[:2] == ("intercept", "mean radius") and len(data.names) == 31
+    # Malignant nuclei are larger: the sign of the coding.
+    assert data.train_features[data.train_labels == 1, 1].mean() > 0.5
+
+
+def test_split_is_fixed():
+    first, second = load_breast_cancer(), load_breast_cancer()
+    np.testing.assert_array_equal(first.test_features, second.test_features)
+
+
+def test_breast_cancer_target_is_ready_for_every_kernel():
+    x = np.zeros((2, 31))
+    point = breast_cancer().prepare(x, EVERYTHING).evaluate(x)
+    np.testing.assert_allclose(point.log_density, 455 * np.log(0.5))

@@ -1,0 +1,46 @@
+"""Training an RBM: a distribution that it can hold exactly is learned, one seed is one model on every library."""
+
+import numpy as np
+import pytest
+
+from xpsample.core.errors import HyperparameterError
+from xpsample.metrics.discrete import exact_probabilities, total_variation
+from xpsample.spaces import Binary
+from xpsample.zoo.rbm import rbm
+from xpsample.zoo.rbm_training import train_rbm
+
+# Five bits on a ring that like to be equal: no product of bits comes near, and Gibbs sweeps mix.
+STATES = Binary().states(5)
+P = np.exp(1.5 * np.sum(np.roll(STATES, 1, axis=1) == STATES, axis=1))
+P /= P.sum()
+ROWS = STATES[np.random.default_rng(0).choice(32, 2000, p=P)]
+
+
+def test_the_distribution_is_learned():
+    """Ten times nearer to the rows' shares than independent bits are."""
+    seen = np.bincount((ROWS @ 2 ** np.arange(4, -1, -1)).astype(int), minlength=32) / len(ROWS)
+    learned = exact_probabilities(rbm(train_rbm(ROWS, 6, 3000, seed=0, rate=1.0, batch=200, sweeps=3)), 5)
+    independent = np.prod(np.where(STATES == 1, ROWS.mean(0), 1 - ROWS.mean(0)), axis=1)
+    assert total_variation(learned, seen) < 0.06 < 0.4 < total_variation(independent, seen)
+
+
+def test_one_seed_is_one_model_on_every_library(library):
+    expected = train_rbm(ROWS, 3, 20, seed=4, batch=10, sweeps=2)
+    found = train_rbm(library.array(ROWS), 3, 20, seed=4, batch=10, sweeps=2)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(library.host(mine), theirs, rtol=1e-9, atol=1e-12)
+    assert np.any(train_rbm(ROWS, 3, 20, seed=5, batch=10, sweeps=2).weights != expected.weights)
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "message"),
+    [
+        (ROWS[0], {}, "zeros and ones"),
+        (ROWS + 0.5, {}, "zeros and ones"),
+        (ROWS, {"rate": 0.0}, "positive"),
+        (ROWS, {"sweeps": 0}, "positive"),
+    ],
+)
+def test_bad_input(rows, settings, message):
+    with pytest.raises(HyperparameterError, match=message):
+        train_rbm(rows, **({"hidden": 2, "updates": 1, "seed": 0} | settings))

@@ -1,0 +1,177 @@
+"""Distributions that can be drawn from exactly and tested for; all on the host."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+ERROR_PROBABILITY = 1e-7
+"""Chance that one check of a correct kernel fails."""
+
+
+class Invariance(NamedTuple):
+    """A z-score, and the one that a correct kernel exceeds with ERROR_PROBABILITY."""
+
+    z: float
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the law is left invariant, as far as this test sees."""
+        return self.z <= self.limit
+
+
+class Distribution(ABC):
+    """A distribution on positions (chains, dim).
+
+    Attributes
+    ----------
+    dim : int
+    finite : bool
+        Whether the positions are those of a discrete space.
+    """
+
+    dim: int
+    finite: bool
+
+    @abstractmethod
+    def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
+        """Exact draws (chains, dim), independent of each other."""
+
+    @abstractmethod
+    def compare(self, x: np.ndarray) -> Invariance:
+        """Test whether x (chains, dim), float64, are such draws."""
+
+
+@dataclass(frozen=True)
+class Pushforward(Distribution):
+    """The image of standard normals.
+
+    Draws are mapped back to what should be independent standard normals u, and compared with them through the
+    characteristic function, E exp(i t.u) = exp(-|t|^2 / 2), at a set of frequencies t. Cosines and sines are bounded,
+    so the normal approximation of their means holds far into the tails, and their variances under the null are known.
+
+    Parameters
+    ----------
+    dim : int
+    push : callable
+        Normals (chains, dim) -> exact draws.
+    whiten : callable
+        Its inverse.
+    """
+
+    dim: int
+    push: Callable[[np.ndarray], np.ndarray]
+    whiten: Callable[[np.ndarray], np.ndarray]
+    finite = False
+
+    def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
+        return self.push(generator.standard_normal((chains, self.dim)))
+
+    def compare(self, x: np.ndarray) -> Invariance:
+        u = self.whiten(x)
+        n, dim = u.shape
+        unit = np.eye(dim)
+        frequencies = [scale * unit[i] for i in range(dim) for scale in (0.5, 1.0, 2.0)]
+        pairs = [(i, j) for i in range(dim) for j in range(i)]
+        frequencies += [s * (unit[i] + sign * unit[j]) for i, j in pairs for sign in (1, -1) for s in (0.6, 1.2)]
+        scores = []
+        for t in frequencies:
+            phase, square = u @ t, float(t @ t)
+            cosine = np.cos(phase).mean() - math.exp(-square / 2)
+            scores.append(cosine / math.sqrt((0.5 * (1 + math.exp(-2 * square)) - math.exp(-square)) / n))
+            scores.append(np.sin(phase).mean() / math.sqrt(0.5 * (1 - math.exp(-2 * square)) / n))
+        z = np.abs(scores)
+        limit = -NormalDist().inv_cdf(ERROR_PROBABILITY / (2 * len(scores)))
+        return Invariance(float(z.max()) if np.all(np.isfinite(z)) else math.inf, limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted(Distribution):
+    """Another law, each chain's draws shifted by its row of `offset` (chains, dim)."""
+
+    stationary: Distribution
+    offset: np.ndarray
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """The law's."""
+        return self.stationary.dim
+
+    @property
+    def finite(self) -> bool:  # type: ignore[override]
+        """The law's."""
+        return self.stationary.finite
+
+    def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
+        return self.stationary.draw(generator, chains) + self.offset
+
+    def compare(self, x: np.ndarray) -> Invariance:
+        return self.stationary.compare(x - self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Enumerated(Distribution):
+    """Given by a list of states. Draws are by inverse CDF; frequencies are compared by Pearson's chi-square test.
+
+    Parameters
+    ----------
+    states : array, shape (number, dim)
+        Of the dtype that draws shall have.
+    log_weights : array, shape (number,)
+        Log probabilities, up to a constant.
+    """
+
+    states: np.ndarray
+    log_weights: np.ndarray
+    finite = True
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """Coordinates of a state."""
+        return self.states.shape[1]
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Of the states."""
+        weights = np.exp(self.log_weights - np.max(self.log_weights))
+        return weights / np.sum(weights)
+
+    def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
+        cdf = np.cumsum(self.probabilities)
+        return self.states[np.searchsorted(cdf / cdf[-1], generator.random(chains), side="right")]
+
+    def compare(self, x: np.ndarray) -> Invariance:
+        limit = -NormalDist().inv_cdf(ERROR_PROBABILITY)
+        counts = np.stack([np.sum(np.all(np.abs(x - state) < 1e-6, axis=1)) for state in self.states])
+        expected = len(x) * self.probabilities
+        if np.sum(counts) < len(x) or np.any(counts[expected == 0] > 0):  # where no draw can be
+            return Invariance(math.inf, limit)
+        rare = expected < 10  # in one cell together
+        if np.any(rare):
+            counts, expected = (np.append(a[~rare], np.sum(a[rare])) for a in (counts, expected))
+        seen = expected > 0
+        statistic = np.sum((counts[seen] - expected[seen]) ** 2 / expected[seen])
+        p = chi_square_tail(float(statistic), int(np.sum(seen)) - 1)
+        return Invariance(-NormalDist().inv_cdf(min(p, 1 - 1e-16)) if p > 0 else math.inf, limit)
+
+
+def chi_square_tail(x: float, freedom: int) -> float:
+    """P(chi-square with `freedom` degrees of freedom > x), by its finite sum (Abramowitz & Stegun 26.4.4-5)."""
+    half = 0.5 * x
+    if freedom % 2:
+        start, powers = math.erfc(math.sqrt(half)), [k + 0.5 for k in range((freedom - 1) // 2)]
+    else:
+        start, powers = 0.0, [float(k) for k in range(freedom // 2)]
+    return start + sum(math.exp(-half + a * math.log(half) - math.lgamma(a + 1)) for a in powers if half > 0)
+
+
+def gaussian_distribution(covariance: np.ndarray) -> Pushforward:
+    """N(0, covariance)."""
+    lower = np.linalg.cholesky(covariance)
+    inverse = np.linalg.inv(lower)
+    return Pushforward(len(covariance), lambda z: z @ lower.T, lambda x: x @ inverse.T)

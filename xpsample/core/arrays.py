@@ -1,0 +1,5 @@
+"""What an array is, for annotations."""
+
+from typing import Any
+
+Array = Any

@@ -1,0 +1,122 @@
+"""What an array library must give.
+
+A backend is a value of a final subclass of `Backend`. The registry (`xpsample.core.registry`) finds it from an array.
+"""
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Specs
+
+
+class Device(NamedTuple):
+    """A device: its name, the object that the library calls it by, its real dtypes, and a note on missing ones."""
+
+    name: str
+    device: Any
+    dtypes: tuple[str, ...]
+    note: str = ""
+
+
+class Compiles(enum.Enum):
+    """Whether a library runs programs compiled."""
+
+    NEVER = enum.auto()
+    ON_REQUEST = enum.auto()
+    ALWAYS = enum.auto()
+
+
+class Autodiff(ABC):
+    """What a library makes of functions of trees of its arrays: above all their derivatives."""
+
+    @abstractmethod
+    def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
+        """``(x, *args) -> (f(x, *args), gradient in x of the sum of f(x, *args))``; nests."""
+
+    @abstractmethod
+    def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
+        """``(x, v, *args) -> J v`` where J is the Jacobian in x of ``score(x, *args)``, a symmetric one."""
+
+    @abstractmethod
+    def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
+        """``(x, v, *args) -> (score(x, *args), J v)``: as `hvp`, with the score that comes along."""
+
+    @abstractmethod
+    def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
+        """`f` mapped over the leading axis of its first argument; the other arguments are shared."""
+
+    @abstractmethod
+    def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+        """`f` for calls outside of a run: compiled where eager calls cost much more, else `f` itself."""
+
+
+class Backend(ABC):
+    """One array library. A page of the developer docs builds one from nothing."""
+
+    name: str
+    """The importable module that the arrays come from; also the entry point's name."""
+
+    xp: ModuleType
+    """The array API namespace (array-api-compat's where it has one)."""
+
+    autodiff: Autodiff | None
+    """Automatic differentiation, or None."""
+
+    compiles: Compiles
+    """Whether `drive` runs a program compiled."""
+
+    @abstractmethod
+    def owns(self, array: object) -> bool:
+        """Whether `array` is an array of this library."""
+
+    @abstractmethod
+    def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        """Native noise of steps [start, stop): a pure function of its arguments, in `like`'s dtype, on its device."""
+
+    @abstractmethod
+    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
+        """``carry = body(i, carry)`` for i = 0 .. n - 1; i may be traced, and is good for indexing arrays only."""
+
+    @abstractmethod
+    def drive(
+        self, program: Any, carry: Any, buffers: tuple | None, source: Any, start: int, stop: int
+    ) -> tuple[Any, tuple | None, Any]:
+        """Run steps [start, stop) and give the new carry, the filled buffers and the sums of the step infos.
+
+        Parameters
+        ----------
+        program : xpsample.run.program.Program
+        carry : xpsample.run.program.Carry
+        buffers : tuple or None
+            None until the first record allocates them, ``program.draws`` rows each.
+        source : xpsample.run.noise.NoiseSource
+        start, stop : int
+            All steps lie on one side of the burn-in.
+
+        See Also
+        --------
+        xpsample.run.eager.eager_drive : The loop for libraries that run eagerly.
+        """
+
+    @abstractmethod
+    def synchronize(self, value: tree.Tree) -> None:
+        """Wait until the arrays of a tree are computed."""
+
+    @abstractmethod
+    def to_host(self, array: Array) -> np.ndarray:
+        """A NumPy copy (or view, where the memory is shared) of an array."""
+
+    @abstractmethod
+    def from_host(self, array: np.ndarray, like: Array) -> Array:
+        """A NumPy array in this library, on `like`'s device, dtype unchanged."""
+
+    @abstractmethod
+    def devices(self, array: Array | None = None) -> list[Device]:
+        """The devices present, each with the real dtypes that work on it now; or those that hold an array."""

@@ -1,0 +1,80 @@
+"""The devices of the installed libraries, with the dtypes that work on them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import BackendError
+from xpsample.core.registry import backend_named, installed_backends, registered_backends
+
+
+class DeviceDtype(NamedTuple):
+    """A library's device and a dtype on it."""
+
+    backend: Backend
+    name: str
+    handle: Any
+    dtype: str
+
+    def array(self, host: Any) -> Array:
+        """A host array, as an array on this device (floating ones in its dtype)."""
+        host = np.asarray(host)
+        if host.dtype.kind == "f":
+            host = host.astype(self.dtype)
+        return self.backend.xp.asarray(host, device=self.handle, copy=True)
+
+    def __str__(self) -> str:
+        return f"{self.backend.name}-{self.name.replace(':', '')}-{self.dtype}"
+
+
+def device_dtypes(names: list[str] | None = None) -> list[DeviceDtype]:
+    """All devices and dtypes present now, of all installed backends or of those named.
+
+    Raises
+    ------
+    BackendError
+        If a named backend is not there, or finds no device.
+    """
+    found = []
+    for name in installed_backends() if names is None else dict.fromkeys(names):
+        try:
+            backend = backend_named(name)
+            devices = backend.devices()
+            if not devices:
+                raise BackendError(f"{name} is installed and finds no device on this machine")
+        except BackendError:
+            if names is not None:
+                raise
+            continue  # `missing` says so
+        found += [DeviceDtype(backend, d.name, d.device, dtype) for d in devices for dtype in d.dtypes]
+    return found
+
+
+def widest(where: list[DeviceDtype]) -> list[DeviceDtype]:
+    """Of devices and dtypes, the widest dtype on the first device of each kind, such as cpu or cuda."""
+    kept: dict[tuple[str, str], DeviceDtype] = {}
+    for device in where:
+        key = (device.backend.name, device.name.partition(":")[0])
+        if key not in kept or (kept[key].name == device.name and device.dtype > kept[key].dtype):
+            kept[key] = device
+    return list(kept.values())
+
+
+def missing(names: list[str] | None = None) -> list[str]:
+    """One line for every backend, device or dtype that is not there, so that a skip is seen."""
+    lines = []
+    for name in registered_backends() if names is None else names:
+        if name not in installed_backends():
+            lines.append(f"{name}: skipped, the library is not installed")
+            continue
+        try:
+            devices = backend_named(name).devices()
+        except BackendError as error:
+            lines.append(f"{name}: skipped, {error}")
+            continue
+        if not devices:
+            lines.append(f"{name}: skipped, no device")
+        lines += [f"{name} {d.name}: {d.note}" for d in devices if d.note]
+    return lines

@@ -1,0 +1,38 @@
+"""Functions that the standard lacks: those of the array's own namespace where it has them, else made of the standard's.
+
+A backend's namespace may define them, each one pass over the array.
+"""
+
+from typing import Any
+
+from xpsample.core.arrays import Array
+
+
+def sigmoid(xp: Any, a: Array) -> Array:
+    """1 / (1 + exp(-a)), elementwise; overflows nowhere."""
+    own = getattr(xp, "sigmoid", None)
+    return 0.5 + 0.5 * xp.tanh(0.5 * a) if own is None else own(a)
+
+
+def softplus(xp: Any, a: Array) -> Array:
+    """log(1 + exp(a)), elementwise, accurate to the last digits for a of any size."""
+    own = getattr(xp, "softplus", None)
+    if own is not None:
+        return own(a)
+    size = xp.abs(a)
+    return 0.5 * (a + size) + xp.log1p(xp.exp(-size))
+
+
+def softplus_and_sigmoid(xp: Any, a: Array) -> tuple[Array, Array]:
+    """`softplus` and its derivative `sigmoid`: of a namespace that has them, else made with one exponential."""
+    if getattr(xp, "softplus", None) is not None and getattr(xp, "sigmoid", None) is not None:
+        return softplus(xp, a), sigmoid(xp, a)
+    size = xp.abs(a)
+    small = xp.exp(-size)
+    return 0.5 * (a + size) + xp.log1p(small), xp.where(a < 0.0, small, 1.0) / (1.0 + small)
+
+
+def minimum_with_zero(xp: Any, a: Array) -> Array:
+    """min(a, 0), elementwise; nan where a is nan."""
+    own = getattr(xp, "negative_part", None)
+    return xp.minimum(a, xp.zeros_like(a)) if own is None else own(a)

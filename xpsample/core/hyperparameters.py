@@ -1,0 +1,121 @@
+"""Hyper-parameters: Python numbers, or arrays whose axes are the chain axes; their checks, and how they broadcast."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.tree import dtype_name
+
+PER_CHAIN = {"per_chain": True}
+"""Metadata of a dataclass field whose axes, where it has some, are the chain axes."""
+
+
+VECTOR = {"coordinates": (1,)}
+"""Metadata of a field that holds an array (dim,)."""
+
+MATRIX = {"coordinates": (1, 2)}
+"""Metadata of a field that holds an array (dim,) or (dim, dim)."""
+
+POSITIONS = {"positions": True}
+"""Metadata of a field that holds an array which broadcasts against the positions (*chains, dim)."""
+
+
+def rungs_of(name: str) -> dict[str, str]:
+    """Metadata of a field with a kernel whose positions have one more chain axis in front, as long as field `name`."""
+    return {"rungs": name}
+
+
+def check_range(name: str, value: Any, low: float, high: float = math.inf, closed: bool = False) -> None:
+    """Raise HyperparameterError unless ``low < value <= high`` (``low <= value`` when closed), everywhere."""
+    host = to_host(value)
+    if not np.all((host >= low if closed else host > low) & (host <= high)):
+        lower = f"at least {low:g}" if closed else f"greater than {low:g}"
+        upper = "" if high == math.inf else f" and at most {high:g}"
+        raise HyperparameterError(f"{name} must be {lower}{upper}; got {value}")
+
+
+def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int, ...] = ()) -> None:
+    """Raise unless every array that a kernel holds has the positions' library, device and dtype, and broadcasts.
+
+    Parameters
+    ----------
+    owner : frozen dataclass
+        A kernel, or a value inside one.
+    x : array, shape (*chains, dim)
+    path : str
+        Written before the names in messages.
+    rungs : tuple of int
+        Chain axes that the owner sees before those of x.
+    """
+    for f in fields(owner):
+        value, name = getattr(owner, f.name), f"{path}{f.name}"
+        if is_dataclass(value) and not isinstance(value, type):
+            more = (len(getattr(owner, f.metadata["rungs"])),) if "rungs" in f.metadata else ()
+            check_hyperparameters(value, x, f"{name}.", (*more, *rungs))
+        elif is_array_api_obj(value):
+            check_array(name, value, x, f.metadata, rungs)
+
+
+def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rungs: tuple[int, ...] = ()) -> None:
+    """Raise unless an array fits the positions x: library, device, dtype, and the shape that its `kind` asks for.
+
+    Parameters
+    ----------
+    kind : mapping
+        `PER_CHAIN`, `VECTOR`, `MATRIX`, `POSITIONS`, or empty.
+    rungs : tuple of int
+        Chain axes before those of x.
+    """
+    check_same_home(name, value, x)
+    if value.dtype != x.dtype and "float" in dtype_name(x):
+        raise HyperparameterError(f"{name} is {dtype_name(value)}, the positions {dtype_name(x)}: convert it")
+    shape, positions = tuple(value.shape), (*rungs, *x.shape)
+    dim = positions[-1]
+    if kind.get("per_chain") and not _broadcasts(shape, positions[:-1]):
+        raise HyperparameterError(
+            f"{name} of shape {shape} does not broadcast against the chain axes {positions[:-1]} of the positions "
+            f"{positions}"
+        )
+    if "coordinates" in kind and (len(shape) not in kind["coordinates"] or any(n != dim for n in shape)):
+        wanted = " or ".join(str((dim,) * axes) for axes in kind["coordinates"])
+        raise HyperparameterError(f"{name} of shape {shape} does not fit the positions {positions}: give {wanted}")
+    if kind.get("positions") and not _broadcasts(shape, positions):
+        raise HyperparameterError(f"{name} of shape {shape} does not broadcast against the positions {positions}")
+
+
+def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(chains), strict=False)
+    return len(shape) <= len(chains) and all(a in (1, b) for a, b in pairs)
+
+
+def exp(xp: Any, value: Any) -> Any:
+    """Exponential of a Python number or an array."""
+    return math.exp(value) if isinstance(value, (int, float)) else xp.exp(value)
+
+
+def sqrt(xp: Any, value: Any) -> Any:
+    """Square root of a Python number or an array."""
+    return math.sqrt(value) if isinstance(value, (int, float)) else xp.sqrt(value)
+
+
+def per_coordinate(value: Any) -> Any:
+    """A hyper-parameter of the chain axes, made to broadcast against positions ``(*chains, dim)``."""
+    return value[..., None] if getattr(value, "ndim", 0) else value
+
+
+def show(value: Any) -> str:
+    """A kernel as text: its settings by name, arrays by dtype and shape, what is at its default left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        settings = ((f, getattr(value, f.name)) for f in fields(value) if f.init and f.repr)
+        shown = (f"{f.name}={show(v)}" for f, v in settings if v is not f.default)
+        return f"{type(value).__name__}({', '.join(shown)})"
+    if is_array_api_obj(value):
+        return f"<{dtype_name(value)} {tuple(value.shape)}>"
+    return repr(value)

@@ -1,0 +1,141 @@
+"""The registry: finds the backend of an array, and loads it when the first array of its library is seen.
+
+Backends are published under the entry-point group ``xpsample.backends``, each under the name of the library that its
+arrays come from, the way Julia loads a package extension.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import cache, wraps
+from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import BackendError
+
+ENTRY_POINT_GROUP = "xpsample.backends"
+
+_by_type: dict[type, Backend] = {}
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+@cache
+def backend_named(name: str) -> Backend:
+    """The backend of a library, by the library's module name; loads it.
+
+    Raises
+    ------
+    BackendError
+        If no backend of that name is registered, or its library is not installed.
+    """
+    entry = _entry_points().get(name)
+    if entry is None:
+        raise BackendError(f"no backend is registered for {name!r}; registered: {sorted(_entry_points())}")
+    try:
+        return entry.load()
+    except ImportError as error:
+        raise BackendError(f"the backend of {name!r} cannot be loaded: {error}") from error
+
+
+def registered_backends() -> list[str]:
+    """Names of all registered backends, installed or not."""
+    return sorted(_entry_points())
+
+
+def installed_backends() -> list[str]:
+    """Names of the registered backends whose library is installed (none is imported by this)."""
+    return [name for name in registered_backends() if importlib.util.find_spec(name) is not None]
+
+
+def backend_of(array: object) -> Backend:
+    """The backend that owns an array.
+
+    Raises
+    ------
+    BackendError
+        If no registered backend owns it.
+    """
+    kind = type(array)
+    if kind not in _by_type:
+        _by_type[kind] = _find(array)
+    return _by_type[kind]
+
+
+def set_backend_of_type(kind: type, backend: Backend | None) -> None:
+    """Say which backend arrays of a type belong to, or (None) forget it."""
+    if backend is None:
+        _by_type.pop(kind, None)
+    else:
+        _by_type[kind] = backend
+
+
+def compiled(backend: Backend, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+    """`f` by `Autodiff.compiled`, where the backend has that."""
+    return f if backend.autodiff is None else backend.autodiff.compiled(f)
+
+
+def whole(f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+    """A function of arrays, compiled as a whole where a library would compile each of its operations for itself."""
+    arguments, by = signature(f), cache(lambda backend: compiled(backend, f))
+
+    @wraps(f)
+    def call(*args: Array, **named: Array) -> tree.Tree:
+        arrays = arguments.bind(*args, **named).args
+        try:
+            backend = backend_of(arrays[0])
+        except BackendError:  # what `f` says of such an argument is to the point
+            return f(*arrays)
+        return by(backend)(*arrays)
+
+    return call
+
+
+def namespace(array: object) -> Any:
+    """The namespace of an array's backend: faster to get than ``array_namespace``, which a density may call as well."""
+    return backend_of(array).xp
+
+
+def _find(array: object) -> Backend:
+    # First the libraries that define the type and its bases, the most derived one first; then any that is imported,
+    # since a type may live in a private module.
+    roots = [base.__module__.partition(".")[0] for base in type(array).__mro__]
+    candidates = [n for n in roots if n in _entry_points()] + [n for n in _entry_points() if n in sys.modules]
+    for name in dict.fromkeys(candidates):
+        backend = backend_named(name)
+        if backend.owns(array):
+            return backend
+    raise BackendError(
+        f"{type(array).__module__}.{type(array).__qualname__} is not an array of a registered library "
+        f"({', '.join(sorted(_entry_points()))}); pass an array of one of them"
+    )
+
+
+def to_host(array: Array) -> np.ndarray:
+    """A NumPy copy or view of any library's array; the one explicit way off a device."""
+    if isinstance(array, (np.ndarray, np.generic, float, int, bool)):
+        return np.asarray(array)
+    return backend_of(array).to_host(array)
+
+
+def check_same_home(what: str, array: Array, like: Array) -> None:
+    """Raise unless `array` lives in the library and on the device of the positions `like`."""
+    mine, theirs = backend_of(array), backend_of(like)
+    if mine is not theirs:
+        raise BackendError(f"{what} is a {mine.name} array and the positions are {theirs.name}: use one library")
+    here, there = mine.devices(array), theirs.devices(like)
+    if here != there:
+        names = [" and ".join(d.name for d in devices) for devices in (here, there)]
+        raise BackendError(
+            f"{what} is on {names[0]} and the positions are on {names[1]}: nothing is moved silently, so put both on "
+            "one device"
+        )

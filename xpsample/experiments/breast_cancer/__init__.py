@@ -1,0 +1,1 @@
+"""The experiments of the README: logistic regression on real data."""

@@ -1,0 +1,147 @@
+"""What the score-mh experiments share: score and acceptance networks, several of each trained in one run."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.devices import DeviceDtype
+from xpsample.optimize.optimizers import Adam
+from xpsample.score_mh import (
+    ExactTrace,
+    Proposal,
+    ScoreBalance,
+    acceptance_network,
+    fit,
+    init_acceptance_network,
+    init_score_network,
+    score_network,
+)
+
+
+class Training(NamedTuple):
+    """Width of the hidden layers, residual blocks (of acceptances), updates, rows of a batch, Adam's learning rate."""
+
+    hidden: int
+    blocks: int
+    updates: int
+    batch: int
+    rate: float
+
+
+class Trained(NamedTuple):
+    """Parameters (runs, ...), CPU seconds (compilation with them), and the mean loss of the last tenth of updates."""
+
+    parameters: tree.Tree
+    seconds: float
+    loss: float
+
+
+def train_scores(data: np.ndarray, runs: int, how: Training, device: DeviceDtype, seed: int) -> Trained:
+    """Networks `score_network` of data (rows, dim), by score matching with the exact trace; each has its own batches.
+
+    They take positions (..., runs, chains, dim).
+    """
+    start = [init_score_network(data.shape[-1], how.hidden, seed * runs + r) for r in range(runs)]
+    return _train(ExactTrace(_joint_score(runs)), start, data, how, device, seed, rows=how.batch * runs)
+
+
+def train_columns(data: np.ndarray, runs: int, how: Training, device: DeviceDtype, seed: int) -> Trained:
+    """Networks for many data sets on the line, the columns of data (rows, sets): for each as many as `runs`.
+
+    Parameters (sets * runs, ...).
+    """
+    sets = data.shape[-1]
+
+    def network(x: Array, parameters: tree.Tree) -> Array:
+        xp = array_namespace(x)
+        columns = _joined(xp.matrix_transpose(x), (*x.shape[:-2], sets * runs, -1, 1))
+        found = score_network(columns, parameters)
+        return xp.matrix_transpose(_joined(found, (*x.shape[:-2], sets, x.shape[-2])))
+
+    start = [init_score_network(1, how.hidden, seed * sets * runs + r) for r in range(sets * runs)]
+    return _train(ExactTrace(network), start, data, how, device, seed, rows=how.batch * runs)
+
+
+def train_acceptances(
+    data: np.ndarray,
+    proposal: Proposal,
+    score: Callable[..., Array],
+    score_parameters: tree.Tree,
+    runs: int,
+    how: Training,
+    device: DeviceDtype,
+    seed: int,
+    *,
+    whole: bool = False,
+    **settings: Any,
+) -> Trained:
+    """Networks `acceptance_network`, by score balance matching with the given settings of `ScoreBalance`.
+
+    `score` takes (..., runs, chains, dim) and its parameters (or nothing, where these are None). With `whole` every
+    update takes all rows of the data, a part of them for each network.
+    """
+
+    def joint(x: Array, *parameters: tree.Tree) -> Array:
+        return _joined(score(_split(x, runs), *parameters), x.shape)
+
+    def network(x_new: Array, x: Array, parameters: tree.Tree) -> Array:
+        return _joined(acceptance_network(_split(x_new, runs), _split(x, runs), parameters), x.shape[:-1])
+
+    start = [
+        init_acceptance_network(data.shape[-1], how.hidden, seed * runs + r, blocks=how.blocks) for r in range(runs)
+    ]
+    loss = ScoreBalance(proposal, joint, score_parameters, network, **settings)
+    return _train(loss, start, data, how, device, seed + 1, rows=None if whole else how.batch * runs)
+
+
+def _train(
+    loss: Any,
+    start: Sequence[tree.Tree],
+    data: np.ndarray,
+    how: Training,
+    device: DeviceDtype,
+    seed: int,
+    rows: int | None,
+) -> Trained:
+    # One loss over all networks' rows: Adam does not see that each gradient is divided by their number.
+    began = time.process_time()
+    found = fit(
+        loss,
+        tree.map(_stacked, *start),
+        device.array(data),
+        epochs=how.updates,
+        steps_per_epoch=1,
+        batch_size=rows,
+        seed=seed,
+        optimizer=Adam(how.rate),
+        progress=False,
+    )
+    last = found.losses[-max(1, how.updates // 10) :]
+    return Trained(found.parameters, time.process_time() - began, float(np.mean(last)))
+
+
+def _joint_score(runs: int) -> Callable[..., Array]:
+    def network(x: Array, parameters: tree.Tree) -> Array:
+        return _joined(score_network(_split(x, runs), parameters), x.shape)
+
+    return network
+
+
+def _stacked(*leaves: np.ndarray) -> np.ndarray:
+    """Weights (runs, in, out), biases (runs, 1, out)."""
+    both = np.stack(leaves)
+    return both if both.ndim == 3 else both[:, None, :]
+
+
+def _split(x: Array, runs: int) -> Array:
+    """Rows (..., runs * rows, dim) as (..., runs, rows, dim)."""
+    return array_namespace(x).reshape(x, (*x.shape[:-2], runs, -1, x.shape[-1]))
+
+
+def _joined(x: Array, shape: tuple[int, ...]) -> Array:
+    return array_namespace(x).reshape(x, shape)

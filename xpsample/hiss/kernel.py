@@ -1,0 +1,161 @@
+"""Hyperbolic secant-squared Gibbs sampling, for discrete targets with isolated modes.
+
+Source: the HiSS paper, Algorithm 1 and Eqs. 4 to 8.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.specs import Specs, Uniform
+from xpsample.gradients.choices import Evaluations
+from xpsample.hiss.smoothed import Conditional, Logistic, Smoothing
+from xpsample.kernels.compose import nested, unnested
+from xpsample.kernels.discrete.common import choose_or_stay, space_of
+from xpsample.kernels.kernel import ChainState, Info, Kernel, check_moving_target, metropolis, with_position
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+
+
+class HiSSState(NamedTuple):
+    """The inner kernel's state, under the conditional target of the last sweep."""
+
+    base: Any
+
+    @property
+    def point(self) -> Point:
+        """The current point under the target that was given."""
+        return self.base.point.base
+
+
+class HiSSInfo(NamedTuple):
+    """`Info` of the denoising proposals, averaged over the sweeps, and ``refinement`` (*chains).
+
+    ``refinement`` is the mean acceptance probability of the inner steps, 0 where there are none. ``moved`` tells
+    whether the position changed from one step to the next.
+    """
+
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+    refinement: Array
+
+
+class _Sums(NamedTuple):
+    """Over the sweeps and refinements of a step."""
+
+    accepted: Array
+    refined: Array
+    diverged: Array
+    evaluations: Evaluations
+
+    def plus(self, info: Any) -> "_Sums":
+        return self._replace(
+            diverged=self.diverged | info.diverged, evaluations=self.evaluations.plus(info.evaluations)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HiSS(Kernel):
+    """HiSS (Algorithm 1): `sweeps` times, add noise, denoise, accept, and refine by an inner kernel.
+
+    A sweep draws theta_a = x + scale * xi with xi logistic (Eq. 6); proposes, for every variable independently, one of
+    its values with probability proportional to the density of the noise from there to theta_a (Eq. 7); accepts all of
+    it or nothing with probability ``min(1, pi(x') / pi(x))``, which is what Eq. 8 comes to; and makes `refinements`
+    steps of the inner kernel on the distribution of x given theta_a (Eq. 5).
+
+    Parameters
+    ----------
+    base : Kernel
+        The inner kernel: one that leaves a target on a discrete space invariant, whatever it remembers beside its
+        position. `ParallelTempering` remembers hot rungs: it goes around `HiSS`, and is refused inside.
+    scale : float or array
+        eta, in units of x; broadcasts against the chain axes.
+    sweeps : int
+        G, at least 1.
+    refinements : int
+        L, at least 0.
+    smoothing : Smoothing
+        The law of the noise: `Logistic`, or `Gaussian` (HiSS-GK).
+    adjusted : bool
+        Whether denoising proposals are accepted by Metropolis-Hastings. Without, the target is not invariant.
+    """
+
+    base: Kernel
+    scale: Any = field(metadata=PER_CHAIN)
+    sweeps: int
+    refinements: int
+    smoothing: Smoothing = Logistic()
+    adjusted: bool = True
+
+    def __post_init__(self) -> None:
+        check_moving_target("HiSS", self.base, "ParallelTempering(HiSS(...), betas) is exact")
+        check_range("scale", self.scale, 0)
+        for name, low in (("sweeps", 1), ("refinements", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < low:
+                raise HyperparameterError(f"{name} must be an integer, at least {low}; got {value!r}")
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        inner = self.base.requires if self.refinements else Capability.NONE
+        return inner | Capability.LOG_DENSITY | Capability.DISCRETE
+
+    def init(self, target: BoundTarget, x: Array) -> HiSSState:
+        start = self._conditional(target, target.as_floating(x))
+        return HiSSState(self.base.init(start, x) if self.refinements else ChainState(start.evaluate(x)))
+
+    def noise(self, x: Array) -> Specs:
+        sweeps, shape = self.sweeps, tuple(x.shape)
+        own: dict[str, Any] = {
+            "noise": self.smoothing.spec((sweeps, *shape)),
+            "denoise": Uniform((sweeps, *shape)),  # the first ones, where variables have several coordinates
+            "accept": Uniform((sweeps, *shape[:-1])),
+        }
+        return {**own, **nested(self.base.noise(x), sweeps, self.refinements)} if self.refinements else own
+
+    def step(self, target: BoundTarget, state: HiSSState, noise: dict[str, Array]) -> tuple[HiSSState, HiSSInfo]:
+        xp, x = target.xp, state.point.x
+
+        def sweep(g: Any, carry: tuple[Any, _Sums]) -> tuple[Any, _Sums]:
+            base, sums = carry
+            current = target.refresh(base.point.base)
+            xi = self.smoothing.draw(xp, noise["noise"][g, ...])
+            joint = self._conditional(target, target.as_floating(current.x) + per_coordinate(self.scale) * xi)
+            point, info = self._denoise(joint, current, noise["denoise"][g, ...], noise["accept"][g, ...])
+            sums = sums.plus(info)._replace(accepted=sums.accepted + info.acceptance_probability)
+
+            def refine(i: Any, carry: tuple[Any, _Sums]) -> tuple[Any, _Sums]:
+                base, sums = carry
+                base, info = self.base.step(joint, base, unnested(noise, g, i))
+                return base, sums.plus(info)._replace(refined=sums.refined + info.acceptance_probability)
+
+            return target.backend.repeat(self.refinements, refine, (with_position(base, joint.from_base(point)), sums))
+
+        zero = xp.zeros_like(state.point.log_density)
+        start = (state.base, _Sums(zero, zero, zero > 0.0, Evaluations()))
+        base, sums = target.backend.repeat(self.sweeps, sweep, start)
+        moved = xp.any(base.point.x != x, axis=-1)
+        accepted, refined = sums.accepted / self.sweeps, sums.refined / max(1, self.sweeps * self.refinements)
+        return HiSSState(base), HiSSInfo(accepted, moved, sums.diverged, sums.evaluations, refined)
+
+    def _conditional(self, target: BoundTarget, noisy: Array) -> Conditional:
+        return Conditional(target, noisy, self.scale, self.smoothing, self.requires)
+
+    def _denoise(self, joint: Conditional, current: Point, uniform: Array, accept: Array) -> tuple[Point, Info]:
+        """A denoising proposal from a point of the target, accepted or not."""
+        xp, target = joint.xp, joint.target
+        moves = joint.moves(current.x)
+        choice = choose_or_stay(xp, moves, uniform[..., : moves.shape[-2]])
+        proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
+        log_ratio = self._log_ratio(joint, proposal, current)
+        return metropolis(xp, log_ratio, accept, proposal, current, target.costs.refresh.plus(target.costs.evaluate))
+
+    def _log_ratio(self, joint: Conditional, proposal: Point, current: Point) -> Array:
+        # Given theta_a the target is pi(x) f(theta_a | x), and the proposal's probability is f(theta_a | x') over its
+        # sum over all x', which is that of the way back too: f and the sums cancel.
+        ratio = proposal.log_density - current.log_density
+        return ratio if self.adjusted else joint.xp.where(joint.xp.isfinite(ratio), 0.0, ratio)

@@ -1,0 +1,151 @@
+"""The joint distribution of HiSS: a target, and a noisy copy of its position that has been seen (Eqs. 3 to 6)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import per_coordinate
+from xpsample.core.specs import Normal, Uniform
+from xpsample.spaces.discrete import Discrete
+from xpsample.targets.bound import BoundTarget, WrappedTarget
+from xpsample.targets.point import Capability, Costs, Point
+
+
+class Smoothing(ABC):
+    """A symmetric density f on the line: the law of the noise of every coordinate, in units of its scale."""
+
+    @abstractmethod
+    def spec(self, shape: tuple[int, ...]) -> Normal | Uniform:
+        """The random numbers of noise of a shape."""
+
+    @abstractmethod
+    def draw(self, xp: Any, numbers: Array) -> Array:
+        """The noise made of them."""
+
+    @abstractmethod
+    def log_density(self, xp: Any, z: Array) -> Array:
+        """log f(z), up to a constant."""
+
+    @abstractmethod
+    def score(self, xp: Any, z: Array) -> Array:
+        """Its derivative."""
+
+    @abstractmethod
+    def curvature(self, xp: Any, z: Array) -> Array:
+        """Its second derivative."""
+
+
+@dataclass(frozen=True)
+class Logistic(Smoothing):
+    """The logistic density, sech^2(z / 2) / 4, of variance pi^2 / 3."""
+
+    def spec(self, shape: tuple[int, ...]) -> Normal | Uniform:
+        return Uniform(shape)
+
+    def draw(self, xp: Any, numbers: Array) -> Array:
+        return xp.log(numbers) - xp.log1p(-numbers)
+
+    def log_density(self, xp: Any, z: Array) -> Array:
+        # -2 log cosh(z / 2) without its constant 2 log 2, which cosh itself would overflow to reach.
+        size = xp.abs(z)
+        return -size - 2.0 * xp.log1p(xp.exp(-size))
+
+    def score(self, xp: Any, z: Array) -> Array:
+        return -xp.tanh(0.5 * z)
+
+    def curvature(self, xp: Any, z: Array) -> Array:
+        t = xp.tanh(0.5 * z)
+        return 0.5 * (t * t - 1.0)
+
+
+@dataclass(frozen=True)
+class Gaussian(Smoothing):
+    """The standard normal density."""
+
+    def spec(self, shape: tuple[int, ...]) -> Normal | Uniform:
+        return Normal(shape)
+
+    def draw(self, xp: Any, numbers: Array) -> Array:
+        return numbers
+
+    def log_density(self, xp: Any, z: Array) -> Array:
+        return -0.5 * z * z
+
+    def score(self, xp: Any, z: Array) -> Array:
+        return -z
+
+    def curvature(self, xp: Any, z: Array) -> Array:
+        return -xp.ones_like(z)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional(WrappedTarget):
+    """Where x was, given its noisy copy: log pi(x) + sum_i log f((noisy_i - x_i) / scale) (Eq. 5).
+
+    Points carry the target's own point in `base`.
+
+    Parameters
+    ----------
+    target : BoundTarget
+        On a discrete space.
+    noisy : array, shape (*chains, dim)
+        The noisy copy, theta_a.
+    scale : float or array
+        eta, in units of x; an array broadcasts against the chain axes.
+    smoothing : Smoothing
+        f.
+    requires : Capability
+        What the kernel on top requires.
+    """
+
+    target: BoundTarget
+    noisy: Array
+    scale: Any
+    smoothing: Smoothing
+    requires: Capability
+
+    @property
+    def costs(self) -> Costs:  # type: ignore[override]
+        return self.target.costs
+
+    def from_base(self, base: Point) -> Point:
+        xp, z = self.xp, self._standard(base.x)
+        density = score = differences = None
+        if base.log_density is not None:
+            density = base.log_density + xp.sum(self.smoothing.log_density(xp, z), axis=-1)
+        if base.score is not None:
+            score = base.score - self.smoothing.score(xp, z) / per_coordinate(self.scale)
+        if base.differences is not None:
+            moves = self.moves(base.x)
+            possible = xp.isfinite(base.differences)
+            differences = xp.where(possible, base.differences + xp.where(possible, moves, 0.0), base.differences)
+        return Point(base.x, density, score, base, differences)
+
+    def moves(self, x: Array) -> Array:
+        """Change of the noise's log density for all moves: ``(*chains, variables, choices - 1)``."""
+        assert isinstance(self.space, Discrete)
+        noisy, scale = self.noisy[..., None], per_coordinate(per_coordinate(self.scale))
+
+        def log_density(v: Array) -> Array:
+            return self.smoothing.log_density(self.xp, (noisy - v) / scale)
+
+        return self.space.changes(self.xp, self.as_floating(x), log_density)
+
+    def acceptance_correction(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
+        return self.target.acceptance_correction(proposal.base, current.base)
+
+    def score(self, x: Array) -> Array:
+        return self.target.score(x) - self.smoothing.score(self.xp, self._standard(x)) / per_coordinate(self.scale)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return self.target.hvp(x, v) + self._curvature(x) * v
+
+    def _curvature(self, x: Array) -> Array:
+        scale = per_coordinate(self.scale)
+        return self.smoothing.curvature(self.xp, self._standard(x)) / (scale * scale)
+
+    def _standard(self, x: Array) -> Array:
+        return (self.noisy - self.as_floating(x)) / per_coordinate(self.scale)

@@ -1,0 +1,1 @@
+"""Kernels on discrete spaces: one file per algorithm."""

@@ -1,0 +1,151 @@
+"""What kernels on discrete spaces share: choices by inverse CDF with one uniform each, and moves of one variable."""
+
+from collections.abc import Callable
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import per_coordinate
+from xpsample.core.specs import Uniform
+from xpsample.kernels.kernel import Info, metropolis
+from xpsample.spaces.discrete import Discrete, pick
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Point
+
+
+def space_of(target: BoundTarget) -> Discrete:
+    """The target's discrete space (a kernel that asks for it has required DISCRETE)."""
+    assert isinstance(target.space, Discrete)
+    return target.space
+
+
+def uniform_per_variable(x: Array) -> Uniform:
+    """One uniform for every variable of every chain; where a variable has several coordinates, the first are used."""
+    return Uniform(tuple(x.shape))
+
+
+def estimated_differences(target: BoundTarget, point: Point, scale: Any = 1.0) -> Array:
+    """First-order estimate of `Point.differences` from the score, s_i (v - x_i), times `scale` (of the chain axes)."""
+    x, score = target.as_floating(point.x), per_coordinate(scale) * point.score
+    return space_of(target).changes(target.xp, x, lambda v: score[..., None] * v)
+
+
+def choose(xp: Any, logits: Array, uniform: Array) -> Array:
+    """One of several outcomes: the inverse CDF at a uniform.
+
+    Parameters
+    ----------
+    logits : array, shape (..., n)
+        Log weights; -inf is never chosen.
+    uniform : array, shape (...)
+
+    Returns
+    -------
+    array of int32, shape (...)
+    """
+    top = xp.max(logits, axis=-1, keepdims=True)
+    cdf = xp.cumulative_sum(xp.exp(logits - top), axis=-1)
+    below = cdf < uniform[..., None] * cdf[..., -1:]
+    return xp.sum(xp.astype(below, xp.int32), axis=-1, dtype=xp.int32)
+
+
+def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
+    """Log probability, ``(...)``, of `choice` (...) under softmax of `logits` (..., n)."""
+    top = xp.max(logits, axis=-1)
+    total = xp.log(xp.sum(xp.exp(logits - top[..., None]), axis=-1)) + top
+    return pick(xp, logits, choice) - total
+
+
+def choose_or_stay(xp: Any, moves: Array, uniform: Array) -> Array:
+    """As `choose`, among staying, whose log weight is 0, and the moves.
+
+    Parameters
+    ----------
+    moves : array, shape (..., choices - 1)
+        Log weights; -inf is never chosen.
+    uniform : array, shape (...)
+
+    Returns
+    -------
+    array of int32, shape (...)
+        0 to stay, j for move j, counted from 1.
+    """
+    top = _clipped_top(xp, moves)
+    stay, weights = xp.exp(-top), xp.exp(moves - top[..., None])
+    if moves.shape[-1] == 1:  # the usual space of two values: no sum over an axis of length 1
+        return xp.astype(stay < uniform * (stay + weights[..., 0]), xp.int32)
+    cdf = stay[..., None] + xp.cumulative_sum(weights, axis=-1)
+    level = uniform * cdf[..., -1]
+    beyond = xp.astype(cdf[..., :-1] < level[..., None], xp.int32)
+    return xp.astype(stay < level, xp.int32) + xp.sum(beyond, axis=-1, dtype=xp.int32)
+
+
+def log_probability_or_stay(xp: Any, moves: Array, choice: Array) -> Array:
+    """Log probability, ``(...)``, of a `choice` (...) of `choose_or_stay` among `moves` (..., choices - 1)."""
+    top = _clipped_top(xp, moves)
+    weights = xp.exp(moves - top[..., None])
+    single = moves.shape[-1] == 1
+    total = xp.exp(-top) + (weights[..., 0] if single else xp.sum(weights, axis=-1))
+    moved = choice > 0
+    chosen = moves[..., 0] if single else pick(xp, moves, xp.where(moved, choice - 1, 0))
+    return xp.where(moved, chosen, 0.0) - (xp.log(total) + top)
+
+
+def _clipped_top(xp: Any, moves: Array) -> Array:
+    """The largest log weight of the moves and of staying, 0."""
+    top = moves[..., 0] if moves.shape[-1] == 1 else xp.max(moves, axis=-1)
+    return xp.where(top > 0.0, top, 0.0)
+
+
+def one_move(target: BoundTarget, x: Array, chosen: Array) -> tuple[Array, Array]:
+    """A move of one variable, from its place in the flattened ``(variables, choices - 1)``.
+
+    Parameters
+    ----------
+    x : array, shape (*chains, dim)
+    chosen : array of int, shape (*chains)
+
+    Returns
+    -------
+    choice : array of int32, shape (*chains, variables)
+        For `Discrete.move`.
+    back : array of int32, shape (*chains)
+        The place of the move that undoes it.
+    """
+    xp, space = target.xp, space_of(target)
+    others = space.choices - 1
+    variable = space.numbers(space.variables(x.shape[-1]))
+    alternative = chosen % others + 1
+    choice = xp.where(variable == (chosen // others)[..., None], alternative[..., None], 0)
+    back = xp.max(space.back(xp, choice), axis=-1)  # 0 for all other variables
+    return choice, chosen - alternative + back
+
+
+def informed_step(
+    target: BoundTarget, point: Point, noise: dict[str, Array], logits: Callable[[Point], Array]
+) -> tuple[Point, Info]:
+    """One move of one variable, chosen with given weights and accepted by Metropolis-Hastings.
+
+    Parameters
+    ----------
+    point : Point
+        Where the chains are.
+    noise : dict
+        Uniforms ``proposal`` and ``accept``, shape (*chains).
+    logits : callable
+        Of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen.
+    """
+    xp = target.xp
+
+    def flat(at: Point) -> Array:
+        moves = logits(at)
+        return xp.reshape(moves, (*moves.shape[:-2], -1))
+
+    current = target.refresh(point)
+    weights = flat(current)
+    chosen = choose(xp, weights, noise["proposal"])
+    choice, back = one_move(target, current.x, chosen)
+    proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
+    log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
+    log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
+    spent = target.costs.refresh.plus(target.costs.evaluate)
+    return metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)

@@ -1,0 +1,126 @@
+"""Discrete Langevin proposals: all variables moved at once, each by a categorical choice that the score informs."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.specs import Specs
+from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of, uniform_per_variable
+from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, metropolis, none_frozen, uniform_per_chain
+from xpsample.kernels.ula import ULAState
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+
+
+def langevin_moves(target: BoundTarget, point: Point, step_size: Any, balance: Any) -> Array:
+    """Log weights of every other value of every variable, ``(*chains, variables, choices - 1)``; that of staying is 0.
+
+    For a value v of variable i, ``balance * s_i (v - x_i) - (v - x_i)^2 / (2 step_size)``; summed over the coordinates
+    of a block on a one-hot space.
+
+    Parameters
+    ----------
+    step_size, balance : float or array
+        Broadcast against the chain axes.
+    """
+    x = target.as_floating(point.x)[..., None]
+    drift = per_coordinate(per_coordinate(balance)) * point.score[..., None]
+    curvature = 0.5 / per_coordinate(per_coordinate(step_size))
+    return space_of(target).changes(target.xp, x[..., 0], lambda v: (v - x) * (drift - curvature * (v - x)))
+
+
+def langevin_step(
+    target: BoundTarget, point: Point, noise: dict[str, Array], step_size: Any, balance: Any
+) -> tuple[Point, Info]:
+    """One Metropolis-adjusted discrete Langevin step, for `langevin_noise`."""
+    xp, space = target.xp, space_of(target)
+    current = target.refresh(point)
+    moves = langevin_moves(target, current, step_size, balance)
+    choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
+    proposal = target.evaluate(space.move(xp, current.x, choice))
+    moves_back = langevin_moves(target, proposal, step_size, balance)
+    back = log_probability_or_stay(xp, moves_back, space.back(xp, choice))
+    there = log_probability_or_stay(xp, moves, choice)
+    log_ratio = proposal.log_density - current.log_density + xp.sum(back - there, axis=-1)
+    spent = target.costs.refresh.plus(target.costs.evaluate)
+    kept, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+    return kept, info._replace(moved=info.moved & xp.any(choice > 0, axis=-1))
+
+
+def langevin_noise(x: Array) -> Specs:
+    """What `langevin_step` consumes."""
+    return {"proposal": uniform_per_variable(x), "accept": uniform_per_chain(x)}
+
+
+@dataclass(frozen=True, eq=False)
+class DMALA(Kernel):
+    """The Metropolis-adjusted discrete Langevin sampler (Zhang, Liu & Liu 2022; HiSS Eq. 11; SRMC Eq. 29).
+
+    All variables are drawn at once, independently, from ``softmax_v(balance s_i (v - x_i) - (v - x_i)^2 / (2
+    step_size))`` over all their values v, the present one included, and the whole move is accepted by
+    Metropolis-Hastings. A step that proposes to stay has acceptance probability 1 and has not moved.
+
+    Parameters
+    ----------
+    step_size : float or array
+        alpha, in units of x squared: twice the eta of SRMC's Eq. 29. A step of 4 alpha on {-1, 1} is one of alpha on
+        {0, 1}. Broadcasts against the chain axes.
+    balance : float or array
+        beta, 1/2 for the published proposal; towards 1 suits very large steps. Broadcasts against the chain axes.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+    balance: Any = field(default=0.5, metadata=PER_CHAIN)
+
+    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+        check_range("balance", self.balance, 0, closed=True)
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x: Array) -> Specs:
+        return langevin_noise(x)
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        point, info = langevin_step(target, state.point, noise, self.step_size, self.balance)
+        return ChainState(point), info
+
+
+@dataclass(frozen=True, eq=False)
+class DULA(Kernel):
+    """The unadjusted discrete Langevin sampler: every proposal of `DMALA` is taken (Zhang, Liu & Liu 2022).
+
+    Needs a score only. It does not leave the target invariant, and how far off it is depends on the step size.
+
+    Parameters
+    ----------
+    step_size : float or array
+        alpha, as for `DMALA`.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+
+    requires = Capability.SCORE | Capability.DISCRETE
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+
+    def init(self, target: BoundTarget, x: Array) -> ULAState:
+        return ULAState(target.evaluate(x), none_frozen(target.xp, x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": uniform_per_variable(x)}
+
+    def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
+        xp = target.xp
+        current = target.refresh(state.point)
+        moves = langevin_moves(target, current, self.step_size, 0.5)
+        choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
+        new = target.evaluate(space_of(target).move(xp, current.x, choice))
+        spent = target.costs.refresh.plus(target.costs.evaluate)
+        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
+        return ULAState(kept.point, frozen), info._replace(moved=info.moved & xp.any(choice > 0, axis=-1))

@@ -1,0 +1,77 @@
+"""Samplers of discrete spaces that need a log density only, one variable at a time: Metropolis, and the heat bath."""
+
+import math
+from dataclasses import dataclass
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Specs
+from xpsample.kernels.discrete.common import choose, choose_or_stay, informed_step, space_of
+from xpsample.kernels.kernel import ChainState, Info, Kernel, select, uniform_per_chain
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+
+
+@dataclass(frozen=True, eq=False)
+class SingleFlip(Kernel):
+    """Metropolis et al. (1953) with uniform proposals: one variable to one other value, all such moves alike.
+
+    Needs a log density only: the control that an informed sampler has to beat.
+    """
+
+    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        xp, space = target.xp, space_of(target)
+
+        def logits(point: Point) -> Array:
+            x = target.as_floating(point.x)
+            return space.valid(xp, xp.zeros_like(space.changes(xp, x, lambda v: v)))
+
+        point, info = informed_step(target, state.point, noise, logits)
+        return ChainState(point), info
+
+
+@dataclass(frozen=True, eq=False)
+class Gibbs(Kernel):
+    """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its law given all others.
+
+    The law is normalised over all values of the variable, which takes choices - 1 evaluations in one batched call.
+    Nothing is rejected; where the value drawn is the present one, the step has not moved. A value of log density nan or
+    inf is never drawn, and counted as a divergence.
+    """
+
+    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"variable": uniform_per_chain(x), "value": uniform_per_chain(x)}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        xp, space = target.xp, space_of(target)
+        current = target.refresh(state.point)
+        n, others = space.variables(current.x.shape[-1]), space.choices - 1
+        alike = xp.zeros_like(space.changes(xp, target.as_floating(current.x), lambda v: v))
+        variable = choose(xp, alike[..., 0], noise["variable"])
+        chosen = space.numbers(n) == variable[..., None]
+        # The axis of the alternatives leads, so that whatever broadcasts against the chains still does.
+        alternatives = xp.reshape(space.numbers(space.choices)[1:], (others, *(1,) * current.x.ndim))
+        around = target.evaluate(space.move(xp, current.x, xp.where(chosen, alternatives, 0)))
+        logits = xp.permute_dims(around.log_density - current.log_density, (*range(1, current.x.ndim), 0))
+        there = xp.any(chosen[..., None] & xp.isfinite(space.valid(xp, alike)), axis=-2)
+        broken = ~(logits < math.inf)  # nan, too; -inf is a value of no probability
+        value = choose_or_stay(xp, xp.where(there & ~broken, logits, -math.inf), noise["value"])
+        new = current
+        for j in range(others):
+            new = select(xp, value == j + 1, tree.map(lambda a, j=j: a[j, ...], around), new)
+        spent = target.costs.refresh.plus(target.costs.evaluate.times(others))
+        diverged = xp.any(there & broken, axis=-1)
+        return ChainState(new), Info(xp.ones_like(current.log_density), value > 0, diverged, spent)

@@ -1,0 +1,46 @@
+"""Gibbs with gradients: one variable changed at a time, chosen by what the score says of every change."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.specs import Specs
+from xpsample.kernels.discrete.common import estimated_differences, informed_step
+from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+
+
+@dataclass(frozen=True, eq=False)
+class GWG(Kernel):
+    """Gibbs with gradients (Grathwohl et al., 2021; SRMC Eq. 27), with the exact Metropolis-Hastings correction.
+
+    A move takes one variable to one other value, with probability proportional to ``exp(temperature * D)``, D the
+    first-order estimate of the change of the log density (`estimated_differences`).
+
+    Parameters
+    ----------
+    temperature : float or array
+        tau, 1/2 for the locally balanced proposal; 0 proposes all moves alike. Broadcasts against the chain axes.
+    """
+
+    temperature: Any = field(default=0.5, metadata=PER_CHAIN)
+
+    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+
+    def __post_init__(self) -> None:
+        check_range("temperature", self.temperature, 0, closed=True)
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        def logits(point: Point) -> Array:
+            return estimated_differences(target, point, self.temperature)
+
+        point, info = informed_step(target, state.point, noise, logits)
+        return ChainState(point), info

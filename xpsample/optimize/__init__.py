@@ -1,0 +1,5 @@
+"""Optimisers of trees of parameters."""
+
+from xpsample.optimize.optimizers import SGD, Adam
+
+__all__ = ["SGD", "Adam"]

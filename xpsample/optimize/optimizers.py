@@ -1,0 +1,162 @@
+"""First-order optimisers over trees of parameters, in optax's form: ``init(parameters)``, ``update(gradients, ...)``.
+
+``update`` gives what is to be added to the parameters. An optax optimiser has the same two functions and can be used in
+place of these with JAX arrays.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from array_api_compat import array_namespace
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+
+
+class Optimizer(Protocol):
+    """What SOSMC asks of an optimiser."""
+
+    def init(self, parameters: tree.Tree, /) -> tree.Tree:
+        """The state at the first parameters: a tree of arrays, or None."""
+
+    def update(self, gradients: tree.Tree, state: tree.Tree, parameters: tree.Tree, /) -> tuple[tree.Tree, tree.Tree]:
+        """(what to add to the parameters, new state)."""
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Gradient descent with heavy-ball momentum: ``v = momentum v + g``, ``theta -= learning_rate v``.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Positive, in units of theta squared over those of the loss.
+    momentum : float
+        In [0, 1).
+    """
+
+    learning_rate: float
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_range("learning_rate", self.learning_rate, 0)
+        _check_decay("momentum", self.momentum)
+
+    def init(self, parameters: tree.Tree) -> tree.Tree:
+        """Zero velocities, or None without momentum."""
+        return tree.map(_zeros, parameters) if self.momentum else None
+
+    def update(self, gradients: tree.Tree, state: tree.Tree, parameters: tree.Tree) -> tuple[tree.Tree, tree.Tree]:
+        """One step against the gradients."""
+        if self.momentum:
+            state = gradients = tree.map(lambda g, v: g + self.momentum * v, gradients, state)
+        return tree.map(lambda g: -self.learning_rate * g, gradients), state
+
+
+class AdamState(NamedTuple):
+    """Running means of gradients and of their squares, and the powers (0-d) of the decays for the bias correction."""
+
+    first: tree.Tree
+    second: tree.Tree
+    power1: Array
+    power2: Array
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma & Ba 2015), with its bias correction; the defaults are those of optax.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Positive, in units of theta.
+    beta1, beta2 : float
+        Decays of the means of gradients and of their squares, in [0, 1).
+    epsilon : float
+        Added to the root of the mean square, positive, in units of the gradient.
+    """
+
+    learning_rate: float
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_range("learning_rate", self.learning_rate, 0)
+        check_range("epsilon", self.epsilon, 0)
+        _check_decay("beta1", self.beta1)
+        _check_decay("beta2", self.beta2)
+
+    def init(self, parameters: tree.Tree) -> AdamState:
+        """Zero means."""
+        zeros = tree.map(_zeros, parameters)
+        one = _one(tree.leaves(parameters)[0])
+        return AdamState(zeros, zeros, one, one)
+
+    def update(self, gradients: tree.Tree, state: AdamState, parameters: tree.Tree) -> tuple[tree.Tree, AdamState]:
+        """One step against the corrected means."""
+        b1, b2 = self.beta1, self.beta2
+        first = tree.map(lambda g, m: b1 * m + (1.0 - b1) * g, gradients, state.first)
+        second = tree.map(lambda g, v: b2 * v + (1.0 - b2) * g * g, gradients, state.second)
+        power1, power2 = b1 * state.power1, b2 * state.power2
+
+        def step(m: Array, v: Array) -> Array:
+            return -self.learning_rate * (m / (1.0 - power1)) / ((v / (1.0 - power2)) ** 0.5 + self.epsilon)
+
+        return tree.map(step, first, second), AdamState(first, second, power1, power2)
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """Another optimiser, whose gradients are first scaled down to a global norm where they exceed it.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    max_norm : float
+        Positive. The norm is over all entries of all leaves of one run.
+    runs : int
+        How many leading axes of the leaves number independent runs; each run has its own norm.
+    """
+
+    optimizer: Any
+    max_norm: float
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        check_range("max_norm", self.max_norm, 0)
+        check_range("runs", self.runs, 0, closed=True)
+
+    def init(self, parameters: tree.Tree) -> tree.Tree:
+        """The optimiser's own state."""
+        return self.optimizer.init(parameters)
+
+    def update(self, gradients: tree.Tree, state: tree.Tree, parameters: tree.Tree) -> tuple[tree.Tree, tree.Tree]:
+        """One step with clipped gradients."""
+        squares = [_sum_of_squares(leaf, self.runs) for leaf in tree.leaves(gradients)]
+        norm = sum(squares[1:], squares[0]) ** 0.5
+        xp = array_namespace(norm)
+        scale = xp.where(norm > self.max_norm, self.max_norm / norm, xp.ones_like(norm))
+        clipped = tree.map(lambda g: g * scale[(..., *(None,) * (g.ndim - self.runs))], gradients)
+        return self.optimizer.update(clipped, state, parameters)
+
+
+def _check_decay(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise HyperparameterError(f"{name} must be at least 0 and below 1; got {value}")
+
+
+def _zeros(leaf: Array) -> Array:
+    return array_namespace(leaf).zeros_like(leaf)
+
+
+def _one(leaf: Array) -> Array:
+    """1, 0-d, with the dtype and the place of a leaf."""
+    xp = array_namespace(leaf)
+    return xp.ones_like(xp.sum(leaf))
+
+
+def _sum_of_squares(leaf: Array, runs: int) -> Array:
+    return array_namespace(leaf).sum(leaf * leaf, axis=tuple(range(runs, leaf.ndim)))

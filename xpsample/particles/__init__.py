@@ -1,0 +1,1 @@
+"""Particles: sets of chains that are weighted, resampled, annealed or moved together."""

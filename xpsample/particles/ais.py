@@ -1,0 +1,121 @@
+"""Annealed importance sampling (Neal 2001): normalising constants, from draws that any kernel anneals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import TraceError
+from xpsample.core.registry import to_host
+from xpsample.core.specs import Specs
+from xpsample.kernels.kernel import Kernel, check_moving_target
+from xpsample.particles.ladders import check_ladder, ladder_array, rung
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.bridge import annealed, log_density_ratio
+from xpsample.targets.point import Capability, Point
+
+
+class AISState(NamedTuple):
+    """The base kernel's state, all inverse temperatures, ``log_weight`` (*chains), and the steps made, ``n``."""
+
+    base: Any
+    betas: Array
+    log_weight: Array
+    n: Array
+
+    @property
+    def point(self) -> Point:
+        """The current point under the target that was given."""
+        return self.base.point.base
+
+
+@dataclass(frozen=True, eq=False)
+class AIS(Kernel):
+    """Annealed importance sampling: exact draws of an initial distribution, carried to the target, with weights.
+
+    Step n adds ``(beta_{n+1} - beta_n) (log f_1(x) - log f_0(x))`` to the log weight and then lets the base kernel make
+    one step on ``f_0^(1 - beta) f_1^beta`` at beta_{n+1}. After ``len(betas) - 1`` steps the draws, weighted, are of
+    the target, and the mean weight is the ratio of the normalising constants (`log_normalizer`); further steps leave
+    the weights alone.
+
+    Of a `Bridge`, f_0 is the initial target's density and the start positions are independent draws from it. Of any
+    other target f_0 = 1: on a discrete space, start from uniform draws.
+
+    Parameters
+    ----------
+    base : Kernel
+        It must leave its target invariant: a repellent one, whose tilt moves, makes the weights approximate, and
+        `ParallelTempering`, whose hot rungs would lag behind, is refused.
+    betas : sequence of float
+        From 0 to 1, never decreasing. A value given several times gives as many steps at it.
+    """
+
+    base: Kernel
+    betas: Sequence[float]
+
+    def __post_init__(self) -> None:
+        check_moving_target("AIS", self.base, "Give AIS the kernel that moves the rungs")
+        object.__setattr__(self, "betas", check_ladder(self.betas))
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.base.requires | Capability.LOG_DENSITY
+
+    def init(self, target: BoundTarget, x: Array) -> AISState:
+        betas = ladder_array(target, self.betas, x)
+        base = self.base.init(annealed(target, betas[0]), x)
+        return AISState(base, betas, target.xp.zeros_like(base.point.base.log_density), counter(target, x))
+
+    def noise(self, x: Array) -> Specs:
+        return self.base.noise(x)
+
+    def step(self, target: BoundTarget, state: AISState, noise: dict[str, Array]) -> tuple[AISState, Any]:
+        now, later = (rung(target.xp, state.betas, state.n + ahead) for ahead in (0, 1))
+        log_weight = state.log_weight + (later - now) * log_density_ratio(target, state.point)
+        base, info = self.base.step(annealed(target, later), state.base, noise)
+        return AISState(base, state.betas, log_weight, state.n + 1), info
+
+
+class LogNormalizer(NamedTuple):
+    """log Z, its standard error, and the effective sample size of the weights: numbers, or arrays (*runs)."""
+
+    value: Any
+    standard_error: Any
+    weight_ess: Any
+
+
+def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> LogNormalizer:
+    """The target's log normalising constant from the log weights of independent chains.
+
+    Parameters
+    ----------
+    log_weights : array, shape (*chains)
+        At least two; -inf for a weight of 0.
+    initial_log_normalizer : float
+        log of the integral (or sum) of f_0: the log of the number of states where f_0 = 1 on a discrete space.
+
+    Returns
+    -------
+    LogNormalizer
+        ``value`` is the log of the mean weight plus `initial_log_normalizer`. ``standard_error`` is by the delta
+        method, the relative standard error of the mean weight, to be trusted where ``weight_ess``, ``(sum w)^2 / sum
+        w^2``, is large. The mean weight is unbiased; its logarithm is too small by about half the squared standard
+        error.
+
+    Raises
+    ------
+    TraceError
+        If there are fewer than two weights, or none is positive, or one is not a number or infinite.
+    """
+    logs = to_host(log_weights).astype(np.float64).ravel()
+    if logs.size < 2 or not np.all(logs < math.inf) or np.max(logs) == -math.inf:
+        raise TraceError(f"log weights must be two or more, below infinity, one of them finite; got {logs}")
+    top = np.max(logs)
+    weights = np.exp(logs - top)
+    mean = np.mean(weights)
+    error = np.std(weights, ddof=1) / (mean * math.sqrt(logs.size))
+    ess = np.sum(weights) ** 2 / np.sum(weights**2)
+    return LogNormalizer(float(top + math.log(mean) + initial_log_normalizer), float(error), float(ess))

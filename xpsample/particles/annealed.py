@@ -1,0 +1,191 @@
+"""Annealing over noise levels, for targets that know a distribution smoothed by Gaussian noise of any scale.
+
+Sources: Song & Ermon, "Generative modeling by estimating gradients of the data distribution" (2019), Algorithm 1, which
+is `Annealed` over `ULA`; Score-MH, Section 5 and Appendix D.2, where it is `MALA` with an acceptance function.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.compose import nested, unnested
+from xpsample.kernels.kernel import Info, Kernel, check_moving_target, with_position
+from xpsample.particles.ladders import ladder_array, rung
+from xpsample.spaces.space import Real
+from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter
+from xpsample.targets.point import Capability, Costs, Point
+
+
+class AnnealedState(NamedTuple):
+    """The base kernel's state, in units of the last step's level; all noise levels and units; the steps made, ``n``."""
+
+    base: Any
+    sigmas: Array
+    units: Array
+    n: Array
+
+    @property
+    def point(self) -> Point:
+        """The current point under the target at the last step's noise level."""
+        return self.base.point.base
+
+
+@dataclass(frozen=True, eq=False)
+class Annealed(Kernel):
+    """A kernel that goes down a ladder of noise levels, with step sizes in units of the level.
+
+    Step n makes `steps` steps of the base kernel on the target at noise level ``sigmas[n]``, and at the last level once
+    the ladder has ended. The target's `data` are a dict, of which the step sets the entry ``"sigma"``, 0-d: a
+    ``Target(None, score=lambda x, data: ..., data={"sigma": np.asarray(1.0), ...})`` is enough for an unadjusted base
+    kernel and, with an ``acceptance``, for those that accept or reject.
+
+    The base kernel moves ``y = x / unit``, with ``units[n]`` the level itself unless given, so that its settings hold
+    at all levels alike: `ULA` and `MALA` of step size c make steps of ``c sigma^2`` in x. Song & Ermon's steps
+    ``alpha_i = epsilon sigma_i^2 / sigma_L^2`` are ``c = epsilon / (2 sigma_L^2)``; those of Song et al. (2021) with a
+    "signal-to-noise ratio" tau, ``2 (tau sigma_i)^2``, are ``c = 2 tau^2``.
+
+    Parameters
+    ----------
+    base : Kernel
+        It must leave its target invariant, whatever it remembers beside its position; what it remembers is in units of
+        the level.
+    sigmas : sequence of float
+        Noise levels, positive and never increasing, in units of x. `geometric_ladder` makes them.
+    steps : int
+        Of the base kernel at each level, at least 1.
+    units : sequence of float, optional
+        Positive, one for each level, in units of x.
+    """
+
+    base: Kernel
+    sigmas: Sequence[float]
+    steps: int = 1
+    units: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        check_moving_target("Annealed", self.base, "Give Annealed the kernel that moves the rungs")
+        sigmas = _positive("sigmas", self.sigmas)
+        if any(a < b for a, b in pairwise(sigmas)):
+            raise HyperparameterError(f"sigmas must never increase; got {sigmas}")
+        units = sigmas if self.units is None else _positive("units", self.units)
+        if len(units) != len(sigmas):
+            raise HyperparameterError(f"there must be a unit for each of the {len(sigmas)} levels; got {len(units)}")
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
+            raise HyperparameterError(f"steps must be a positive integer; got {self.steps!r}")
+        object.__setattr__(self, "sigmas", sigmas)
+        object.__setattr__(self, "units", units)
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.base.requires
+
+    def init(self, target: BoundTarget, x: Array) -> AnnealedState:
+        own = _own(target)
+        if not isinstance(own, dict) or "sigma" not in own:
+            raise CapabilityError(
+                'Annealed sets the entry "sigma" of the target\'s data: pass Target(..., data={"sigma": ..., ...})'
+            )
+        if not isinstance(target.space, Real):
+            raise CapabilityError(f"Annealed moves real positions; the target's space is {target.space!r}")
+        sigmas, units = (ladder_array(target, ladder or (), x) for ladder in (self.sigmas, self.units))
+        count = counter(target, x)
+        level = _level(target, sigmas, units, count)
+        return AnnealedState(self.base.init(level, x / level.unit), sigmas, units, count)
+
+    def noise(self, x: Array) -> Specs:
+        return nested(self.base.noise(x), self.steps)
+
+    def step(self, target: BoundTarget, state: AnnealedState, noise: dict[str, Array]) -> tuple[AnnealedState, Info]:
+        xp, x = target.xp, state.point.x
+        level = _level(target, state.sigmas, state.units, state.n)
+        start = with_position(state.base, level.from_target(level.target.evaluate(x)))
+        none = xp.zeros_like(xp.sum(x, axis=-1))
+
+        def move(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
+            base, done = carry
+            base, info = self.base.step(level, base, unnested(noise, i))
+            probability = done.acceptance_probability + info.acceptance_probability / self.steps
+            diverged, spent = done.diverged | info.diverged, done.evaluations.plus(info.evaluations)
+            return base, Info(probability, done.moved | info.moved, diverged, spent)
+
+        done = Info(none, none > 0.0, none > 0.0, Evaluations())
+        base, done = target.backend.repeat(self.steps, move, (start, done))
+        return state._replace(base=base, n=state.n + 1), done._replace(
+            evaluations=done.evaluations.plus(target.costs.evaluate)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Level(DerivedTarget):
+    """A target at one noise level in units of its own: positions y = x / unit; points carry the target's own in `base`.
+
+    Parameters
+    ----------
+    target : BoundTarget
+        At its noise level, where it stays.
+    unit : array, 0-d
+    """
+
+    target: BoundTarget
+    unit: Array
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.target.requires
+
+    @property
+    def costs(self) -> Costs:  # type: ignore[override]
+        return self.target.costs._replace(refresh=Evaluations())
+
+    def evaluate(self, x: Array) -> Point:
+        return self.from_target(self.target.evaluate(self.unit * x))
+
+    def evaluate_lazily(self, x: Array) -> Point:
+        return self.evaluate(x)
+
+    def refresh(self, point: Point) -> Point:
+        return point
+
+    def from_target(self, point: Point) -> Point:
+        """A point of the target, as one of this target."""
+        score = None if point.score is None else self.unit * point.score
+        return Point(point.x / self.unit, point.log_density, score, point)
+
+    def acceptance_correction(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
+        return self.target.acceptance_correction(
+            proposal.base, current.base, log_proposal_ratio
+        )  # the unit cancels in the ratio
+
+    def score(self, x: Array) -> Array:
+        return self.unit * self.target.score(self.unit * x)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return self.unit * self.target.hvp(self.unit * x, self.unit * v)
+
+
+def _level(target: BoundTarget, sigmas: Array, units: Array, n: Array) -> Level:
+    """The target at the level of step n."""
+    data: Any = {**_own(target), "sigma": rung(target.xp, sigmas, n)}
+    if isinstance(target.data, DataAndAcceptance):
+        data = target.data._replace(own=data)
+    return Level(target.with_data(data), rung(target.xp, units, n))
+
+
+def _own(target: BoundTarget) -> Any:
+    """The data that the user gave the target."""
+    return target.data.own if isinstance(target.data, DataAndAcceptance) else target.data
+
+
+def _positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    ladder = tuple(float(v) for v in values)
+    if not ladder or not all(0 < v < math.inf for v in ladder):
+        raise HyperparameterError(f"{name} must be positive and finite, one at least; got {ladder}")
+    return ladder

@@ -1,0 +1,78 @@
+"""Batches of points beside the particles: rows of a data set, or fresh draws of a known distribution."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.spaces.discrete import as_index
+
+
+class Batches(ABC):
+    """A batch for every iteration. Final subclasses are frozen dataclasses."""
+
+    @abstractmethod
+    def noise(self, x: Array) -> Specs:
+        """The random numbers of one batch, for particles x, (*runs, particles, dim)."""
+
+    @abstractmethod
+    def draw(self, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
+        """The batch, (*runs, size, dim), from the numbers that `noise` declares."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowBatches(Batches):
+    """Rows of an array.
+
+    Parameters
+    ----------
+    rows : array, shape (rows, dim)
+        In the library and dtype of the particles.
+    size : int, optional
+        Rows of a batch, drawn with replacement, for each run its own; all rows, every time, when not given.
+    """
+
+    rows: Array
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows.ndim != 2 or not self.rows.shape[0]:
+            raise HyperparameterError(f"rows have shape (rows, dim); got {tuple(self.rows.shape)}")
+        if self.size is not None and self.size < 1:
+            raise HyperparameterError(f"size must be a positive integer; got {self.size}")
+
+    def noise(self, x: Array) -> Specs:
+        return {} if self.size is None else {"row": Uniform((*x.shape[:-2], self.size))}
+
+    def draw(self, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
+        runs, (rows, dim) = tuple(x.shape[:-2]), self.rows.shape
+        if self.size is None:
+            return xp.broadcast_to(self.rows, (*runs, rows, dim))
+        place = xp.floor(noise["row"] * rows)
+        place = as_index(xp, xp.where(place < rows, place, rows - 1.0))
+        return xp.reshape(xp.take(self.rows, xp.reshape(place, (-1,)), axis=0), (*runs, self.size, dim))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnBatches(Batches):
+    """Fresh draws, by a function of random numbers.
+
+    Parameters
+    ----------
+    numbers : mapping of str to Normal or Uniform
+        What the draws of one run consume, such as ``{"normal": Normal((5000, 2)), "which": Uniform((5000,))}``.
+    function : callable
+        ``function(**arrays)``: from arrays (*runs, *shape) by those names to points (*runs, size, dim); pure.
+    """
+
+    numbers: Mapping[str, Normal | Uniform]
+    function: Callable[..., Array]
+
+    def noise(self, x: Array) -> Specs:
+        return {name: type(spec)((*x.shape[:-2], *spec.shape)) for name, spec in self.numbers.items()}
+
+    def draw(self, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
+        return self.function(**noise)

@@ -1,0 +1,168 @@
+"""Persistent contrastive divergence with a replay buffer: maximum likelihood for energy models.
+
+Source: Tieleman (2008); Du & Mordatch, "Implicit generation and generalization in energy-based models" (2019); the
+SOSMC paper, App. E.2.1.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.kernel import Info, Kernel
+from xpsample.particles.batches import Batches
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.parametric import family_of
+from xpsample.targets.point import Capability, Point
+from xpsample.targets.target import PreparedTarget
+
+
+class PCDState(NamedTuple):
+    """The buffer of positions, (buffer, dim), as ``point``; the parameters; the optimiser's state."""
+
+    point: Point
+    parameters: tree.Tree
+    optimizer: tree.Tree
+
+
+@dataclass(frozen=True, eq=False)
+class PCD(Kernel):
+    """One update of the parameters of a `Parametric` from chains that go on from update to update.
+
+    The positions are the replay buffer, (buffer, dim). An update takes one block of it at random, replaces some of the
+    block by uniform draws from the box, runs `steps` of ULA clamped to the box (Eq. 34), writes the block back, and
+    descends along ``mean U(data) - mean U(block)`` with the regularisation of Eq. 33. The paper draws single positions
+    of the buffer; blocks visit each equally often and none twice at a time.
+
+    Parameters
+    ----------
+    data : Batches
+        Of the data, one for each update.
+    optimizer : Optimizer
+        Of `xpsample.sosmc`, or an optax one for JAX arrays.
+    step_size : float
+        gamma, in units of x squared.
+    steps : int
+        Of ULA in an update.
+    blocks : int
+        Into which the buffer is divided; it must divide its length.
+    refresh : float
+        rho, the probability that a position of the block is replaced, in [0, 1].
+    low, high : float
+        The box, the same in all coordinates.
+    energy_penalty : float
+        Times ``mean U^2`` over the data plus that over the block.
+    gradient_penalty : float
+        Times the mean of ``(|score| - 1)^2`` over the data. Above 0 the parameters' gradient is taken through the
+        score, which is best analytic.
+
+    Notes
+    -----
+    Adding a constant to U changes neither the density nor the gradient without penalties. The penalty on energies is
+    what fixes it.
+    """
+
+    data: Batches
+    optimizer: Any
+    step_size: float
+    steps: int = 1
+    blocks: int = 1
+    refresh: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+    energy_penalty: float = 0.0
+    gradient_penalty: float = 0.0
+
+    requires = Capability.LOG_DENSITY | Capability.SCORE
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+        check_range("steps", self.steps, 1, closed=True)
+        check_range("blocks", self.blocks, 1, closed=True)
+        check_range("refresh", self.refresh, 0, 1, closed=True)
+        check_range("energy_penalty", self.energy_penalty, 0, closed=True)
+        check_range("gradient_penalty", self.gradient_penalty, 0, closed=True)
+        if not self.low < self.high or (self.refresh and not math.isfinite(self.high - self.low)):
+            raise HyperparameterError(
+                f"low must be below high, and both finite where refresh > 0; got {self.low}, {self.high}"
+            )
+
+    def init(self, target: BoundTarget, x: Array) -> PCDState:
+        family_of(target)
+        if x.ndim != 2 or x.shape[0] % self.blocks:
+            raise HyperparameterError(f"{self.blocks} blocks do not divide a buffer of shape {tuple(x.shape)}")
+        parameters = tree.map(lambda leaf: 1 * leaf, target.data)
+        return PCDState(Point(x, None, None), parameters, self.optimizer.init(parameters))
+
+    def noise(self, x: Array) -> Specs:
+        size, dim = x.shape[0] // self.blocks, x.shape[-1]
+        own: dict[str, Normal | Uniform] = {"proposal": Normal((self.steps, size, dim))}
+        if self.blocks > 1:
+            own["block"] = Uniform((1,))
+        if self.refresh:
+            own |= {"replaced": Uniform((size,)), "fresh": Uniform((size, dim))}
+        return own | {f"batch_{name}": spec for name, spec in self.data.noise(x).items()}
+
+    def step(self, target: BoundTarget, state: PCDState, noise: dict[str, Array]) -> tuple[PCDState, Info]:
+        assert isinstance(target, PreparedTarget)
+        xp, buffer = target.xp, state.point.x
+        blocks = xp.reshape(buffer, (self.blocks, -1, buffer.shape[-1]))
+        chosen = xp.ones_like(blocks[:, :1, :1]) > 0.0
+        if self.blocks > 1:
+            place = xp.floor(noise["block"] * self.blocks)
+            place = xp.where(place < self.blocks, place, self.blocks - 1.0)  # rounding
+            chosen = (xp.arange(self.blocks, dtype=buffer.dtype, device=device_of(buffer)) == place)[:, None, None]
+        start = xp.sum(xp.where(chosen, blocks, 0.0), axis=0)
+        if self.refresh:
+            fresh = self.low + (self.high - self.low) * noise["fresh"]
+            start = xp.where((noise["replaced"] < self.refresh)[:, None], fresh, start)
+
+        member, root = target.member(state.parameters), (2.0 * self.step_size) ** 0.5
+
+        def move(i: Any, x: Array) -> Array:
+            new = x + self.step_size * member.score(x) + root * noise["proposal"][i, ...]
+            if not math.isfinite(self.low) and not math.isfinite(self.high):
+                return new
+            return xp.clip(new, self.low, self.high)
+
+        x = target.backend.repeat(self.steps, move, start)
+        own = {name.removeprefix("batch_"): rows for name, rows in noise.items() if name.startswith("batch_")}
+        data = self.data.draw(xp, buffer, own)
+        objective = family_of(target).parameter_gradient(_Objective(target, self.energy_penalty, self.gradient_penalty))
+        gradient = objective(state.parameters, data, x)[1]
+        updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.parameters)
+        parameters = tree.map(lambda a, b: a + b, state.parameters, updates)
+
+        buffer = xp.reshape(xp.where(chosen, x[None, ...], blocks), buffer.shape)
+        finite = xp.all(xp.isfinite(x), axis=-1)
+        info = Info(xp.astype(finite, x.dtype), finite, ~finite, Evaluations(score=self.steps))
+        return PCDState(Point(buffer, None, None), parameters, optimizer), info
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """Eq. 33, whose gradient in the parameters is the update's; equal ones are differentiated once."""
+
+    target: PreparedTarget
+    energy_penalty: float
+    gradient_penalty: float
+
+    def __call__(self, parameters: tree.Tree, data: Array, x: Array) -> Array:
+        xp = array_namespace(data)
+        both = [-family_of(self.target).log_density(rows, parameters) for rows in (data, x)]
+        loss = xp.mean(both[0]) - xp.mean(both[1])
+        if self.energy_penalty:
+            loss = loss + self.energy_penalty * (xp.mean(both[0] ** 2) + xp.mean(both[1] ** 2))
+        if self.gradient_penalty:
+            score = self.target.member(parameters).score(data)
+            norm = xp.sqrt(xp.sum(score * score, axis=-1) + 1e-12)  # of slope 0 where the score is 0
+            loss = loss + self.gradient_penalty * xp.mean((norm - 1.0) ** 2)
+        return loss

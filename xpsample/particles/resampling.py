@@ -1,0 +1,137 @@
+"""Resampling schemes: from weights to the ancestors of equally weighted particles, whose number stays fixed.
+
+All are unbiased: particle i has ``N w_i`` copies on average. Each turns N points of the unit interval into ancestors by
+searching the cumulative weights; they differ in the points. Source: Douc, Cappe & Moulines, "Comparison of resampling
+schemes for particle filtering" (2005).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import device as device_of
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Uniform
+from xpsample.spaces.discrete import as_index
+
+
+class Resampling(ABC):
+    """How ancestors are drawn. Final subclasses are frozen values."""
+
+    @abstractmethod
+    def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
+        """The uniforms that one resampling consumes."""
+
+    @abstractmethod
+    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
+        """Indices (*runs, particles) from weights of that shape, which sum to 1 over the last axis."""
+
+
+@dataclass(frozen=True)
+class Multinomial(Resampling):
+    """N independent draws, as in Algorithm 1 of SOSMC."""
+
+    def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
+        return Uniform((*runs, particles))
+
+    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
+        return search(xp, weights, uniforms)
+
+
+@dataclass(frozen=True)
+class Stratified(Resampling):
+    """One draw in each of N equal parts of the unit interval."""
+
+    def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
+        return Uniform((*runs, particles))
+
+    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
+        return search(xp, weights, _strata(xp, weights, uniforms))
+
+
+@dataclass(frozen=True)
+class Systematic(Resampling):
+    """As stratified, at the same place of every part: one uniform a run. Equal weights give each particle one copy."""
+
+    def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
+        return Uniform((*runs, 1))
+
+    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
+        return search(xp, weights, _strata(xp, weights, uniforms))
+
+
+@dataclass(frozen=True)
+class Residual(Resampling):
+    """``floor(N w_i)`` copies of each particle, and the rest multinomial from what the floors left over."""
+
+    def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
+        return Uniform((*runs, particles))
+
+    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
+        particles = weights.shape[-1]
+        # A product that rounding left just below a whole number is that number.
+        expected = particles * weights
+        copies = xp.floor(expected + particles * float(xp.finfo(weights.dtype).eps))
+        rest = xp.where(expected > copies, expected - copies, 0.0)
+        total = xp.sum(rest, axis=-1, keepdims=True)
+        drawn = search(xp, xp.where(total > 0.0, rest, xp.ones_like(rest)), uniforms)
+        slots = _slots(xp, weights)
+        certain = xp.sum(copies, axis=-1, keepdims=True)
+        some = certain > 0.0
+        points = (slots + 0.5) / xp.where(some, certain, xp.ones_like(certain))
+        kept = search(xp, xp.where(some, copies, xp.ones_like(copies)), xp.where(slots < certain, points, 0.5))
+        return xp.where(slots < certain, kept, drawn)
+
+
+def search(xp: Any, weights: Array, points: Array) -> Array:
+    """The particle in whose share of the unit interval each point lies, (*runs, points), int64 or the library's like.
+
+    Parameters
+    ----------
+    weights : array, shape (*runs, particles)
+        At least 0, with a positive sum. A particle of weight 0 is never found.
+    points : array, shape (*runs, points)
+        At least 0, below 1.
+    """
+    ends = xp.cumulative_sum(weights, axis=-1)
+    ends = ends / ends[..., -1:]
+    runs, count = tuple(weights.shape[:-1]), math.prod(weights.shape[:-1])
+    flat_ends, flat_points = xp.reshape(ends, (count, -1)), xp.reshape(points, (count, -1))
+    found = [xp.searchsorted(flat_ends[r, :], flat_points[r, :], side="right") for r in range(count)]
+    return as_index(xp, xp.reshape(xp.stack(found), (*runs, points.shape[-1])))
+
+
+def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tree.Tree:
+    """Particles of a tree replaced by their ancestors, in the runs of a mask.
+
+    Parameters
+    ----------
+    where : array of bool, shape (*runs)
+    index : array of integers, shape (*runs, particles)
+    value : tree of arrays
+        Leaves (*runs, particles, ...); others are shared by all particles and stay.
+    """
+    chains = tuple(index.shape)
+
+    def gather(leaf: Array) -> Array:
+        if tuple(leaf.shape[: len(chains)]) != chains:
+            return leaf
+        more = (None,) * (leaf.ndim - len(chains))
+        taken = xp.take_along_axis(leaf, xp.broadcast_to(index[(..., *more)], leaf.shape), axis=len(chains) - 1)
+        return xp.where(where[(..., None, *more)], taken, leaf)
+
+    return tree.map(gather, value)
+
+
+def _slots(xp: Any, weights: Array) -> Array:
+    """0, 1, ... N - 1 in the dtype of the weights."""
+    return xp.arange(weights.shape[-1], dtype=weights.dtype, device=device_of(weights))
+
+
+def _strata(xp: Any, weights: Array, uniforms: Array) -> Array:
+    points = (_slots(xp, weights) + uniforms) / weights.shape[-1]
+    below_one = 1.0 - 0.5 * float(xp.finfo(weights.dtype).eps)
+    return xp.where(points < below_one, points, below_one)

@@ -1,0 +1,183 @@
+"""Tempered sequential Monte Carlo: annealed importance sampling whose particles are resampled.
+
+Sources: Del Moral, Doucet & Jasra, "Sequential Monte Carlo samplers" (2006); Zhou, Johansen & Aston, "Toward automatic
+model comparison" (2016), for the conditional effective sample size; Lee & Whiteley, "Variance estimation in the
+particle filter" (2018), for the standard error.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.registry import to_host
+from xpsample.core.specs import Specs
+from xpsample.kernels.kernel import Kernel, check_moving_target
+from xpsample.particles.ais import LogNormalizer
+from xpsample.particles.ladders import check_ladder, ladder_array, rung
+from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
+from xpsample.particles.weights import Weights, log_sum_exp
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.bridge import annealed, log_density_ratio
+from xpsample.targets.point import Capability, Point
+
+HALVINGS = 40
+"""Of the interval in which the next temperature lies."""
+
+
+class TemperedSMCState(NamedTuple):
+    """Weighted particles (*runs, particles, dim) at the inverse temperatures ``beta`` (*runs, 1).
+
+    ``base`` is the base kernel's state, ``betas`` a given ladder, or None; ``weights`` (`Weights`) are the particles'.
+    ``eve`` (*runs, particles) numbers the start particle that each descends from, ``resamplings`` (*runs) and ``n``
+    (0-d) count what happened.
+    """
+
+    base: Any
+    betas: Any
+    beta: Array
+    weights: Weights
+    eve: Array
+    resamplings: Array
+    n: Array
+
+    @property
+    def point(self) -> Point:
+        """The current point under the target that was given."""
+        return self.base.point.base
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedSMC(Kernel):
+    """Exact draws of an initial distribution, carried to the target as weighted particles that are resampled.
+
+    A step chooses the next inverse temperature, multiplies the weights by ``(f_1 / f_0)^(beta' - beta)``, resamples
+    where their effective sample size is at most ``threshold`` times the number of particles, and lets the base kernel
+    make one step on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0`` and a ladder this is `AIS`. As there, f_0 is a
+    `Bridge`'s initial target, or 1. The positions are (*runs, particles, dim), leading axes independent runs.
+
+    Parameters
+    ----------
+    base : Kernel
+        It must leave its target invariant.
+    betas : sequence of float, optional
+        From 0 to 1, never decreasing. Steps after the last leave the temperature alone.
+    ess : float, optional
+        Instead of `betas`: each run takes the largest step in beta at which the conditional effective sample size is at
+        least this share of the particles, in (0, 1), found by bisection. ``state.beta`` tells when a run has reached 1.
+    threshold : float
+        In [0, 1]; 0 never resamples, 1 always does.
+    resampling : Resampling
+    """
+
+    base: Kernel
+    betas: Sequence[float] | None = None
+    ess: float | None = None
+    threshold: float = 0.5
+    resampling: Resampling = Multinomial()
+
+    def __post_init__(self) -> None:
+        check_moving_target("TemperedSMC", self.base, "Give it the kernel that moves the rungs")
+        if (self.betas is None) == (self.ess is None):
+            raise HyperparameterError("TemperedSMC takes either betas or ess")
+        if self.betas is not None:
+            object.__setattr__(self, "betas", check_ladder(self.betas))
+        if self.ess is not None and not 0 < self.ess < 1:
+            raise HyperparameterError(f"ess is a share of the particles, between 0 and 1; got {self.ess}")
+        check_range("threshold", self.threshold, 0, 1, closed=True)
+
+    @property
+    def requires(self) -> Capability:  # type: ignore[override]
+        return self.base.requires | Capability.LOG_DENSITY
+
+    def init(self, target: BoundTarget, x: Array) -> TemperedSMCState:
+        if x.ndim < 2:
+            raise HyperparameterError(f"TemperedSMC moves particles, (*runs, particles, dim); got {tuple(x.shape)}")
+        xp = target.xp
+        beta = xp.zeros_like(xp.sum(target.as_floating(x)[..., 0], axis=-1, keepdims=True))
+        base = self.base.init(annealed(target, beta), x)
+        weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))
+        betas = None if self.betas is None else ladder_array(target, self.betas, x)
+        count = counter(target, x)
+        particles = target.backend.from_host(np.arange(x.shape[-2], dtype=np.int32), x)
+        resamplings = xp.astype(xp.zeros_like(weights.ess), count.dtype)
+        return TemperedSMCState(base, betas, beta, weights, particles + resamplings[..., None], resamplings, count)
+
+    def noise(self, x: Array) -> Specs:
+        own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}
+        return own | dict(self.base.noise(x))
+
+    def step(
+        self, target: BoundTarget, state: TemperedSMCState, noise: dict[str, Array]
+    ) -> tuple[TemperedSMCState, Any]:
+        xp, base, eve, resamplings = target.xp, state.base, state.eve, state.resamplings
+        ratio = log_density_ratio(target, state.point)
+        if self.ess is None:
+            beta = state.beta - state.beta + rung(xp, state.betas, state.n + 1)
+        else:
+            beta = self._next(target, state, ratio)
+        by = beta - state.beta
+        weights = state.weights.times(xp, xp.where(by > 0.0, by * ratio, 0.0))
+        if self.threshold:
+            where = weights.ess <= self.threshold * ratio.shape[-1]
+            index = self.resampling.ancestors(xp, xp.exp(weights.logs), noise["resample"])
+            base, eve = take_ancestors(xp, where, index, (base, eve))
+            weights, resamplings = weights.reset(xp, where), resamplings + xp.astype(where, resamplings.dtype)
+        base, info = self.base.step(annealed(target, beta), base, noise)
+        return TemperedSMCState(base, state.betas, beta, weights, eve, resamplings, state.n + 1), info
+
+    def _next(self, target: BoundTarget, state: TemperedSMCState, ratio: Array) -> Array:
+        """The next inverse temperatures, (*runs, 1)."""
+        xp, logs = target.xp, state.weights.logs
+        lowest = math.log(self.ess)  # type: ignore[arg-type]
+
+        def enough(by: Array) -> Array:
+            gain = logs + by * ratio
+            return 2.0 * log_sum_exp(xp, gain) - log_sum_exp(xp, gain + by * ratio) >= lowest
+
+        def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            middle = 0.5 * (ends[0] + ends[1])
+            fine = enough(middle)
+            return xp.where(fine, middle, ends[0]), xp.where(fine, ends[1], middle)
+
+        rest = 1.0 - state.beta
+        _, by = target.backend.repeat(HALVINGS, halve, (xp.zeros_like(rest), rest))
+        return xp.where(enough(rest), xp.ones_like(rest), state.beta + by)
+
+
+def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: float = 0.0) -> LogNormalizer:
+    """The target's log normalising constant from the particles of each run, after the last temperature.
+
+    Parameters
+    ----------
+    state : TemperedSMCState
+        Of a run that has reached beta = 1.
+    initial_log_normalizer : float
+        log of the integral (or sum) of f_0.
+
+    Returns
+    -------
+    LogNormalizer
+        Arrays (*runs). The exponential of ``value`` is unbiased for a given ladder. ``standard_error`` is the relative
+        standard error of that exponential, estimated from the particles' lineages: unbiased in its square for
+        multinomial resampling (too small with the other schemes), and without resampling the error of
+        `log_normalizer`. Frequent resampling makes it noisy, down to 0; once all particles descend from one it is 1
+        and says nothing. ``log_normalizer(result.value)`` combines independent runs, with an error
+        of its own.
+    """
+    logs = to_host(state.weights.logs).astype(np.float64)
+    eve, resamplings = to_host(state.eve), to_host(state.resamplings)
+    value = to_host(state.weights.log_normalizer).astype(np.float64) + initial_log_normalizer
+    particles, weights = logs.shape[-1], np.exp(logs)
+    variance = np.empty(value.shape)
+    for run in np.ndindex(value.shape):
+        families = np.bincount(eve[run], weights=weights[run], minlength=particles)
+        apart = np.sum(families) ** 2 - np.sum(families**2)
+        variance[run] = 1.0 - (particles / (particles - 1)) ** (int(resamplings[run]) + 1) * apart
+    error = np.sqrt(np.maximum(variance, 0.0))
+    return LogNormalizer(value, error, to_host(state.weights.ess).astype(np.float64))

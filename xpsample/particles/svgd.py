@@ -1,0 +1,171 @@
+"""Stein variational gradient descent, and its stochastic form: sets of particles that repel one another.
+
+Sources: Liu & Wang, "Stein variational gradient descent" (2016), Algorithm 1; Gallego & Rios Insua, "Stochastic
+gradient MCMC with repulsive forces" (2018).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.specs import Specs
+from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, common_bandwidth, squared_distances, stein_force
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
+
+
+@dataclass(frozen=True)
+class AdaGrad:
+    """Scales each coordinate's step by the root of a running mean of its squared forces, as SVGD codes commonly do.
+
+    Parameters
+    ----------
+    decay : float
+        Of the running mean, in [0, 1); the mean starts at the first square.
+    offset : float
+        Added to the root, positive, in one over the units of x.
+    """
+
+    decay: float = 0.9
+    offset: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_range("offset", self.offset, 0)
+        if not 0 <= self.decay < 1:
+            raise HyperparameterError(f"decay must be at least 0 and below 1; got {self.decay}")
+
+
+class SVGDState(NamedTuple):
+    """Where the particles are, and which left the finite numbers and are frozen, (*sets, particles).
+
+    With `AdaGrad` also the running mean of squared forces, (*sets, particles, dim), and the number of steps made (0-d).
+    """
+
+    point: Point
+    frozen: Array
+    squares: Any = None
+    n: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class SVGD(Kernel):
+    """``x_i + eta g(x_i)`` with g Stein's force from all particles of the set; consumes no randomness.
+
+    The last but one axis of the positions, (*sets, particles, dim), is the set: its particles are not independent
+    chains. A few particles underestimate variances, the more so the higher the dimension.
+
+    Parameters
+    ----------
+    step_size : float or array
+        eta, in units of x squared (with `AdaGrad` in units of x); broadcasts against (*sets, particles).
+    kernel : PairKernel
+        K and its bandwidth.
+    adagrad : AdaGrad, optional
+        Scaling of the steps; plain steps when not given.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+    kernel: PairKernel = RBF()
+    adagrad: AdaGrad | None = None
+
+    requires = Capability.SCORE
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+
+    def init(self, target: BoundTarget, x: Array) -> SVGDState:
+        _check_set(x)
+        frozen = none_frozen(target.xp, x)
+        if self.adagrad is None:
+            return SVGDState(target.evaluate(x), frozen)
+        return SVGDState(target.evaluate(x), frozen, target.xp.zeros_like(x), counter(target, x))
+
+    def noise(self, x: Array) -> Specs:
+        return {}
+
+    def step(self, target: BoundTarget, state: SVGDState, noise: dict[str, Array]) -> tuple[SVGDState, Info]:
+        xp = target.xp
+        current = target.refresh(state.point)
+        force = _force(xp, self.kernel, current)
+        squares, n = state.squares, state.n
+        if self.adagrad is not None:
+            decay = xp.where(n == 0, xp.zeros_like(force), self.adagrad.decay)
+            squares, n = decay * squares + (1 - decay) * force * force, n + 1
+            force = force / (self.adagrad.offset + xp.sqrt(squares))
+        new = target.evaluate(current.x + per_coordinate(self.step_size) * force)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
+        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
+        return SVGDState(kept.point, frozen, squares, n), info
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticSVGD(Kernel):
+    """SVGD's drift, and noise of covariance 2 eta K(x_i, x_j) / particles: Langevin dynamics of a whole set.
+
+    Its limit of small steps leaves the product of the targets invariant, for a fixed bandwidth and any number of
+    particles. Costs a Cholesky factor of the K of every set.
+
+    Parameters
+    ----------
+    step_size : float or array
+        eta, in units of x squared, the same for all particles of a set; broadcasts against (*sets, particles).
+    kernel : PairKernel
+        K and its bandwidth; a bandwidth rule must give one for the whole set.
+
+    Notes
+    -----
+    The noise has ``particles**2`` machine epsilons added to the diagonal of K, which rounding may leave indefinite.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+    kernel: PairKernel = RBF()
+
+    requires = Capability.SCORE
+
+    def __post_init__(self) -> None:
+        check_range("step_size", self.step_size, 0)
+        if isinstance(self.kernel.bandwidth, Bandwidth) and self.kernel.bandwidth.local:
+            raise HyperparameterError("K must be symmetric: take Median() or a number for its bandwidth")
+
+    def init(self, target: BoundTarget, x: Array) -> SVGDState:
+        _check_set(x)
+        return SVGDState(target.evaluate(x), none_frozen(target.xp, x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": normal_like(x)}
+
+    def step(self, target: BoundTarget, state: SVGDState, noise: dict[str, Array]) -> tuple[SVGDState, Info]:
+        xp = target.xp
+        current = target.refresh(state.point)
+        m, eta = current.x.shape[-2], per_coordinate(self.step_size)
+        spread = xp.linalg.cholesky(_kernel_matrix(xp, self.kernel, current.x)) @ noise["proposal"]
+        move = eta * _force(xp, self.kernel, current) + sqrt(xp, 2 * eta / m) * spread
+        new = target.evaluate(current.x + move)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
+        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
+        return SVGDState(kept.point, frozen), info
+
+
+def _force(xp: Any, kernel: PairKernel, point: Point) -> Array:
+    return stein_force(xp, kernel, point.x, point.x[..., None, :, :], point.score[..., None, :, :])
+
+
+def _kernel_matrix(xp: Any, kernel: PairKernel, x: Array) -> Array:
+    """K(x_i, x_j), (*sets, particles, particles), made safe to factor."""
+    squared = squared_distances(xp, x, x)
+    sigma = common_bandwidth(xp, kernel, x[..., None, :, :])
+    if hasattr(sigma, "ndim"):
+        sigma = xp.where(sigma > 0, sigma, 1.0)[..., None]
+    m = x.shape[-2]
+    jitter = m**2 * float(xp.finfo(x.dtype).eps)
+    return kernel.profile(xp, squared / sigma)[0] + jitter * xp.eye(m, dtype=x.dtype, device=device_of(x))
+
+
+def _check_set(x: Array) -> None:
+    if x.ndim < 2:
+        raise HyperparameterError(f"SVGD moves sets of particles, (*sets, particles, dim); got {tuple(x.shape)}")

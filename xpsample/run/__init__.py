@@ -1,0 +1,1 @@
+"""Runs: sample and steps, the program, the eager loop, noise, recorders, traces and checkpoints."""

@@ -1,0 +1,102 @@
+"""The loop of the libraries that run eagerly: step the kernel, record, and stack the rows of a block."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from array_api_compat import device as device_of
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.kernels.kernel import Info
+from xpsample.run.noise import NoiseSource
+from xpsample.run.program import Carry, Program
+
+
+def unstacked(block: Array) -> Sequence[Array]:
+    """The rows of a block."""
+    return [block[i, ...] for i in range(block.shape[0])]
+
+
+def write_rows(rows: Array, arrays: Sequence[Array]) -> None:
+    """Write arrays into the rows of a buffer, in place."""
+    for i, array in enumerate(arrays):
+        rows[i, ...] = array
+
+
+def eager_drive(
+    program: Program,
+    carry: Carry,
+    buffers: tuple | None,
+    source: NoiseSource,
+    start: int,
+    stop: int,
+    *,
+    step: Callable[..., tuple[Any, Any]] | None = None,
+    unstack: Callable[[Array], Sequence[Array]] = unstacked,
+    write: Callable[[Array, Sequence[Array]], None] = write_rows,
+) -> tuple[Carry, tuple | None, Any]:
+    """Drive steps [start, stop): a plain loop over the noise, block by block.
+
+    Parameters
+    ----------
+    program, carry, buffers, source, start, stop
+        As in `Backend.drive`.
+    step : callable, optional
+        What stands for ``program.kernel.step``, such as that compiled.
+    unstack : callable, optional
+        ``unstack(block)`` gives the rows of a block of noise, where a library has a faster way than to index them.
+    write : callable, optional
+        ``write(rows, arrays)`` puts arrays into the rows of a buffer, likewise.
+
+    Returns
+    -------
+    carry, buffers, sums
+    """
+    target, xp, step = program.target, program.target.xp, step or program.kernel.step
+    state, recorder_states = carry
+    recording, sums = start >= program.burn_in, None
+    for lo, hi, noise in source.blocks(target.backend, program.specs(carry), start, stop, program.like(carry)):
+        # A kernel that takes no noise still makes hi - lo steps.
+        numbers = zip(*map(unstack, noise.values()), strict=True) if noise else itertools.repeat(())
+        infos, kept = [], []
+        for t, row in zip(range(lo, hi), numbers, strict=False):
+            state, info = step(target, state, dict(zip(noise, row, strict=True)))
+            infos.append(info)
+            if recording and program.is_recorded(t):
+                recorder_states, rows = program.record(recorder_states, state, info)
+                kept.append(rows)
+        if kept:
+            if buffers is None:
+                buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
+            part = slice(program.rows(lo), program.rows(hi))
+            rows_of = tree.map(partial(_part, part), buffers)
+            tree.map(lambda rows, *arrays: write(rows, arrays), rows_of, *kept)
+        sums = add_sums(sums, block_sums(xp, infos))
+        del noise, numbers  # else two blocks of them would be there at once
+    return Carry(state, recorder_states), buffers, sums
+
+
+def _part(rows: slice, buffer: Array) -> Array:
+    return buffer[rows, ...]
+
+
+def empty_rows(xp: Any, draws: int, array: Array) -> Array:
+    """A buffer for `draws` rows like `array`."""
+    return xp.empty((draws, *array.shape), dtype=array.dtype, device=device_of(array))
+
+
+def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
+    """The sums of the infos of a block of steps; evaluations may be Python integers."""
+    # A kernel's own info may hold more.
+    accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
+    dtype = accepted[0].dtype
+    sums = (xp.sum(xp.astype(xp.stack(column), dtype), axis=0) for column in (accepted, moved, diverged))
+    counts = (sum(column) for column in zip(*evaluations, strict=True))
+    return Info(*sums, type(evaluations[0])(*counts))
+
+
+def add_sums(sums: Any, more: Any) -> Any:
+    """The sum of two trees of one structure; None stands for nothing."""
+    return more if sums is None else tree.map(lambda a, b: a + b, sums, more)

@@ -1,0 +1,232 @@
+"""The randomness of a run: what a kernel declares, and where the numbers come from.
+
+The noise of step t is a pure function of (seed, name, t) and of the shapes that the kernel declares, so a run can be
+stopped, resumed or extended at any step and sees the same numbers.
+"""
+
+import math
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import NoiseError
+from xpsample.core.registry import check_same_home
+from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.core.tree import dtype_name
+
+CHUNK_ELEMENTS = 2**18
+CHUNK_STEPS = 1024
+LEAST_STEPS, MOST_STEPS = 16, 4096
+"""Steps that a run drives at once, in the middle of it."""
+
+
+def chunk_steps(specs: Specs) -> int:
+    """Steps whose noise is drawn at once: a power of two that depends on the declared shapes only."""
+    return min(CHUNK_STEPS, _steps_of_chunk(specs))
+
+
+def segment_steps(specs: Specs) -> int:
+    """Steps that a run drives at once at most: a power of two, and one chunk or several of them."""
+    return max(LEAST_STEPS, min(MOST_STEPS, _steps_of_chunk(specs)))
+
+
+def segments(specs: Specs, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Steps [start, stop) in parts that are driven at once.
+
+    They get longer: a call of a driver costs as much as hundreds of small steps, and who waits for a slow run sees, and
+    has saved, its first part early. Where they end depends on the shapes alone.
+    """
+    length, most = max(LEAST_STEPS, chunk_steps(specs)), segment_steps(specs)
+    while start < stop:
+        while length < min(most, start + 1):
+            length *= 2
+        end = min((start // length + 1) * length, stop)
+        yield start, end
+        start = end
+
+
+def _steps_of_chunk(specs: Specs) -> int:
+    size = sum(math.prod(spec.shape) for spec in specs.values())
+    return 1 << max(0, (CHUNK_ELEMENTS // max(size, 1)).bit_length() - 1)
+
+
+def cut(start: int, stop: int, steps: int) -> Iterator[tuple[int, int]]:
+    """Steps [start, stop) cut at the multiples of `steps`."""
+    while start < stop:
+        end = min((start // steps + 1) * steps, stop)
+        yield start, end
+        start = end
+
+
+def seed_sequence(seed: int, name: str, chunk: int) -> np.random.SeedSequence:
+    """The NumPy seed sequence of one chunk of one named stream."""
+    return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()), chunk))
+
+
+def draw_chunks(
+    draw: Callable[[str, Normal | Uniform, int, int], Array],
+    specs: Specs,
+    start: int,
+    stop: int,
+    xp: Any,
+    multiple: int = CHUNK_STEPS,
+) -> dict[str, Array]:
+    """Steps [start, stop) of every stream, drawn chunk by chunk.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(name, spec, chunk, steps) -> (steps, *shape)``, the first steps of a chunk.
+    specs, start, stop
+        As in `NoiseSource.block`.
+    xp : module
+        The namespace of what `draw` gives.
+    multiple : int
+        Of the last chunk no more is drawn than is needed, with `steps` a multiple of this, for a generator whose first
+        numbers do not depend then on how many are drawn. When not given, chunks are drawn whole.
+    """
+    length = chunk_steps(specs)
+    first, last = start // length, -(-stop // length)
+    block = {}
+    for name, spec in specs.items():
+        parts = []
+        for chunk in range(first, last):
+            needed = -(-(stop - chunk * length) // multiple) * multiple
+            parts.append(draw(name, spec, chunk, min(length, needed)))
+        whole = parts[0] if len(parts) == 1 else xp.concat(parts)
+        block[name] = whole[start - first * length : stop - first * length, ...]
+    return block
+
+
+class NoiseSource(ABC):
+    """Where a run's random numbers come from."""
+
+    @abstractmethod
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        """Noise of steps [start, stop), each array of shape ``(stop - start, *spec.shape)``, in `like`'s dtype."""
+
+    def blocks(
+        self, backend: Backend, specs: Specs, start: int, stop: int, like: Array
+    ) -> Iterator[tuple[int, int, dict[str, Array]]]:
+        """`block` of each part of steps [start, stop) that lies in one chunk, with its first step and its end."""
+        for lo, hi in cut(start, stop, chunk_steps(specs)):
+            yield lo, hi, self.block(backend, specs, lo, hi, like)
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What tells this source from others, as JSON values (kept in checkpoints)."""
+
+
+@dataclass(frozen=True)
+class Native(NoiseSource):
+    """The array library's own fastest generator.
+
+    Parameters
+    ----------
+    seed : int
+        Non-negative. The same seed gives the same chain on the same library and kind of device.
+    """
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        _check_seed(self.seed)
+
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        return backend.noise(self.seed, specs, start, stop, like)
+
+    def describe(self) -> dict[str, Any]:
+        return {"source": "Native", "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class Portable(NoiseSource):
+    """NumPy's Philox on the host, moved block by block: the same numbers on every library, dtype and device.
+
+    The numbers are drawn in float64 and rounded to the dtype of the positions.
+
+    Parameters
+    ----------
+    seed : int
+        Non-negative.
+    """
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        _check_seed(self.seed)
+
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        dtype = np.dtype(dtype_name(like))
+
+        def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> np.ndarray:
+            generator = np.random.Generator(np.random.Philox(seed_sequence(self.seed, name, chunk)))
+            shape = (steps, *spec.shape)
+            if isinstance(spec, Normal):
+                return generator.standard_normal(shape).astype(dtype)
+            return open_interval(generator.random(shape).astype(dtype))
+
+        return {k: backend.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np, 1).items()}
+
+    def describe(self) -> dict[str, Any]:
+        return {"source": "Portable", "seed": self.seed}
+
+
+@dataclass(frozen=True, eq=False)
+class Replay(NoiseSource):
+    """Noise given as arrays, in the library and on the device of the positions.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        For every name that the kernel declares an array ``(steps, *shape)``.
+    first : int
+        The step that row 0 belongs to.
+    """
+
+    arrays: Mapping[str, Array]
+    first: int = 0
+
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        block = {}
+        for name, spec in specs.items():
+            if name not in self.arrays:
+                raise NoiseError(f"the kernel asks for noise {name!r}; Replay holds {sorted(self.arrays)}")
+            array = self.arrays[name]
+            check_same_home(f"noise {name!r}", array, like)
+            if tuple(array.shape[1:]) != tuple(spec.shape):
+                raise NoiseError(
+                    f"noise {name!r} has shape {tuple(array.shape)}; the kernel asks for (steps, *{tuple(spec.shape)})"
+                )
+            if start < self.first or stop > self.first + array.shape[0]:
+                raise NoiseError(
+                    f"Replay holds steps {self.first} to {self.first + array.shape[0]} of noise {name!r}; "
+                    f"steps {start} to {stop} were asked for"
+                )
+            block[name] = array[start - self.first : stop - self.first, ...]
+        return block
+
+    def describe(self) -> dict[str, Any]:
+        return {"source": "Replay", "names": sorted(self.arrays), "first": self.first}
+
+
+def open_interval(uniforms: np.ndarray) -> np.ndarray:
+    """Uniforms of [0, 1] moved off both ends, to the nearest numbers of their dtype (NumPy arrays)."""
+    tiny, below_one = np.finfo(uniforms.dtype).tiny, np.nextafter(uniforms.dtype.type(1), uniforms.dtype.type(0))
+    return np.clip(uniforms, tiny, below_one)
+
+
+def as_noise_source(seed: "int | NoiseSource") -> NoiseSource:
+    """``Native(seed)`` for an integer; a source as it is."""
+    return seed if isinstance(seed, NoiseSource) else Native(seed)
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise NoiseError(f"a seed is a non-negative integer; got {seed!r}")

@@ -1,0 +1,98 @@
+"""What a driver runs: a kernel on a bound target, and what is recorded of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from xpsample.core.arrays import Array
+from xpsample.core.cache_keys import by_value
+from xpsample.core.specs import Specs
+from xpsample.kernels.kernel import Kernel
+from xpsample.run.recorders import Recorder
+from xpsample.targets.bound import BoundTarget
+
+
+class Carry(NamedTuple):
+    """What goes from step to step: the kernel's state, and one tree for each recorder."""
+
+    state: Any
+    recorder_states: tuple
+
+
+class Key(NamedTuple):
+    """What tells one program of a bound target from another: kernel and recorders by value."""
+
+    kernel: Any
+    recorders: Any
+    burn_in: int
+    thinning: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a driver runs: step the kernel, and after every `thinning` steps past the burn-in, record.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    target : BoundTarget
+    recorders : tuple of Recorder
+    burn_in, thinning, draws : int
+        As in `sample`.
+    compile : bool
+        Whether the steps run compiled.
+    """
+
+    kernel: Kernel
+    target: BoundTarget
+    recorders: tuple[Recorder, ...]
+    burn_in: int
+    thinning: int
+    draws: int
+    compile: bool = False
+
+    @cached_property
+    def key(self) -> Key:
+        """What a driver keeps, with the bound target, the program that it compiled by."""
+        return Key(by_value(self.kernel), by_value(self.recorders), self.burn_in, self.thinning)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return self.burn_in + self.draws * self.thinning
+
+    def is_recorded(self, t: Any) -> Any:
+        """Whether the state after step t (from 0, past the burn-in) is kept."""
+        return (t + 1 - self.burn_in) % self.thinning == 0
+
+    def row(self, t: Any) -> Any:
+        """The row that the state after step t belongs to."""
+        return (t - self.burn_in) // self.thinning
+
+    def rows(self, steps: int) -> int:
+        """Rows recorded after a number of steps."""
+        return max(0, steps - self.burn_in) // self.thinning
+
+    def specs(self, carry: Carry) -> Specs:
+        """The noise of one step."""
+        return self.kernel.noise(carry.state.point.x)
+
+    def like(self, carry: Carry) -> Array:
+        """An array with the library, device and floating dtype of the noise."""
+        return self.target.as_floating(carry.state.point.x)
+
+    def init(self, x: Array) -> Carry:
+        """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
+        state = self.kernel.init(self.target, 1 * x)
+        return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
+
+    def record(self, recorder_states: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:
+        """New recorder states, and the row of each recorder."""
+        if not recorder_states:
+            return (), ()
+        pairs = [
+            r.update(self.target, recorder_state, state, info)
+            for r, recorder_state in zip(self.recorders, recorder_states, strict=True)
+        ]
+        recorder_states, rows = zip(*pairs, strict=True)
+        return recorder_states, rows

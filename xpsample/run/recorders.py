@@ -1,0 +1,236 @@
+"""What a run keeps: each recorder is a value, and memory grows with the run only for those that keep rows."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.tree import Tree
+from xpsample.spaces.discrete import Discrete
+from xpsample.targets.bound import BoundTarget, counter
+
+
+class Recorder(ABC):
+    """Sees the state after every kept step. Final subclasses are frozen dataclasses.
+
+    Attributes
+    ----------
+    name : str
+        The key of its result in the trace; different recorders of a run need different names.
+    """
+
+    name: str
+
+    @abstractmethod
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        """What it carries from step to step: a tree of arrays, or None."""
+
+    @abstractmethod
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        """(new carry, row): pure, like a kernel's step; rows are stacked into arrays (draw, ...), or None."""
+
+    @abstractmethod
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        """What the trace shows, from the last carry and the stacked rows."""
+
+
+@dataclass(frozen=True)
+class Draws(Recorder):
+    """Every kept position, (draw, *chains, dim)."""
+
+    name: str = "draws"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return None, state.point.x
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows
+
+
+@dataclass(frozen=True)
+class Statistics(Recorder):
+    """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains)."""
+
+    name: str = "statistics"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        row = {
+            "acceptance_probability": info.acceptance_probability,
+            "diverged": info.diverged,
+            "moved": info.moved,
+        }
+        if state.point.log_density is not None:
+            row["log_density"] = state.point.log_density
+        return None, row
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Recorder):
+    """A function of the state at every kept step.
+
+    Parameters
+    ----------
+    name : str
+        Its key in ``trace.recorded``.
+    function : callable
+        ``function(state)`` -> tree of arrays; pure.
+    """
+
+    name: str
+    function: Callable[[Any], Tree]
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return None, self.function(state)
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows
+
+
+class RunningMoments(NamedTuple):
+    """Count (0-d), mean and unbiased variance (*chains, dim) of the kept positions."""
+
+    count: Array
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True)
+class Moments(Recorder):
+    """Running mean and variance of the positions of every chain (Welford 1962): memory does not grow."""
+
+    name: str = "moments"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        x = state.point.x
+        zeros = target.xp.zeros_like(target.as_floating(x))
+        return RunningMoments(counter(target, x), zeros, zeros)
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return _welford(target.xp, carry, target.as_floating(state.point.x)), None
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return _unbiased(target.xp, carry)
+
+
+class BatchStatistics(NamedTuple):
+    """Batches (0-d), and the mean and its Monte Carlo standard error by batch means, both (*chains, dim)."""
+
+    batches: Array
+    mean: Array
+    mcse: Array
+
+
+class _BatchCarry(NamedTuple):
+    seen: Array
+    total: Array
+    over: RunningMoments
+
+
+@dataclass(frozen=True)
+class BatchMeans(Recorder):
+    """Mean and Monte Carlo standard error from the means of consecutive batches: memory does not grow.
+
+    Parameters
+    ----------
+    size : int
+        Kept steps per batch; take it well above the autocorrelation time. A last, partial batch is left out.
+    """
+
+    size: int
+    name: str = "batch_means"
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise HyperparameterError(f"size must be a positive integer; got {self.size}")
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        x = state.point.x
+        zeros = target.xp.zeros_like(target.as_floating(x))
+        return _BatchCarry(counter(target, x), zeros, RunningMoments(counter(target, x), zeros, zeros))
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        xp = target.xp
+        seen, total = carry.seen + 1, carry.total + target.as_floating(state.point.x)
+        done = seen == self.size
+        closed = _welford(xp, carry.over, total / self.size)
+        over = RunningMoments(*(xp.where(done, a, b) for a, b in zip(closed, carry.over, strict=True)))
+        return _BatchCarry(
+            xp.where(done, xp.zeros_like(seen), seen), xp.where(done, xp.zeros_like(total), total), over
+        ), None
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        xp = target.xp
+        moments = _unbiased(xp, carry.over)
+        count = _at_least(xp, moments.count, 2, moments.mean)
+        return BatchStatistics(moments.count, moments.mean, xp.sqrt(moments.variance / count))
+
+
+class _Counts(NamedTuple):
+    rows: Array  # (states,): 0, 1, 2, ...
+    counts: Array  # (*chains, states)
+
+
+@dataclass(frozen=True)
+class Histogram(Recorder):
+    """How often every chain was in each state of a discrete space, (*chains, states) of int32: memory does not grow.
+
+    The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.
+    """
+
+    name: str = "histogram"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        x, space = state.point.x, target.space
+        if not isinstance(space, Discrete):
+            raise CapabilityError(f"a histogram of states needs a discrete space, not {type(space).__name__}()")
+        states = np.arange(math.prod(space.sizes(x.shape[-1])), dtype=np.int32)
+        rows = target.backend.from_host(states, x)
+        counts = target.xp.zeros_like(_hits(target, x, rows))
+        return _Counts(rows, counts)
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        return carry._replace(counts=carry.counts + _hits(target, state.point.x, carry.rows)), None
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return carry.counts
+
+
+def _hits(target: BoundTarget, x: Array, rows: Array) -> Array:
+    assert isinstance(target.space, Discrete)
+    xp = target.xp
+    return xp.astype(target.space.number(xp, x)[..., None] == rows, xp.int32)
+
+
+def _welford(xp: Any, moments: RunningMoments, x: Array) -> RunningMoments:
+    """Here `variance` holds the sum of squared deviations."""
+    count = moments.count + 1
+    delta = x - moments.mean
+    mean = moments.mean + delta / xp.astype(count, x.dtype)
+    return RunningMoments(count, mean, moments.variance + delta * (x - mean))
+
+
+def _unbiased(xp: Any, moments: RunningMoments) -> RunningMoments:
+    count = _at_least(xp, moments.count, 2, moments.mean)
+    return moments._replace(variance=moments.variance / (count - 1))
+
+
+def _at_least(xp: Any, count: Array, least: int, like: Array) -> Array:
+    """A count in a floating dtype, nan where it is too small to divide by."""
+    return xp.where(count >= least, xp.astype(count, like.dtype), xp.full_like(like, float("nan")))

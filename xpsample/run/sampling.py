@@ -1,0 +1,308 @@
+"""Runs: `sample` for a whole one, `steps` for one step at a time. The loop itself belongs to the backend."""
+
+import itertools
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from array_api_compat import device as device_of
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend, Compiles
+from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
+from xpsample.core.hyperparameters import check_hyperparameters, show
+from xpsample.core.registry import backend_of
+from xpsample.core.tree import dtype_name
+from xpsample.core.version import __version__
+from xpsample.kernels.kernel import Kernel
+from xpsample.run.checkpoint import Checkpoint, Store, describe
+from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
+from xpsample.run.program import Carry, Program
+from xpsample.run.recorders import Draws, Recorder, Statistics
+from xpsample.run.totals import Totals
+from xpsample.run.trace import RunStatistics, Trace
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.check import check_gradient
+from xpsample.targets.target import AbstractTarget, Target
+
+
+def sample(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array,
+    draws: int,
+    *,
+    seed: int | NoiseSource,
+    burn_in: int = 0,
+    thinning: int = 1,
+    recorders: Sequence[Recorder] = (Draws(), Statistics()),
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | None = None,
+    check: bool = False,
+    compile: bool = False,
+) -> Trace:
+    """Run a kernel and keep what the recorders keep.
+
+    Parameters
+    ----------
+    target : AbstractTarget
+        What to sample: a `Target`, `Parametric` or `Tempered`.
+    kernel : Kernel
+        How.
+    x0 : array, shape (*chains, dim)
+        Start positions; they decide library, dtype and device of everything. Leading axes are independent chains.
+    draws : int
+        Rows to keep of every chain; ``burn_in + draws * thinning`` steps are made.
+    seed : int or NoiseSource
+        An integer for the library's own generator, or `Native`, `Portable`, `Replay`.
+    burn_in : int
+        Steps thrown away first.
+    thinning : int
+        Steps per kept row.
+    recorders : sequence of Recorder
+        What to keep; a run with `Moments` or `BatchMeans` only uses memory that does not grow with its length.
+    checkpoint : path or Checkpoint, optional
+        A directory. State, position in the noise and results are saved there during the run; the same call made again
+        goes on where the last one was stopped, or extends a finished run when `draws` is larger, and gives bit for
+        bit what one uninterrupted run gives. A checkpoint of another run is refused.
+    progress : bool, optional
+        A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
+    check : bool
+        Compare the target's score with finite differences of its log density before the first step.
+    compile : bool
+        Compile the step, by ``torch.compile``, for torch arrays. JAX arrays always run compiled; NumPy and CuPy arrays
+        never do.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    XpsampleError
+        Before the first step, for whatever does not fit together; the message says what would.
+    """
+    program = _prepare(target, kernel, x0, tuple(recorders), burn_in, thinning, draws, compile)
+    if check:
+        if not isinstance(target, Target):
+            raise XpsampleError(
+                "check=True compares the score of a Target with its density; this target is made of one"
+            )
+        check_gradient(target, x0)
+    source = as_noise_source(seed)
+    backend = program.target.backend
+    began = time.perf_counter()
+
+    carry, buffers, totals, start = program.init(x0), None, Totals(), 0
+    store = None
+    if checkpoint is not None:
+        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        store = Store(settings, identity(program, x0, source), carry.state.point)
+        saved = store.load()
+        if saved is not None:
+            start = saved.step
+            if start > program.steps:
+                raise HyperparameterError(
+                    f"the checkpoint holds {program.rows(start)} draws; ask for at least as many, not {draws}"
+                )
+            leaves = {path: backend.from_host(saved.carry[path], leaf) for path, leaf in tree.items(carry)}
+            carry = tree.fill(carry, leaves)
+            totals.steps, totals.sums = saved.statistics_steps, saved.run_statistics
+            buffers = _restore(program, carry, source, start, saved.rows)
+
+    burning = replace(program, recorders=())
+    with progress_bar(progress, program.steps, start) as bar:
+        for lo, hi in _segments(program, carry, start):
+            if lo < burn_in:
+                (state, _), _, _ = backend.drive(burning, Carry(carry.state, ()), None, source, lo, hi)
+                carry = Carry(state, carry.recorder_states)
+            else:
+                carry, buffers, sums = backend.drive(program, carry, buffers, source, lo, hi)
+                totals.add(hi - lo, sums)
+            if store is not None:
+                store.save(hi, carry, totals, buffers, program.rows(hi), final=hi == program.steps)
+            if bar is not None:
+                backend.synchronize(carry.state.point.x)
+                bar.update(hi - lo)
+        backend.synchronize(carry)
+
+    seconds = time.perf_counter() - began
+    return _trace(program, carry, buffers, totals.run_statistics(), _metadata(program, x0, source, seconds))
+
+
+def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | NoiseSource) -> Iterator[tuple[Any, Any]]:
+    """Yield (state, info) after every step, without end; the chain is that of `sample` with the same seed.
+
+    Parameters
+    ----------
+    target, kernel, x0, seed
+        As in `sample`.
+
+    Yields
+    ------
+    state : NamedTuple
+        The kernel's state; positions in ``state.point.x``, shape ``(*chains, dim)``.
+    info : NamedTuple
+        What the step did.
+    """
+    program = _prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
+    source, backend = as_noise_source(seed), program.target.backend
+    carry = program.init(x0)
+    specs = program.specs(carry)
+    length = 1 if isinstance(source, Replay) else chunk_steps(specs)
+    like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
+    for start in itertools.count(0, length):
+        block = source.block(backend, specs, start, start + length, like)
+        for i in range(length):
+            # A run of one step and one row each, so that what is yielded stays the caller's whatever is reused.
+            noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
+            carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
+            state, info = tree.map(lambda row: row[0, ...], rows)[0]
+            yield state, info._replace(evaluations=sums[-1])
+
+
+@dataclass(frozen=True)
+class _Everything(Recorder):
+    """The whole state and info as a row."""
+
+    name: str = "everything"
+
+    def init(self, target: BoundTarget, state: Any) -> tree.Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: tree.Tree, state: Any, info: Any) -> tuple[tree.Tree, tree.Tree]:
+        return None, (state, info._replace(evaluations=None))  # plain integers, which have no rows
+
+    def result(self, target: BoundTarget, carry: tree.Tree, rows: tree.Tree) -> Any:
+        return rows
+
+
+def _prepare(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array,
+    recorders: tuple[Recorder, ...],
+    burn_in: int,
+    thinning: int,
+    draws: int,
+    compile: bool = False,
+) -> Program:
+    if not isinstance(target, AbstractTarget):
+        raise CapabilityError(f"the target is a {type(target).__name__}; wrap a log density as Target(log_density)")
+    if not isinstance(kernel, Kernel):
+        raise CapabilityError(
+            f"the kernel is a {type(kernel).__name__}; pass one of xpsample.kernels, or your own Kernel"
+        )
+    for name, value, least in (("draws", draws, 1), ("burn_in", burn_in, 0), ("thinning", thinning, 1)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise HyperparameterError(f"{name} must be an integer of at least {least}; got {value!r}")
+    names = [r.name for r in recorders]
+    if len(set(names)) < len(names):
+        raise HyperparameterError(f"recorders need different names; got {names}")
+    bound = target.prepare(x0, kernel.requires)
+    check_hyperparameters(kernel, x0)
+    return Program(kernel, bound, recorders, int(burn_in), int(thinning), int(draws), _compiles(bound.backend, compile))
+
+
+def _compiles(backend: Backend, wanted: bool) -> bool:
+    """Whether a run is compiled, if that is `wanted` or not."""
+    if wanted and backend.compiles is Compiles.NEVER:
+        raise CapabilityError(f"{backend.name} arrays cannot run compiled; JAX arrays always do: pass those")
+    return backend.compiles is Compiles.ALWAYS or wanted
+
+
+def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
+    """Steps that are driven at once, on one side of the burn-in."""
+    specs = program.specs(carry)
+    yield from segments(specs, start, program.burn_in)
+    yield from segments(specs, max(start, program.burn_in), program.steps)
+
+
+def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, rows: dict[str, list]) -> tuple | None:
+    """Buffers filled with the rows of a checkpoint."""
+    if not rows:
+        return None
+    # One throw-away step tells the structure of the rows.
+    backend, target = program.target.backend, program.target
+    like = program.like(carry)
+    probe = source if not isinstance(source, Replay) else as_noise_source(0)
+    block = probe.block(backend, program.specs(carry), start, start + 1, like)
+    state, info = program.kernel.step(target, carry.state, {k: a[0, ...] for k, a in block.items()})
+    _, emitted = program.record(carry.recorder_states, state, info)
+    buffers = {}
+    for path, leaf in tree.items(emitted):
+        done = np.concatenate(rows[path])
+        buffer = np.empty((program.draws, *leaf.shape), dtype=done.dtype)
+        buffer[: len(done)] = done
+        buffers[path] = backend.from_host(buffer, like)
+    return tree.fill(emitted, buffers)
+
+
+def _trace(
+    program: Program, carry: Carry, buffers: tuple | None, run_statistics: RunStatistics, metadata: dict[str, Any]
+) -> Trace:
+    diverged = int(np.sum(run_statistics.diverged))
+    if diverged:
+        chains, total = int(np.sum(run_statistics.diverged > 0)), np.size(run_statistics.diverged)
+        warnings.warn(
+            f"{diverged} of {run_statistics.steps * total} steps diverged, in {chains} of "
+            f"{total} chains (non-finite proposals, energy errors, or chains frozen where they left "
+            "the finite numbers): take a smaller step size, or see trace.run_statistics.diverged",
+            DivergenceWarning,
+            stacklevel=3,
+        )
+    rows = buffers if buffers is not None else tuple(None for _ in program.recorders)
+    results = {
+        r.name: r.result(program.target, recorder_state, row)
+        for r, recorder_state, row in zip(program.recorders, carry.recorder_states, rows, strict=True)
+    }
+    draws, statistics = results.pop("draws", None), results.pop("statistics", {})
+    return Trace(draws, statistics, results, run_statistics, carry.state, metadata)
+
+
+def identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
+    """What makes a run this run, as JSON values; the number of draws is left out, so that a run can be extended."""
+    return {
+        "kernel": describe(program.kernel),
+        "noise": source.describe(),
+        "positions": describe(x),
+        "backend": backend_of(x).name,
+        "burn_in": program.burn_in,
+        "thinning": program.thinning,
+        "recorders": [describe(r) for r in program.recorders],
+        "compiled": program.compile,
+    }
+
+
+def _metadata(program: Program, x: Array, source: NoiseSource, seconds: float) -> dict[str, Any]:
+    return {
+        "kernel": show(program.kernel),
+        "backend": backend_of(x).name,
+        "dtype": dtype_name(x),
+        "device": str(device_of(x)),
+        "seed": source.describe(),
+        "burn_in": program.burn_in,
+        "thinning": program.thinning,
+        "compiled": program.compile,
+        "seconds": seconds,
+        "version": __version__,
+    }
+
+
+def progress_bar(progress: bool | None, total: int, done: int = 0, unit: str = "step") -> Any:
+    """A context with a tqdm bar, or with None where none is wanted or tqdm is not installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        if progress:
+            raise XpsampleError('progress=True needs tqdm: pip install "xpsample[progress]"') from None
+        return nullcontext()
+    wanted = sys.stderr.isatty() if progress is None else progress
+    return tqdm(total=total, initial=done, unit=unit, file=sys.stderr) if wanted else nullcontext()

@@ -1,0 +1,67 @@
+"""Sums of the step infos over a run."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.registry import to_host
+from xpsample.kernels.kernel import Info
+from xpsample.run.trace import RunStatistics
+
+MOST_WAITING, MOST_SECONDS = 16, 0.1
+"""Segments, and the time that they take, whose sums are not fetched yet."""
+
+
+class Totals:
+    """Sums of the step infos over a run, kept on the host in float64.
+
+    A driver may return before it is done. To fetch its sums at once would make it wait for us after every segment, so
+    those of short segments are fetched some at a time.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._sums: dict[str, Any] = {}
+        self._waiting: list[Info] = []
+        self._most, self._fetched = 1, time.perf_counter()
+
+    def add(self, steps: int, sums: Info) -> None:
+        """Add the sums of a segment, as a driver returns them."""
+        self.steps += steps
+        self._waiting.append(sums)
+        if len(self._waiting) >= self._most:
+            began, count = self._fetched, len(self._waiting)
+            self._fetch()  # waits, so that the time is what they took and not what it took to start them
+            each = (self._fetched - began) / count
+            self._most = int(max(1, min(MOST_WAITING, MOST_SECONDS / max(each, 1e-6))))
+
+    @property
+    def sums(self) -> dict[str, Any]:
+        """By name, of all segments."""
+        self._fetch()
+        return self._sums
+
+    @sums.setter
+    def sums(self, sums: dict[str, Any]) -> None:
+        self._waiting, self._sums = [], sums
+
+    def _fetch(self) -> None:
+        for sums in self._waiting:
+            for path, leaf in tree.items(sums):
+                self._sums[path] = self._sums.get(path, 0.0) + to_host(leaf).astype(np.float64)
+        self._waiting, self._fetched = [], time.perf_counter()
+
+    def run_statistics(self) -> RunStatistics:
+        """Per-step means, and counts of divergences."""
+        n = max(self.steps, 1)
+        mean = {path: total / n for path, total in self.sums.items()}
+        names = ("log_density", "score", "hvp")
+        return RunStatistics(
+            steps=self.steps,
+            acceptance_probability=mean.get("acceptance_probability", np.asarray(np.nan)),
+            moved=mean.get("moved", np.asarray(np.nan)),
+            diverged=np.rint(self.sums.get("diverged", np.asarray(0.0))).astype(np.int64),
+            evaluations={name: float(np.mean(mean.get(f"evaluations/{name}", 0.0))) for name in names},
+        )

@@ -1,0 +1,461 @@
+"""What a run gives back: draws, statistics and recorded results as the user's own arrays, and their files."""
+
+import json
+import os
+import zipfile
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.atomic_files import replacing
+from xpsample.core.errors import TraceError
+from xpsample.core.registry import backend_of, to_host
+from xpsample.metrics.convergence import chain_ess, mcse_mean, split_rhat
+
+Array = Any
+Diagnostics = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # (draw, chain, dim) to several (dim,)
+
+SCHEMA = 1
+"""Version of the `.npz` layout. Raised when a file of the new layout could be misread by the old reader."""
+
+ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
+"""Statistics that ArviZ knows by another name; the others keep theirs."""
+
+ROWS_SHOWN = 30
+
+
+@dataclass(frozen=True, eq=False)
+class RunStatistics:
+    """Sums over all steps after burn-in, thinned or not; host arrays.
+
+    Attributes
+    ----------
+    steps : int
+        Steps after burn-in of each chain.
+    acceptance_probability : numpy.ndarray, shape (*chains)
+        Mean acceptance probability.
+    moved : numpy.ndarray, shape (*chains)
+        Fraction of the steps that changed the position.
+    diverged : numpy.ndarray, shape (*chains)
+        Number of divergent steps.
+    evaluations : dict of str to float
+        Evaluations of ``log_density``, ``score`` and ``hvp`` per step and chain.
+    """
+
+    steps: int
+    acceptance_probability: np.ndarray
+    moved: np.ndarray
+    diverged: np.ndarray
+    evaluations: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Per-coordinate summary of a trace; ``str()`` gives a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the coordinates.
+    mean, sd, mcse : numpy.ndarray, shape (dim,)
+        Mean, standard deviation and Monte Carlo standard error of the mean, in the unit of the coordinate.
+    ess_bulk, ess_tail : numpy.ndarray, shape (dim,)
+        Effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws; nan for
+        a coordinate that is constant or not finite.
+    rhat : numpy.ndarray, shape (dim,)
+        R-hat; nan for a coordinate that is constant or not finite. The rank-normalised one needs two chains.
+    method : str
+        Which estimators gave the ESS and R-hat.
+    draws, chains : int
+        Draws per chain, and number of chains.
+    run_statistics : Tally
+        Acceptance, divergences and evaluations of the run.
+    """
+
+    names: tuple[str, ...]
+    mean: np.ndarray
+    sd: np.ndarray
+    mcse: np.ndarray
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    rhat: np.ndarray
+    method: str
+    draws: int
+    chains: int
+    run_statistics: RunStatistics
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names), default=0)
+        lines = [f"{'':{width}}" + "".join(f"{h:>11}" for h in ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"))]
+        columns = (self.names, self.mean, self.sd, self.mcse, self.ess_bulk, self.ess_tail, self.rhat)
+        rows = [
+            f"{name:{width}}{mean:11.4g}{sd:11.4g}{mcse:11.3g}{bulk:11.0f}{tail:11.0f}{rhat:11.3f}"
+            for name, mean, sd, mcse, bulk, tail, rhat in zip(*columns, strict=True)
+        ]
+        if len(rows) > ROWS_SHOWN:
+            rows[ROWS_SHOWN - 2 : -2] = [f"... {len(rows) - ROWS_SHOWN} more coordinates"]
+        lines += rows
+        run_statistics = self.run_statistics
+        acceptance = run_statistics.acceptance_probability
+        spread = f" ({np.min(acceptance):.3g} to {np.max(acceptance):.3g})" if np.size(acceptance) > 1 else ""
+        divergences, steps = int(np.sum(run_statistics.diverged)), run_statistics.steps * np.size(acceptance)
+        evaluations = ", ".join(f"{count:.4g} {name}" for name, count in run_statistics.evaluations.items())
+        lines += [
+            f"{self.draws} draws of {self.chains} chain{'s' * (self.chains != 1)}",
+            f"ESS and R-hat: {self.method}",
+            f"acceptance probability {np.mean(acceptance):.3g}{spread}, moved {np.mean(run_statistics.moved):.3g}",
+            f"divergences: {divergences} in {steps} steps",
+            f"evaluations per step and chain: {evaluations or 'none counted'}",
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """The result of a run.
+
+    Attributes
+    ----------
+    draws : array, shape (draw, *chains, dim), or None
+        Positions, in the user's library and on the user's device; None if the run did not record them.
+    statistics : dict of str to array, each of shape (draw, *chains)
+        For example ``acceptance_probability``, ``moved``, ``diverged``, ``log_density``.
+    recorded : dict of str to tree of arrays
+        Results of other recorders, by recorder name.
+    run_statistics : Tally
+        Means and counts over all steps after burn-in.
+    state : tree of arrays, or None
+        The kernel's state after the last step; not saved by `save`.
+    metadata : dict
+        JSON-able: kernel, backend, dtype, device, seed, burn-in, thinning, seconds, version of xpsample. The
+        optional key ``names`` names the coordinates.
+    """
+
+    draws: Any
+    statistics: dict[str, Array]
+    recorded: dict[str, Any]
+    run_statistics: RunStatistics
+    state: Any
+    metadata: dict[str, Any]
+
+    def __repr__(self) -> str:
+        draws = "None" if self.draws is None else f"{tuple(self.draws.shape)} {self.draws.dtype}"
+        kept = "".join(
+            f", {field}={sorted(values)}"
+            for field, values in (("statistics", self.statistics), ("recorded", self.recorded))
+            if values
+        )
+        about = "".join(f", {key}={self.metadata[key]!r}" for key in ("kernel", "backend") if key in self.metadata)
+        return f"Trace(draws={draws}{kept}{about})"
+
+    def summary(self) -> Summary:
+        """Mean, standard deviation, standard error, ESS and R-hat of every coordinate, over all chains.
+
+        With arviz-stats installed the bulk and tail ESS and R-hat are rank-normalised; without it they are
+        those of `xpsample.metrics.convergence`, with the tail ESS taken from the indicators of both tails.
+        `Summary.method` says which. The draws are copied to the host.
+
+        Returns
+        -------
+        Summary
+            Host arrays of shape (dim,).
+
+        Raises
+        ------
+        TraceError
+            If the trace holds no draws, or ``metadata["names"]`` does not fit them.
+
+        Notes
+        -----
+        Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021) 667-718.
+        """
+        draws = self._host_draws().astype(np.float64)
+        names = self._names(draws.shape[-1])
+        diagnostics: Diagnostics
+        try:
+            from arviz_stats.base import array_stats
+        except ImportError:
+            method = "plain split-chain"
+            diagnostics = _plain_diagnostics
+        else:
+            method = "rank-normalised (arviz-stats)"
+            diagnostics = partial(_rank_normalised_diagnostics, array_stats)
+
+        with np.errstate(invalid="ignore"):  # coordinates that are not finite get nan
+            mean = np.mean(draws, axis=(0, 1))
+            count = draws.shape[0] * draws.shape[1]
+            variance = np.sum((draws - mean) ** 2, axis=(0, 1)) / (count - 1 if count > 1 else np.nan)
+        bulk, tail, rhat = _where_varying(diagnostics, draws)
+        return Summary(
+            names=names or tuple(f"x[{i}]" for i in range(draws.shape[-1])),
+            mean=mean,
+            sd=np.sqrt(variance),
+            mcse=mcse_mean(draws),
+            ess_bulk=bulk,
+            ess_tail=tail,
+            rhat=rhat,
+            method=method,
+            draws=draws.shape[0],
+            chains=draws.shape[1],
+            run_statistics=self.run_statistics,
+        )
+
+    def to_arviz(self) -> Any:
+        """The draws and statistics as an ArviZ DataTree, on the host.
+
+        All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim);
+        statistics are in ``sample_stats`` under ArviZ's names (``acceptance_rate``, ``diverging``, ``lp``).
+        The metadata and the run_statistics are attributes, as JSON where they are neither text nor a number. Results
+        of other recorders have no place in it.
+
+        Returns
+        -------
+        xarray.DataTree
+
+        Raises
+        ------
+        ImportError
+            If arviz-base is not installed.
+        TraceError
+            If the trace holds no draws, or ``metadata["names"]`` does not fit them.
+        """
+        draws = self._host_draws()
+        names = self._names(draws.shape[-1])
+        try:
+            from arviz_base import from_dict
+        except ImportError as error:
+            raise ImportError('to_arviz() needs arviz-base: pip install "xpsample[arviz]"') from error
+
+        groups = {"posterior": {"x": np.swapaxes(draws, 0, 1)}}
+        if self.statistics:
+            groups["sample_stats"] = {
+                ARVIZ_NAMES.get(name, name): np.swapaxes(_one_chain_axis(to_host(values)), 0, 1)
+                for name, values in self.statistics.items()
+            }
+        attributes = {
+            key: value if _fits_attribute(value) else _json(key, value)
+            for key, value in (self.metadata | {"run_statistics": dict(vars(self.run_statistics))}).items()
+        }
+        return from_dict(
+            groups,
+            dims={"x": ["x_dim"]},
+            coords={"x_dim": list(names)} if names else None,
+            attrs={"/": attributes | {"inference_library": "xpsample"}},
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to a file, whole or not at all: a killed write leaves the old file.
+
+        Parameters
+        ----------
+        path : path
+            ``*.npz`` keeps everything but the state, and is read back by `load`. ``*.nc`` is `to_arviz` as
+            NetCDF, for ArviZ and xarray.
+
+        Raises
+        ------
+        TraceError
+            If the suffix is another one, or something in the trace cannot be written.
+        ImportError
+            If ``.nc`` is asked for without arviz-base or h5netcdf.
+        """
+        path = Path(path)
+        if path.suffix == ".npz":
+            arrays = self._arrays()
+            with replacing(path) as temporary, open(temporary, "wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+        elif path.suffix == ".nc":
+            datatree = self.to_arviz()
+            try:
+                import h5netcdf  # noqa: F401
+            except ImportError as error:
+                raise ImportError('writing .nc needs h5netcdf: pip install "xpsample[io]"') from error
+            with replacing(path) as temporary:
+                datatree.to_netcdf(temporary, engine="h5netcdf")
+        else:
+            raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """All arrays on the host by slash-separated name, and the rest as JSON under ``header``."""
+        kept = {
+            "draws": self.draws,
+            "statistics": self.statistics,
+            "recorded": self.recorded,
+            "run_statistics": dict(vars(self.run_statistics)),
+        }
+        header = {"schema": SCHEMA, "structure": _structure(kept), "metadata": self.metadata}
+        arrays = {"header": np.asarray(_json("metadata", header))}
+        for name, leaf in tree.items(kept):
+            array = to_host(leaf)
+            if array.dtype.kind not in "biufc":
+                raise TraceError(
+                    f"{name} has dtype {array.dtype}, which .npz cannot hold without pickle; cast it first"
+                )
+            if name in arrays:
+                raise TraceError(f"two arrays would both be saved as {name!r}; avoid '/' in the names of results")
+            arrays[name] = array
+        return arrays
+
+    def _host_draws(self) -> np.ndarray:
+        """Draws on the host, of shape (draw, chain, dim)."""
+        if self.draws is None or 0 in self.draws.shape:
+            raise TraceError(
+                f"this trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}), so it has no "
+                "summary and no ArviZ output: run again and record draws, with steps beyond the burn-in"
+            )
+        draws = to_host(self.draws)
+        return np.reshape(draws, (draws.shape[0], int(np.prod(draws.shape[1:-1])), draws.shape[-1]))
+
+    def _names(self, dim: int) -> tuple[str, ...]:
+        """Names of the coordinates from the metadata, or none."""
+        names = tuple(map(str, self.metadata.get("names") or ()))
+        if names and len(names) != dim:
+            raise TraceError(f'metadata["names"] has {len(names)} names for {dim} coordinates')
+        return names
+
+
+def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
+    """Read a trace that `Trace.save` wrote as ``.npz``.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    like : array, optional
+        Any array of the library and device to put the draws, statistics and recorded results on; NumPy by
+        default. dtypes stay as saved. The run_statistics stays on the host.
+
+    Returns
+    -------
+    Trace
+        Its state is None. A NamedTuple among the recorded results comes back as one of the same name and
+        fields.
+
+    Raises
+    ------
+    TraceError
+        If the file is not one of `Trace.save`'s ``.npz``, or has another schema version.
+    FileNotFoundError
+        If there is no such file.
+    """
+    path = Path(path)
+    if path.suffix == ".nc":
+        raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
+    try:
+        # NumPy leaves a file that it opened itself open when it is no npz.
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays["header"].item())
+        schema = header["schema"]
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise TraceError(f"{path.name!r} is not a trace saved by xpsample as .npz") from error
+    if schema != SCHEMA:
+        raise TraceError(
+            f"{path.name!r} has schema version {schema} and this version of xpsample reads {SCHEMA}: "
+            "use the version of xpsample that wrote it"
+        )
+
+    try:
+        kept = tree.fill(_template(header["structure"]), arrays)
+    except KeyError as error:
+        raise TraceError(f"{path.name!r} is damaged: it lacks the array {error}") from error
+    if like is not None:
+        backend = backend_of(like)
+        for part in ("draws", "statistics", "recorded"):
+            kept[part] = tree.map(lambda array: backend.from_host(array, like), kept[part])
+    run_statistics = kept["run_statistics"]
+    run_statistics["steps"] = int(run_statistics["steps"])
+    run_statistics["evaluations"] = {name: float(count) for name, count in run_statistics["evaluations"].items()}
+    return Trace(**kept | {"run_statistics": RunStatistics(**run_statistics)}, state=None, metadata=header["metadata"])
+
+
+# ---- diagnostics on the host -------------------------------------------------------------------------------
+
+
+def _rank_normalised_diagnostics(array_stats: Any, draws: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Bulk ESS, tail ESS and R-hat by arviz-stats."""
+    axes = {"chain_axis": 1, "draw_axis": 0}
+    return (
+        array_stats.ess(draws, method="bulk", **axes),
+        array_stats.ess(draws, method="tail", prob=(0.05, 0.95), **axes),
+        array_stats.rhat(draws, method="rank", **axes),
+    )
+
+
+def _plain_diagnostics(draws: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Bulk ESS, tail ESS and R-hat, without ranks."""
+    low, high = np.quantile(draws, (0.05, 0.95), axis=(0, 1))
+    # An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides.
+    tail = np.fmin(
+        chain_ess((draws <= low).astype(np.float64)),
+        chain_ess((draws >= high).astype(np.float64)),
+    )
+    return chain_ess(draws), tail, split_rhat(draws)
+
+
+def _where_varying(diagnostics: Diagnostics, draws: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Diagnostics of the coordinates that are finite and not constant; nan for the others."""
+    varying = np.all(np.isfinite(draws), axis=(0, 1)) & np.any(draws != draws[:1, :1], axis=(0, 1))
+    results = tuple(np.full(draws.shape[-1], np.nan) for _ in range(3))
+    if np.any(varying):
+        for result, values in zip(results, diagnostics(draws[..., varying]), strict=True):
+            result[varying] = values
+    return results
+
+
+def _one_chain_axis(values: np.ndarray) -> np.ndarray:
+    """(draw, *chains) to (draw, chain)."""
+    return np.reshape(values, (values.shape[0], int(np.prod(values.shape[1:]))))
+
+
+# ---- files -------------------------------------------------------------------------------------------------
+
+
+def _fits_attribute(value: Any) -> bool:
+    """Whether NetCDF takes `value` as it is: text or a number of 64 bits."""
+    return isinstance(value, (str, float)) or (type(value) is int and abs(value) < 2**63)
+
+
+def _json(what: str, value: Any) -> str:
+    try:
+        return json.dumps(value, default=lambda array: to_host(array).tolist())
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"{what} cannot be written as JSON: {error}") from error
+
+
+def _structure(node: Any) -> Any:
+    """The containers of a tree as JSON, with ``"array"`` at its leaves."""
+    if node is None:
+        return None
+    if isinstance(node, dict):
+        if not all(isinstance(key, str) for key in node):
+            raise TraceError(f"only text keys can be saved, not those of {list(node)}")
+        return {"dict": {key: _structure(child) for key, child in node.items()}}
+    if hasattr(node, "_fields"):
+        return {
+            "namedtuple": type(node).__name__,
+            "fields": {f: _structure(getattr(node, f)) for f in node._fields},
+        }
+    if isinstance(node, (tuple, list)):
+        return {"tuple" if isinstance(node, tuple) else "list": [_structure(child) for child in node]}
+    return "array"
+
+
+def _template(structure: Any) -> Any:
+    """The tree that `_structure` described, with placeholders at its leaves."""
+    match structure:
+        case {"dict": children}:
+            return {key: _template(child) for key, child in children.items()}
+        case {"namedtuple": name, "fields": children}:
+            return namedtuple(name, children)(*map(_template, children.values()))
+        case {"tuple": children}:
+            return tuple(map(_template, children))
+        case {"list": children}:
+            return list(map(_template, children))
+    return structure

@@ -1,0 +1,423 @@
+"""Finite spaces: every variable takes one of a few values, and kernels speak of *alternatives*.
+
+A position has ``variables`` variables with at most ``choices`` values each, in an order. Alternative j of a variable,
+j = 1 .. choices - 1, is the value j places further on, cyclically; choice 0 is to stay. So the moves of one variable
+are an axis of length ``choices - 1`` on every space (of length 1 where there are two values), the way back from
+alternative j is alternative ``choices - j``, and no kernel asks which space it is on.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.errors import PositionError
+from xpsample.core.tree import dtype_name
+from xpsample.spaces.space import Space, as_floating, check_shape
+
+LARGEST_ENUMERATION = 2**22
+
+
+class Discrete(Space):
+    """Finitely many values per variable. Positions ``(*chains, dim)`` are integers or real floating numbers.
+
+    Spaces are bound to positions (`Space.bind`) before moves are made.
+
+    Attributes
+    ----------
+    choices : int
+        The largest number of values of a variable, at least 2.
+    """
+
+    choices: int
+    _numbers: Any  # 0, 1, 2, ... where the positions live; None until bound
+
+    @abstractmethod
+    def variables(self, dim: int) -> int:
+        """The number of variables of positions ``(*chains, dim)``."""
+
+    @abstractmethod
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        """How many values each variable of positions ``(*chains, dim)`` has."""
+
+    @abstractmethod
+    def index(self, xp: Any, x: Array) -> Array:
+        """Which value each variable has, ``(*chains, dim) -> (*chains, variables)`` integers from 0."""
+
+    @abstractmethod
+    def move(self, xp: Any, x: Array, choice: Array) -> Array:
+        """Positions with every variable moved.
+
+        Parameters
+        ----------
+        x : array, shape (*chains, dim)
+        choice : array of int, shape (..., variables)
+            0 to stay, j for alternative j; its leading axes broadcast against those of x.
+        """
+
+    @abstractmethod
+    def back(self, xp: Any, choice: Array) -> Array:
+        """The choices, ``(..., variables)``, that undo `choice`."""
+
+    @abstractmethod
+    def mirror(self, xp: Any, x: Array) -> Array:
+        """The choices that lead from the k-th to the k-th last value, ``(*chains, dim) -> (*chains, variables)``."""
+
+    @abstractmethod
+    def valid(self, xp: Any, moves: Array) -> Array:
+        """`moves`, ``(..., variables, choices - 1)``, with -inf for the alternatives that a variable does not have."""
+
+    @abstractmethod
+    def changes(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
+        """Change of ``sum(f(x))``, f acting on each coordinate, for every alternative of every variable.
+
+        Parameters
+        ----------
+        x : array of floating numbers, shape (*chains, dim)
+        f : callable
+            ``(*chains, dim, m) -> (*chains, dim, m)``; coordinate i sees values ``[..., i, :]``, elementwise.
+
+        Returns
+        -------
+        array, shape (*chains, variables, choices - 1)
+            -inf for alternatives that a variable does not have.
+        """
+
+    @abstractmethod
+    def states(self, dim: int) -> np.ndarray:
+        """All positions, host array ``(number, dim)`` of float64, the last variable changing fastest.
+
+        Raises
+        ------
+        PositionError
+            Where there are more than `LARGEST_ENUMERATION`.
+        """
+
+    def number(self, xp: Any, x: Array) -> Array:
+        """The row of `states` that each position is: ``(*chains, dim) -> (*chains)``, int32."""
+        sizes, index = self.sizes(x.shape[-1]), self.index(xp, x)
+        _check_number(math.prod(sizes))
+        row = index[..., 0]
+        for i in range(1, len(sizes)):
+            row = row * sizes[i] + index[..., i]
+        return row
+
+    def numbers(self, n: int) -> Array:
+        """0 .. n - 1 as int32, where the positions live; n is at most the number of variables or of choices."""
+        return self._numbers[:n]
+
+    def neighbours(self, xp: Any, x: Array) -> Array:
+        """All positions one move away: ``(*chains, dim) -> (variables, choices - 1, *chains, dim)``."""
+        n = self.variables(x.shape[-1])
+        variable, alternative = self.numbers(n), self.numbers(self.choices)[1:]
+        # The axes of the moves lead, so that whatever broadcasts against the chains still does.
+        single = xp.astype(variable[:, None] == variable[None, :], xp.int32)
+        choice = single[:, None, :] * alternative[None, :, None]
+        return self.move(xp, x, xp.reshape(choice, (n, self.choices - 1, *(1,) * (x.ndim - 1), n)))
+
+    def _bound(self, backend: Backend, x: Array, **tables: Any) -> "Discrete":
+        """This space with arrays where `x` lives."""
+        count = max(self.variables(x.shape[-1]), self.choices)
+        return replace(self, _numbers=backend.from_host(np.arange(count, dtype=np.int32), x), **tables)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class Binary(Discrete):
+    """{0, 1}^dim."""
+
+    _numbers: Any = field(default=None, repr=False, compare=False)
+
+    choices = 2
+
+    def check(self, xp: Any, x: Array) -> None:
+        _check_values(xp, x, (x == 0) | (x == 1), "0 and 1")
+
+    def bind(self, backend: Backend, x: Array) -> Space:
+        return self._bound(backend, x)
+
+    def variables(self, dim: int) -> int:
+        return dim
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (2,) * dim
+
+    def index(self, xp: Any, x: Array) -> Array:
+        return xp.astype(x, xp.int32)
+
+    def move(self, xp: Any, x: Array, choice: Array) -> Array:
+        return xp.where(choice > 0, 1 - x, x)
+
+    def back(self, xp: Any, choice: Array) -> Array:
+        return choice
+
+    def mirror(self, xp: Any, x: Array) -> Array:
+        return xp.ones_like(x, dtype=xp.int32)
+
+    def valid(self, xp: Any, moves: Array) -> Array:
+        return moves
+
+    def changes(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
+        x = x[..., None]
+        return f(1 - x) - f(x)
+
+    def states(self, dim: int) -> np.ndarray:
+        return _product([(0.0, 1.0)] * dim)
+
+
+@dataclass(frozen=True)
+class Spins(Discrete):
+    """{-1, 1}^dim."""
+
+    _numbers: Any = field(default=None, repr=False, compare=False)
+
+    choices = 2
+
+    def check(self, xp: Any, x: Array) -> None:
+        _check_values(xp, x, (x == -1) | (x == 1), "-1 and 1")
+
+    def bind(self, backend: Backend, x: Array) -> Space:
+        return self._bound(backend, x)
+
+    def variables(self, dim: int) -> int:
+        return dim
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (2,) * dim
+
+    def index(self, xp: Any, x: Array) -> Array:
+        return xp.astype(x > 0, xp.int32)
+
+    def move(self, xp: Any, x: Array, choice: Array) -> Array:
+        return xp.where(choice > 0, -x, x)
+
+    def back(self, xp: Any, choice: Array) -> Array:
+        return choice
+
+    def mirror(self, xp: Any, x: Array) -> Array:
+        return xp.ones_like(x, dtype=xp.int32)
+
+    def valid(self, xp: Any, moves: Array) -> Array:
+        return moves
+
+    def changes(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
+        x = x[..., None]
+        return f(-x) - f(x)
+
+    def states(self, dim: int) -> np.ndarray:
+        return _product([(-1.0, 1.0)] * dim)
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical(Discrete):
+    """Each variable takes one of a few numbers.
+
+    Parameters
+    ----------
+    values : sequence of numbers, or sequence of sequences of numbers
+        The values of every variable, or those of each variable in turn, in the order that alternatives follow.
+    """
+
+    values: Sequence[Any]
+    choices: int = field(init=False)
+    _numbers: Any = field(default=None, repr=False, compare=False)
+    _rows: tuple[tuple[float, ...], ...] = field(init=False, repr=False)
+    _counts: Any = field(default=None, repr=False)  # (variables,) or (1,), where x lives; None where all are equal
+    _table: Any = field(default=None, repr=False)  # (variables, choices) or (1, choices), where x lives
+
+    def __post_init__(self) -> None:
+        values = list(self.values)
+        nested = bool(values) and isinstance(values[0], Iterable)
+        rows = tuple(tuple(float(v) for v in row) for row in (values if nested else [values]))
+        for row in rows:
+            if len(set(row)) != len(row) or not row:
+                raise PositionError(f"the values of a variable must be different, and one at least; got {row}")
+        object.__setattr__(self, "_rows", rows)
+        object.__setattr__(self, "choices", max(2, *(len(row) for row in rows)))
+
+    def check(self, xp: Any, x: Array) -> None:
+        _check_kind(xp, x)
+        if len(self._rows) not in (1, x.shape[-1]):
+            raise PositionError(
+                f"the space has values for {len(self._rows)} variables; the positions {tuple(x.shape)} have "
+                f"{x.shape[-1]} coordinates"
+            )
+        if xp.isdtype(x.dtype, "integral") and any(not v.is_integer() for row in self._rows for v in row):
+            raise PositionError(f"the space has values that are no integers; the positions are {dtype_name(x)}")
+        rows = self._rows if len(self._rows) > 1 else self._rows * x.shape[-1]
+        x = as_floating(xp, x)
+        for i, row in enumerate(rows):
+            ok = x[..., i] == row[0]
+            for value in row[1:]:
+                ok = ok | (x[..., i] == value)
+            if not bool(xp.all(ok)):
+                raise PositionError(
+                    f"coordinate {i} of the positions must be one of {', '.join(f'{v:g}' for v in row)}"
+                )
+
+    def bind(self, backend: Backend, x: Array) -> Space:
+        # Rows are filled up with their first value, which `index` then finds at its first place.
+        table = np.asarray([row + (row[0],) * (self.choices - len(row)) for row in self._rows], dtype=dtype_name(x))
+        counts = np.asarray([len(row) for row in self._rows], dtype=np.int32)
+        even = bool(np.all(counts == self.choices))
+        return self._bound(
+            backend,
+            x,
+            _table=backend.from_host(table, x),
+            _counts=None if even else backend.from_host(counts, x),
+        )
+
+    def variables(self, dim: int) -> int:
+        return dim
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        sizes = tuple(len(row) for row in self._rows)
+        return sizes if len(sizes) > 1 else sizes * dim
+
+    def index(self, xp: Any, x: Array) -> Array:
+        table = xp.astype(self._table, x.dtype, copy=False)
+        return xp.astype(xp.argmax(xp.astype(x[..., None] == table, xp.int8), axis=-1), xp.int32)
+
+    def move(self, xp: Any, x: Array, choice: Array) -> Array:
+        return xp.astype(self._take(xp, self._modulo(self.index(xp, x) + choice)), x.dtype)
+
+    def back(self, xp: Any, choice: Array) -> Array:
+        return self._modulo(-choice)
+
+    def mirror(self, xp: Any, x: Array) -> Array:
+        index = self.index(xp, x)
+        return self._modulo(self._last - 2 * index)
+
+    def valid(self, xp: Any, moves: Array) -> Array:
+        if self._counts is None:
+            return moves
+        there = self.numbers(self.choices)[1:] < self._counts[:, None]
+        return xp.where(there, moves, -math.inf)
+
+    def changes(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
+        index = self.index(xp, x)[..., None] + self.numbers(self.choices)[1:]
+        index = index % (self.choices if self._counts is None else self._counts[:, None])
+        others = xp.astype(self._take(xp, index, 1), x.dtype)
+        return self.valid(xp, f(others) - f(x[..., None]))
+
+    def states(self, dim: int) -> np.ndarray:
+        return _product(self._rows if len(self._rows) > 1 else self._rows * dim)
+
+    def _modulo(self, index: Array) -> Array:
+        return index % (self.choices if self._counts is None else self._counts)
+
+    @property
+    def _last(self) -> Any:
+        return (self.choices if self._counts is None else self._counts) - 1
+
+    def _take(self, xp: Any, index: Array, after: int = 0) -> Array:
+        """Values by index, ``(..., variables)`` with `after` more axes behind."""
+        if len(self._rows) > 1:
+            first = self.numbers(len(self._rows)) * self.choices
+            index = index + xp.reshape(first, (len(self._rows), *(1,) * after))
+        flat = xp.take(xp.reshape(self._table, (-1,)), xp.reshape(index, (-1,)))
+        return xp.reshape(flat, index.shape)
+
+
+@dataclass(frozen=True)
+class OneHot(Discrete):
+    """Variables written as blocks of `choices` coordinates, of which one is 1 and the others are 0.
+
+    Parameters
+    ----------
+    choices : int
+        Values of a variable, at least 2; dim is a multiple of it.
+    """
+
+    choices: int
+    _numbers: Any = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.choices < 2:
+            raise PositionError(f"a one-hot block has at least 2 coordinates; got {self.choices}")
+
+    def check(self, xp: Any, x: Array) -> None:
+        _check_kind(xp, x)
+        if x.shape[-1] % self.choices:
+            raise PositionError(f"dim must be a multiple of the {self.choices} choices; got positions {tuple(x.shape)}")
+        one = xp.all((x == 0) | (x == 1), axis=-1) & xp.all(xp.sum(self._blocks(xp, x), axis=-1) == 1, axis=-1)
+        if not bool(xp.all(one)):
+            raise PositionError(f"every block of {self.choices} coordinates must hold one 1 and otherwise 0")
+
+    def bind(self, backend: Backend, x: Array) -> Space:
+        return self._bound(backend, x)
+
+    def variables(self, dim: int) -> int:
+        return dim // self.choices
+
+    def sizes(self, dim: int) -> tuple[int, ...]:
+        return (self.choices,) * self.variables(dim)
+
+    def index(self, xp: Any, x: Array) -> Array:
+        return xp.astype(xp.argmax(self._blocks(xp, x), axis=-1), xp.int32)
+
+    def move(self, xp: Any, x: Array, choice: Array) -> Array:
+        index = (self.index(xp, x) + choice) % self.choices
+        blocks = xp.astype(index[..., None] == self.numbers(self.choices), x.dtype)
+        return xp.reshape(blocks, (*blocks.shape[:-2], -1))
+
+    def back(self, xp: Any, choice: Array) -> Array:
+        return (-choice) % self.choices
+
+    def mirror(self, xp: Any, x: Array) -> Array:
+        return (self.choices - 1 - 2 * self.index(xp, x)) % self.choices
+
+    def valid(self, xp: Any, moves: Array) -> Array:
+        return moves
+
+    def changes(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
+        column = x[..., None]
+        gain = self._blocks(xp, (f(xp.ones_like(column)) - f(xp.zeros_like(column)))[..., 0])
+        index = self.index(xp, x)[..., None] + self.numbers(self.choices)
+        gain = xp.take_along_axis(gain, as_index(xp, index % self.choices), axis=-1)
+        return gain[..., 1:] - gain[..., :1]
+
+    def states(self, dim: int) -> np.ndarray:
+        n = self.variables(dim)
+        index = _product([tuple(range(self.choices))] * n).astype(np.int64)
+        return np.eye(self.choices)[index].reshape(-1, dim)
+
+    def _blocks(self, xp: Any, x: Array) -> Array:
+        return xp.reshape(x, (*x.shape[:-1], -1, self.choices))
+
+
+def as_index(xp: Any, index: Array) -> Array:
+    """Integers in the dtype that the library indexes with."""
+    return xp.astype(index, xp.__array_namespace_info__().default_dtypes()["indexing"])
+
+
+def pick(xp: Any, values: Array, index: Array) -> Array:
+    """One of the values (..., n) of each row, by `index` (...)."""
+    return xp.take_along_axis(values, as_index(xp, index)[..., None], axis=-1)[..., 0]
+
+
+def _product(rows: Sequence[Sequence[float]]) -> np.ndarray:
+    _check_number(math.prod(len(row) for row in rows))
+    grid = np.meshgrid(*(np.asarray(row, dtype=np.float64) for row in rows), indexing="ij")
+    return np.stack(grid, axis=-1).reshape(-1, len(rows))
+
+
+def _check_number(states: int) -> None:
+    if states > LARGEST_ENUMERATION:
+        raise PositionError(f"the space has {states} states, too many to enumerate ({LARGEST_ENUMERATION} at most)")
+
+
+def _check_kind(xp: Any, x: Array) -> None:
+    if not xp.isdtype(x.dtype, ("integral", "real floating")):
+        raise PositionError(f"positions must be integers or real floating numbers; got dtype {dtype_name(x)}")
+    check_shape(x)
+
+
+def _check_values(xp: Any, x: Array, ok: Array, values: str) -> None:
+    _check_kind(xp, x)
+    if not bool(xp.all(ok)):
+        raise PositionError(f"all coordinates of the positions must be {values}")

@@ -1,0 +1,179 @@
+"""Bound targets: what kernels call. A `Target` fitted to an array library, or a target made from a bound target."""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.spaces.space import Space
+from xpsample.targets.point import Capability, Costs, Point
+
+
+class BoundTarget(ABC):
+    """A target fitted to an array library: what a kernel's ``init`` and ``step`` are given.
+
+    Attributes
+    ----------
+    backend : Backend
+    xp : namespace
+        The array API namespace of the positions, resolved once.
+    space : Space
+        Where the positions live.
+    requires : Capability
+        What `evaluate` evaluates.
+    costs : Costs
+        What the calls spend.
+    data : tree of arrays
+        The arrays that the target holds, for drivers that pass them to a compiled program.
+    constant_data : bool
+        For drivers: whether `data` are those that the target was bound with, which never change, so that they may be
+        part of a compiled program; those of `with_data` may not.
+    """
+
+    backend: Backend
+    xp: Any
+    space: Space
+    requires: Capability
+    costs: Costs
+    data: tree.Tree
+    constant_data: bool
+
+    @cached_property
+    def compiled(self) -> dict[Any, Any]:
+        """For drivers: programs compiled for this target, which live as long as it does."""
+        return {}
+
+    @abstractmethod
+    def as_floating(self, x: Array) -> Array:
+        """Positions as floating numbers: `x` itself unless it holds integers."""
+
+    @abstractmethod
+    def evaluate(self, x: Array) -> Point:
+        """Evaluate what the kernel requires at ``x``, shape ``(*chains, dim)``."""
+
+    @abstractmethod
+    def evaluate_lazily(self, x: Array) -> Point:
+        """As `evaluate`, for a kernel that refreshes the point before it reads it: what changes may be out of date.
+
+        The underlying point in ``base`` is whole.
+        """
+
+    @abstractmethod
+    def refresh(self, point: Point) -> Point:
+        """The same position under this target, which may have changed since: reuses what is still valid."""
+
+    @abstractmethod
+    def score(self, x: Array) -> Array:
+        """Gradient of the log density, shape ``(*chains, dim)``."""
+
+    @abstractmethod
+    def hvp(self, x: Array, v: Array) -> Array:
+        """Hessian of the log density times v, shape ``(*chains, dim)``."""
+
+    @abstractmethod
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        """The sum of both, ``(*chains, dim)``: the score at x + v to first order in v. They may share work."""
+
+    @abstractmethod
+    def acceptance_correction(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
+        """What the points' log densities leave out of `log_ratio`, ``(*chains)``; None for nothing.
+
+        The log proposal ratio is None where a target that is made from this one asks.
+        """
+
+    @abstractmethod
+    def with_data(self, data: tree.Tree) -> "BoundTarget":
+        """The same target with other data of the same structure."""
+
+    def log_ratio(self, proposal: Point, current: Point, log_proposal_ratio: Array | float = 0.0) -> Array:
+        """The logarithm of the Metropolis-Hastings ratio, ``(*chains)``, of two of this target's points.
+
+        ``log pi(x') - log pi(x)``, by the target's `Acceptance`, plus the kernel's ``log q(x | x') - log q(x' | x)``.
+        """
+        known = proposal.log_density - current.log_density
+        correction = self.acceptance_correction(proposal, current, log_proposal_ratio)
+        return (known if correction is None else known + correction) + log_proposal_ratio
+
+
+class DataAndAcceptance(NamedTuple):
+    """The data of a target whose `Acceptance` holds arrays, too."""
+
+    own: tree.Tree
+    acceptance: tree.Tree
+
+
+class DerivedTarget(BoundTarget):
+    """A bound target made from another one, `target`, whose library and data it shares. Subclasses are dataclasses."""
+
+    target: BoundTarget
+
+    @property
+    def backend(self) -> Backend:  # type: ignore[override]
+        """The underlying target's."""
+        return self.target.backend
+
+    @property
+    def xp(self) -> Any:
+        """The underlying target's."""
+        return self.target.xp
+
+    @property
+    def space(self) -> Space:  # type: ignore[override]
+        """The underlying target's."""
+        return self.target.space
+
+    @property
+    def data(self) -> tree.Tree:
+        """The underlying target's."""
+        return self.target.data
+
+    @property
+    def constant_data(self) -> bool:  # type: ignore[override]
+        """The underlying target's."""
+        return self.target.constant_data
+
+    def as_floating(self, x: Array) -> Array:
+        return self.target.as_floating(x)
+
+    def score_plus_hvp(self, x: Array, v: Array) -> Array:
+        return self.score(x) + self.hvp(x, v)
+
+    def with_data(self, data: tree.Tree) -> BoundTarget:
+        return replace(self, target=self.target.with_data(data))  # type: ignore[type-var]
+
+
+class WrappedTarget(DerivedTarget):
+    """A derived target whose points are made from those of the other one, which they carry in ``base``.
+
+    It writes six members: ``requires``, ``costs``, ``from_base``, ``score``, ``hvp`` and ``acceptance_correction``.
+    """
+
+    @abstractmethod
+    def from_base(self, base: Point) -> Point:
+        """A point of the underlying target, as one of this target."""
+
+    def evaluate(self, x: Array) -> Point:
+        return self.from_base(self.target.evaluate(x))
+
+    def evaluate_lazily(self, x: Array) -> Point:
+        # What `refresh` makes anew stands in for itself, so that the point has its structure.
+        base, needed = self.target.evaluate(x), self.requires
+        density = base.log_density if needed & (Capability.LOG_DENSITY | Capability.DENSITY_RATIO) else None
+        score = base.score if Capability.SCORE in needed else None
+        differences = base.differences if Capability.DIFFERENCES in needed else None
+        return Point(base.x, density, score, base, differences)
+
+    def refresh(self, point: Point) -> Point:
+        return self.from_base(self.target.refresh(point.base))
+
+
+def counter(target: BoundTarget, x: Array) -> Array:
+    """A zero to count steps with: int32, 0-d, where x lives (whole on every device of a sharded x)."""
+    return target.backend.from_host(np.zeros((), dtype=np.int32), x)

@@ -1,0 +1,109 @@
+"""Neural networks whose weights are -1 or 1 (HiSS, Section 6.4 and Appendix D.5)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.spaces.discrete import Spins
+from xpsample.targets.target import Target
+from xpsample.zoo import two_layer
+from xpsample.zoo.rbm import sigmoid
+
+
+def dimension(inputs: int, hidden: int = 100) -> int:
+    """Number of weights and biases, ``(inputs + 2) * hidden + 1``."""
+    return two_layer.dimension(inputs, hidden)
+
+
+def binary_network(
+    inputs: np.ndarray, outputs: np.ndarray, hidden: int = 100, scale: float = 100.0, squashed: bool = True
+) -> Target:
+    """A two-layer tanh network with all weights and biases in {-1, 1}: log density ``-scale * mean squared error``.
+
+    The HiSS paper prints the sum of squares, which is ``scale = rows``; its public code has scale 100 and a sigmoid at
+    the output.
+
+    Parameters
+    ----------
+    inputs : numpy.ndarray, shape (rows, features)
+    outputs : numpy.ndarray, shape (rows,)
+    hidden : int
+        Hidden units. Positions have dim = ``dimension(features, hidden)``: weights (features, hidden) of the first
+        layer with the hidden axis changing fastest, its biases (hidden,), then the weights (hidden,) and the bias of
+        the second.
+    scale : float
+        Positive.
+    squashed : bool
+        Whether the output goes through a sigmoid.
+
+    Returns
+    -------
+    Target
+        On `Spins`, with score, by one matrix product for all rows of a network. The score is the gradient in real
+        weights. Differences take an evaluation for each of the dim flips.
+
+    Raises
+    ------
+    HyperparameterError
+        If the shapes do not fit, or the scale is not positive.
+    """
+    inputs, outputs = np.asarray(inputs, dtype=np.float64), np.asarray(outputs, dtype=np.float64)
+    if inputs.ndim != 2 or outputs.shape != inputs.shape[:1] or not len(inputs):
+        raise HyperparameterError(
+            f"inputs have shape (rows, features) and outputs (rows,); got {inputs.shape} and {outputs.shape}"
+        )
+    if hidden < 1 or not scale > 0:
+        raise HyperparameterError(f"hidden and scale must be positive; got {hidden} and {scale}")
+
+    def log_density(x: Array, data: Any) -> Array:
+        error = _forward(x, data["inputs"], hidden, squashed)[1] - data["outputs"]
+        return -scale * array_namespace(x).mean(error * error, axis=-1)
+
+    def both(x: Array, data: Any) -> tuple[Array, Array]:
+        xp, rows = array_namespace(x), data["inputs"]
+        activity, output = _forward(x, rows, hidden, squashed)
+        error = output - data["outputs"]
+        value = -scale * xp.mean(error * error, axis=-1)
+        # Backwards, from the output's sum (*chains, rows) to the hidden units' (*chains, rows, hidden).
+        pull = (-2.0 * scale / rows.shape[0]) * error
+        pull = pull * output * (1.0 - output) if squashed else pull
+        return value, two_layer.backward(x, rows, hidden, activity, pull)
+
+    return Target(
+        log_density,
+        score=lambda x, data: both(x, data)[1],
+        log_density_and_score=both,
+        data={"inputs": inputs, "outputs": outputs},
+        space=Spins(),
+    )
+
+
+def predict(x: Array, inputs: Array, hidden: int = 100, squashed: bool = True) -> Array:
+    """What networks say of rows: x (*chains, dim) and inputs (rows, features) of one library to (*chains, rows)."""
+    return _forward(x, inputs, hidden, squashed)[1]
+
+
+class Fit(NamedTuple):
+    """Log likelihood and root mean square error per network, (*chains)."""
+
+    log_likelihood: Array
+    rmse: Array
+
+
+def fit(predictions: Array, outputs: Array) -> Fit:
+    """How well predictions (*chains, rows) meet outputs (rows,), as the HiSS paper measures it (Tables 2 and 5).
+
+    Its "average log likelihood" is that of ``exp(-(f - y)^2)``, constants dropped: minus the mean squared error.
+    """
+    xp = array_namespace(predictions)
+    squared = xp.mean((predictions - outputs) ** 2, axis=-1)
+    return Fit(-squared, xp.sqrt(squared))
+
+
+def _forward(x: Array, rows: Array, hidden: int, squashed: bool) -> tuple[Array, Array]:
+    """Hidden activities (*chains, rows, hidden) and outputs (*chains, rows)."""
+    activity, output = two_layer.forward(x, rows, hidden)
+    return activity, (sigmoid(output) if squashed else output)

@@ -1,0 +1,202 @@
+"""The pretrained energy model of MNIST digits from tutorial 8 of the UvA deep learning course (Lippe 2020, MIT).
+
+Its negative energy f(x) of an image x in [-1, 1]^784 is four convolutions of stride 2 and two dense layers with swish
+between them, here plain functions of a tree of parameters: differentiable in both by any gradient choice, with the
+score written out for libraries that differentiate nothing.
+"""
+
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from xpsample.core.arrays import Array
+from xpsample.targets.target import Target
+from xpsample.zoo.data import load_dataset
+
+SIDE = 28
+PADDINGS = (4, 1, 1, 1)
+"""Zeros around the input of each convolution; 0 is mid-grey."""
+
+
+class Layer(NamedTuple):
+    """Weight and bias: (out, in, height, width) and (out,) of a convolution, (out, in) and (out,) of a dense layer."""
+
+    weight: Any
+    bias: Any
+
+
+class Parameters(NamedTuple):
+    """The parameters of the network: four convolutions of stride 2, two dense layers."""
+
+    convolutions: tuple[Layer, ...]
+    dense: tuple[Layer, Layer]
+
+
+def load_parameters() -> Parameters:
+    """The pretrained parameters, float32, from the data set ``mnist_ebm_uvadlc``.
+
+    Raises
+    ------
+    DataError
+        If the data are not there, see `xpsample.zoo.data.load_dataset`.
+    """
+    arrays = load_dataset("mnist_ebm_uvadlc")
+    layers = [
+        Layer(arrays[f"{name}_weight"], arrays[f"{name}_bias"])
+        for name in ("conv1", "conv2", "conv3", "conv4", "fc1", "fc2")
+    ]
+    return Parameters(tuple(layers[:4]), (layers[4], layers[5]))
+
+
+def negative_energy(x: Array, parameters: Parameters) -> Array:
+    """f(x) of images, (*chains, 784) to (*chains); pixels row by row, -1 the background and 1 ink."""
+    return _forward(x, parameters)[0]
+
+
+def negative_energy_and_score(x: Array, parameters: Parameters) -> tuple[Array, Array]:
+    """f (*chains) and its gradient in x (*chains, 784), by the chain rule written out."""
+    xp = array_namespace(x)
+    value, slopes = _forward(x, parameters)
+    dense, last = parameters.dense
+    gradient = (slopes[-1] * last.weight[0, :]) @ dense.weight
+    images = gradient.shape[0]
+    # Flattening was channel by channel.
+    channels = parameters.convolutions[-1].weight.shape[0]
+    gradient = xp.permute_dims(xp.reshape(gradient, (images, channels, 2, 2)), (0, 2, 3, 1))
+    for layer, padding, slope in zip(
+        reversed(parameters.convolutions), reversed(PADDINGS), reversed(slopes[:-1]), strict=True
+    ):
+        gradient = _transposed(xp, slope * gradient, layer.weight, padding)
+    return value, xp.reshape(gradient, x.shape)
+
+
+def recorder_state(u: Array) -> Array:
+    """The point of [-1, 1] that mirrors at both ends bring u to, coordinate by coordinate; any shape."""
+    return 1.0 - array_namespace(u).abs((u + 1.0) % 4.0 - 2.0)
+
+
+def mnist_ebm(parameters: Parameters | None = None) -> Target:
+    """The density proportional to exp(f) on the cube [-1, 1]^784, in coordinates u without walls: x = fold(u).
+
+    Parameters
+    ----------
+    parameters : Parameters, optional
+        Those of `load_parameters` when not given.
+
+    Returns
+    -------
+    Target
+        Takes positions u (*chains, 784) of any library, with density and score.
+
+    Notes
+    -----
+    On R^784 exp(f) has no finite integral: f grows without bound along some rays (about 0.17 per unit of a multiple
+    of a digit), so the model has to be held to its cube. ``f(fold(u))`` continues it by mirror images over all of
+    R^784, and a chain on u, folded, is the chain reflected at the walls, which leaves the density on the cube
+    invariant as far as the kernel does. In u the mean score is 0, as SRMC asks; in x it is not, for the walls.
+    """
+    return Target(
+        _folded_density,
+        score=_folded_score,
+        log_density_and_score=_folded_density_and_score,
+        data=load_parameters() if parameters is None else parameters,
+    )
+
+
+def _folded_density(u: Array, parameters: Parameters) -> Array:
+    return negative_energy(recorder_state(u), parameters)
+
+
+def _folded_density_and_score(u: Array, parameters: Parameters) -> tuple[Array, Array]:
+    value, score = negative_energy_and_score(recorder_state(u), parameters)
+    # On the walls themselves, where digits have their background, the slope of f.
+    return value, array_namespace(u).where((u + 1.0) % 4.0 <= 2.0, score, -score)
+
+
+def _folded_score(u: Array, parameters: Parameters) -> Array:
+    return _folded_density_and_score(u, parameters)[1]
+
+
+# ---- the network -----------------------------------------------------------------------------------------------------
+
+
+def _forward(x: Array, parameters: Parameters) -> tuple[Array, list[Array]]:
+    """f (*chains), and the derivative of every swish, flattened over the chains to (image, ...)."""
+    xp, slopes = array_namespace(x), []
+    hidden = xp.reshape(x, (-1, SIDE, SIDE, 1))
+    for layer, padding in zip(parameters.convolutions, PADDINGS, strict=True):
+        hidden, slope = _swish(xp, _convolution(xp, hidden, layer.weight, padding) + layer.bias)
+        slopes.append(slope)
+    dense, last = parameters.dense
+    hidden = xp.reshape(xp.permute_dims(hidden, (0, 3, 1, 2)), (hidden.shape[0], -1))
+    hidden, slope = _swish(xp, hidden @ dense.weight.T + dense.bias)
+    slopes.append(slope)
+    return xp.reshape(hidden @ last.weight.T + last.bias, x.shape[:-1]), slopes
+
+
+def _swish(xp: Any, a: Array) -> tuple[Array, Array]:
+    """a sigmoid(a) and its derivative; the tanh form overflows nowhere."""
+    sigmoid = 0.5 + 0.5 * xp.tanh(0.5 * a)
+    return a * sigmoid, sigmoid * (1.0 + a * (1.0 - sigmoid))
+
+
+# A convolution of stride 2 is one of stride 1 over blocks of 2 x 2 pixels, whose four pixels are channels. Then its
+# transpose is one of stride 1 as well, and both are a matrix product of patches.
+
+
+def _convolution(xp: Any, x: Array, weight: Array, padding: int) -> Array:
+    """Cross-correlation of stride 2 with zero padding, (image, height, width, in) to (image, height, width, out)."""
+    return _correlate(xp, _blocks(xp, _pad(xp, x, padding)), _block_kernel(xp, weight))
+
+
+def _transposed(xp: Any, gradient: Array, weight: Array, padding: int) -> Array:
+    """The gradient in the input of `_convolution` from that in its output."""
+    kernel = xp.permute_dims(xp.flip(_block_kernel(xp, weight), axis=(0, 1)), (0, 1, 3, 2))
+    padded = _unblocks(xp, _correlate(xp, _pad(xp, gradient, kernel.shape[0] - 1), kernel))
+    stop = padded.shape[1] - padding
+    return padded[:, padding:stop, padding:stop, :]
+
+
+def _correlate(xp: Any, x: Array, kernel: Array) -> Array:
+    """Stride 1, no padding; the kernel is (side, side, in, out)."""
+    side, _, channels, out = kernel.shape
+    images, height, width, _ = x.shape
+    height, width = height - side + 1, width - side + 1
+    patches = xp.concat([x[:, i : i + height, j : j + width, :] for i in range(side) for j in range(side)], axis=-1)
+    flat = xp.reshape(patches, (images * height * width, side * side * channels))
+    return xp.reshape(flat @ xp.reshape(kernel, (side * side * channels, out)), (images, height, width, out))
+
+
+def _pad(xp: Any, x: Array, width: int) -> Array:
+    """Zeros around every image (image, height, width, channel)."""
+    for axis in (1, 2):
+        shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
+        zeros = xp.zeros(shape, dtype=x.dtype, device=device_of(x))
+        x = xp.concat([zeros, x, zeros], axis=axis)
+    return x
+
+
+def _blocks(xp: Any, x: Array) -> Array:
+    """(image, 2 height, 2 width, channel) to (image, height, width, 4 channel)."""
+    images, height, width, channels = x.shape
+    x = xp.reshape(x, (images, height // 2, 2, width // 2, 2, channels))
+    return xp.reshape(xp.permute_dims(x, (0, 1, 3, 2, 4, 5)), (images, height // 2, width // 2, 4 * channels))
+
+
+def _unblocks(xp: Any, x: Array) -> Array:
+    """The inverse of `_blocks`."""
+    images, height, width, channels = x.shape
+    x = xp.reshape(x, (images, height, width, 2, 2, channels // 4))
+    return xp.reshape(xp.permute_dims(x, (0, 1, 3, 2, 4, 5)), (images, 2 * height, 2 * width, channels // 4))
+
+
+def _block_kernel(xp: Any, weight: Array) -> Array:
+    """A weight (out, in, side, side) of odd side as the kernel (half, half, 4 in, out) over blocks, half rounded up."""
+    out, channels, side, _ = weight.shape
+    half = (side + 1) // 2
+    for axis in (2, 3):
+        shape = (*weight.shape[:axis], 1, *weight.shape[axis + 1 :])
+        weight = xp.concat([weight, xp.zeros(shape, dtype=weight.dtype, device=device_of(weight))], axis=axis)
+    weight = xp.reshape(weight, (out, channels, half, 2, half, 2))
+    return xp.reshape(xp.permute_dims(weight, (2, 4, 3, 5, 1, 0)), (half, half, 4 * channels, out))
