@@ -1,8 +1,8 @@
 """Hyper-parameters: Python numbers, or arrays whose axes are the chain axes; their checks, and how they broadcast."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,28 @@ def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rung
 def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:
     pairs = zip(reversed(shape), reversed(chains), strict=False)
     return len(shape) <= len(chains) and all(a in (1, b) for a, b in pairs)
+
+
+def numbers_as_arrays(owner: Any, asarray: Callable[[float], Array]) -> Any:
+    """A kernel with its per-chain numbers as arrays, for a library that would make an array of each at every step.
+
+    Parameters
+    ----------
+    owner : frozen dataclass
+        A kernel, or a value inside one.
+    asarray : callable
+        Number to 0-d array.
+    """
+    changed = {}
+    for f in fields(owner):
+        value = getattr(owner, f.name)
+        if not f.init:
+            continue
+        if f.metadata.get("per_chain") and isinstance(value, float):
+            changed[f.name] = asarray(value)
+        elif is_dataclass(value) and not isinstance(value, type):
+            changed[f.name] = numbers_as_arrays(value, asarray)
+    return replace(owner, **changed) if changed else owner
 
 
 def exp(xp: Any, value: Any) -> Any:

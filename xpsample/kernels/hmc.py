@@ -64,8 +64,8 @@ class HMC(Kernel):
         proposal = target.evaluate(x + eps * velocity(p))
         p = p + 0.5 * eps * proposal.score
 
-        kinetic = 0.5 * xp.sum(p * velocity(p), axis=-1) - 0.5 * xp.sum(start * velocity(start), axis=-1)
-        log_ratio = target.log_ratio(proposal, current, -kinetic)
+        kinetic_energy_lost = 0.5 * xp.sum(start * velocity(start) - p * velocity(p), axis=-1)
+        log_ratio = target.log_ratio(proposal, current, kinetic_energy_lost)
         costs = target.costs
         spent = costs.refresh.plus(costs.score.times(self.steps - 1)).plus(costs.evaluate)
         point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)

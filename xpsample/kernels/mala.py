@@ -51,7 +51,7 @@ class MALA(Kernel):
         # The way back takes the noise -back: x = x' + eta C s(x') - sqrt(2 eta) A back. From the two noises and not
         # from the two means, whose difference is lost to rounding far from the origin.
         back = xi + sqrt(xp, 0.5 * eta) * C.root_transpose(current.score + proposal.score)
-        log_proposal_ratio = 0.5 * (xp.sum(xi * xi, axis=-1) - xp.sum(back * back, axis=-1))
+        log_proposal_ratio = 0.5 * xp.sum(xi * xi - back * back, axis=-1)
 
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
         spent = target.costs.refresh.plus(target.costs.evaluate)

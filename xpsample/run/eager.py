@@ -1,8 +1,7 @@
 """The loop of the libraries that run eagerly: step the kernel, record, and stack the rows of a block."""
 
 import itertools
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from array_api_compat import device as device_of
@@ -10,8 +9,11 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.kernels.kernel import Info
-from xpsample.run.noise import NoiseSource
+from xpsample.run.noise import NoiseSource, cut
 from xpsample.run.program import Carry, Program
+
+STACKED = 128
+"""Steps whose rows are stacked at once: few enough that Python's garbage collector does not see them grow old."""
 
 
 def unstacked(block: Array) -> Sequence[Array]:
@@ -37,7 +39,7 @@ def eager_drive(
     unstack: Callable[[Array], Sequence[Array]] = unstacked,
     write: Callable[[Array, Sequence[Array]], None] = write_rows,
 ) -> tuple[Carry, tuple | None, Any]:
-    """Drive steps [start, stop): a plain loop over the noise, block by block.
+    """Drive steps [start, stop): a plain loop.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ def eager_drive(
     target, xp, step = program.target, program.target.xp, step or program.kernel.step
     state, recorder_states = carry
     recording, sums = start >= program.burn_in, None
-    for lo, hi, noise in source.blocks(target.backend, program.specs(carry), start, stop, program.like(carry)):
+    for lo, hi, noise in _noise(program, carry, source, start, stop):
         # A kernel that takes no noise still makes hi - lo steps.
         numbers = zip(*map(unstack, noise.values()), strict=True) if noise else itertools.repeat(())
         infos, kept = [], []
@@ -71,15 +73,24 @@ def eager_drive(
             if buffers is None:
                 buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
             part = slice(program.rows(lo), program.rows(hi))
-            rows_of = tree.map(partial(_part, part), buffers)
-            tree.map(lambda rows, *arrays: write(rows, arrays), rows_of, *kept)
+            tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *kept)
         sums = add_sums(sums, block_sums(xp, infos))
-        del noise, numbers  # else two blocks of them would be there at once
     return Carry(state, recorder_states), buffers, sums
 
 
-def _part(rows: slice, buffer: Array) -> Array:
-    return buffer[rows, ...]
+def _noise(
+    program: Program, carry: Carry, source: NoiseSource, start: int, stop: int
+) -> Iterator[tuple[int, int, dict[str, Array]]]:
+    """The noise of steps [start, stop) in parts of at most `STACKED` steps, with the first step and the end of each."""
+    blocks = source.blocks(program.target.backend, program.specs(carry), start, stop, program.like(carry))
+    for first, last, noise in blocks:
+        for lo, hi in cut(first, last, STACKED):
+            yield lo, hi, {name: block[lo - first : hi - first, ...] for name, block in noise.items()}
+        del noise  # else two blocks of it would be there at once
+
+
+def _rows(buffers: tree.Tree, part: slice) -> tree.Tree:
+    return tree.map(lambda buffer: buffer[part, ...], buffers)
 
 
 def empty_rows(xp: Any, draws: int, array: Array) -> Array:
