@@ -63,11 +63,11 @@ def wide(place: str) -> AbstractContextManager:
     return importlib.import_module("jax.experimental").enable_x64(True)
 
 
-def runner(target: AbstractTarget, kernel: Kernel, x0: Any, steps: int) -> Callable[[], Any]:
+def runner(target: AbstractTarget, kernel: Kernel, x0: Any, steps: int, **settings: Any) -> Callable[[], Any]:
     """A run of some steps that keeps moments only, to call again and again; it has waited for its arrays."""
 
     def run() -> Any:
-        return xps.sample(target, kernel, x0, steps, seed=1, recorders=(xps.Moments(),), progress=False)
+        return xps.sample(target, kernel, x0, steps, seed=1, recorders=(xps.Moments(),), progress=False, **settings)
 
     return run
 

@@ -1,4 +1,6 @@
-"""How the cost of a step grows with chains and with dim, where arithmetic dominates. ``python -m benchmarks.growth``.
+"""How the cost of a step grows with chains and with dim, where arithmetic dominates.
+
+``python -m asv_benchmarks.benchmarks.growth`` prints a table.
 
 The target is a product of one-dimensional densities, whose own cost is linear in both, and moments alone are kept.
 """

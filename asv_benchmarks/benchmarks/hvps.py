@@ -1,4 +1,6 @@
-"""What a Hessian-vector product costs, by the way to get it: over an analytic score. ``python -m benchmarks.hvps``.
+"""What a Hessian-vector product costs, by the way to get it: over an analytic score.
+
+``python -m asv_benchmarks.benchmarks.hvps`` prints a table.
 
 Inside runs, as kernels call them: a step takes the score and the product at a few positions, as under a tilt. Where
 both share something (data times positions), a product costs that less.

@@ -3,7 +3,7 @@
 ``chains.json`` holds the last positions of 3 chains of every kernel after `STEPS` steps on NumPy. Where an algorithm is
 changed on purpose, or a kernel is added, write it anew and commit it with the change, for the kernels that are meant::
 
-    cd asv_benchmarks && python -m benchmarks.same_chain --write mala hmc     # no names: those that are not there yet
+    python -m asv_benchmarks.benchmarks.same_chain --write mala hmc     # no names: those that are not there yet
 """
 
 import argparse
@@ -65,6 +65,6 @@ def write(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.same_chain")
+    parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.benchmarks.same_chain")
     parser.add_argument("--write", nargs="*", choices=list(CASES), metavar="KERNEL", required=True)
     write(parser.parse_args().write)

@@ -5,27 +5,64 @@ import time
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 import xpsample as xps
 from xpsample.core.registry import backend_of
-from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, family, start_positions
 from xpsample.optimize.optimizers import Adam
 from xpsample.sosmc import Adaptation, LangevinMove, RewardForwardKL, SOSMCHistory
 
-from .common import PLACES, place_or_skip
+from .common import PLACES, put
 
 PARTICLES, ITERATIONS, ROUNDS = 10_000, 200, 7
-PROBLEM = PROBLEMS[0]
+MEANS, VARIANCE, FLOOR = np.array([[3.0, 0.0], [-3.0, 0.0]]), 0.5, 1e-9
+
+
+def reward(x: Any) -> Any:
+    """A smooth reward of positions, (..., 2) to (...)."""
+    xp = array_namespace(x)
+    first, second = x[..., 0], x[..., 1]
+    squared = (first - 4.0) ** 2 + (second - 3.8) ** 2
+    return xp.exp(-squared / 20.0) / (0.7 * (1.0 + xp.exp(-2.0 * first)))
+
+
+def family() -> xps.Parametric:
+    """``log(sum_i softmax(theta)_i exp(-|x - mu_i|^2 / (2 variance)) + floor)``, its terms one by one."""
+
+    def terms(x: Any, theta: Any) -> tuple[list[Any], Any]:
+        xp = array_namespace(x)
+        share = theta - xp.max(theta, axis=-1, keepdims=True)
+        share = share - xp.log(xp.sum(xp.exp(share), axis=-1, keepdims=True))
+        first, second = x[..., 0], x[..., 1]
+        logs = [
+            share[..., i] - 0.5 / VARIANCE * ((first - a) ** 2 + (second - b) ** 2)
+            for i, (a, b) in enumerate(MEANS.tolist())
+        ]
+        floor = xp.full_like(first, np.log(FLOOR))
+        top = xp.maximum(xp.maximum(*logs), floor)
+        return logs, top + xp.log(sum(xp.exp(term - top) for term in (*logs, floor)))
+
+    def score(x: Any, theta: Any) -> Any:
+        logs, total = terms(x, theta)
+        xp = array_namespace(x)
+        shares = [xp.exp(term - total) for term in logs]
+        pulls = [sum(s * (m[k] - x[..., k]) for s, m in zip(shares, MEANS.tolist(), strict=True)) for k in (0, 1)]
+        return xp.stack(pulls, axis=-1) / VARIANCE
+
+    return xps.Parametric(lambda x, theta: terms(x, theta)[1], np.zeros((1, 1, 2)), score=score)
+
+
 KERNEL = xps.SOSMC(
-    RewardForwardKL(PROBLEM.reward), LangevinMove(0.1), Adam(0.1), 0.9, adapt_move=Adaptation(0.95, 1.01, 0.001, 0.99)
+    RewardForwardKL(reward), LangevinMove(0.1), Adam(0.1), 0.9, adapt_move=Adaptation(0.95, 1.01, 0.001, 0.99)
 )
-RECORDERS = (SOSMCHistory({"reward": PROBLEM.reward}),)
+RECORDERS = (SOSMCHistory({"reward": reward}),)
 
 
 def particles(name: str) -> Any:
     """Draws of the start, (1, PARTICLES, 2), in float32."""
-    backend, device = place_or_skip(name)
-    return backend.xp.asarray(start_positions(PROBLEM, 1, PARTICLES, 0).astype("float32"), device=device)
+    generator = np.random.default_rng(0)
+    means = MEANS[generator.integers(2, size=(1, PARTICLES))]
+    return put(name, means + VARIANCE**0.5 * generator.standard_normal((1, PARTICLES, 2)))
 
 
 class Iterations:
@@ -37,7 +74,7 @@ class Iterations:
     timeout = 300
 
     def setup(self, backend: str) -> None:
-        self.x0, self.target = particles(backend), family(PROBLEM, FLOOR, 1)
+        self.x0, self.target = particles(backend), family()
         self.time_iterations(backend)
 
     def time_iterations(self, backend: str) -> None:
@@ -50,7 +87,7 @@ def by_hand() -> Any:
     import jax
     import jax.numpy as jnp
 
-    means, variance, n = jnp.asarray(PROBLEM.means, jnp.float32), PROBLEM.variance, PARTICLES
+    means, variance, n = jnp.asarray(MEANS, jnp.float32), VARIANCE, PARTICLES
 
     def log_density(x, theta):
         share = jax.nn.log_softmax(theta)
@@ -76,8 +113,8 @@ def by_hand() -> Any:
         x, density, score, logs, ess, theta, m1, m2, t, gamma = carry
         key_move, key_pick = jax.random.split(key)
         weights = jnp.exp(logs)
-        reward = PROBLEM.reward(x)
-        gradient = jax.grad(potential)(theta, x, weights * (reward - jnp.sum(weights * reward)))
+        rewards = reward(x)
+        gradient = jax.grad(potential)(theta, x, weights * (rewards - jnp.sum(weights * rewards)))
         t = t + 1
         m1, m2 = 0.9 * m1 + 0.1 * gradient, 0.999 * m2 + 0.001 * gradient**2
         theta = theta - 0.1 * (m1 / (1 - 0.9**t)) / (jnp.sqrt(m2 / (1 - 0.999**t)) + 1e-8)
@@ -97,7 +134,7 @@ def by_hand() -> Any:
         weights = jnp.exp(logs)
         ess = 1 / jnp.sum(weights**2)
         gamma = jnp.clip(jnp.where(ess < 0.95 * n, gamma / 1.01, gamma * 1.01), 0.001, 0.99)
-        row = (jnp.sum(weights * PROBLEM.reward(y)), -jnp.sum(weights * new_density), ess, gamma, theta)
+        row = (jnp.sum(weights * reward(y)), -jnp.sum(weights * new_density), ess, gamma, theta)
         return (y, new_density, new_score, logs, ess, theta, m1, m2, t, gamma), row
 
     @jax.jit
@@ -125,7 +162,7 @@ class ByHand:
         """Seconds of `ITERATIONS` iterations, ours and by hand."""
         import jax
 
-        x0, target, run = particles("jax"), family(PROBLEM, FLOOR, 1), by_hand()
+        x0, target, run = particles("jax"), family(), by_hand()
         theta = jax.numpy.zeros(2)
 
         def ours() -> None:

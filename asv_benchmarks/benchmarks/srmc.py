@@ -1,4 +1,7 @@
-"""What score repellence costs: CPU time of SRMC over that of its base, in turns. ``python -m benchmarks.srmc``."""
+"""What score repellence costs: CPU time of SRMC over that of its base, in turns.
+
+``python -m asv_benchmarks.benchmarks.srmc`` prints a table.
+"""
 
 import xpsample as xps
 from xpsample.kernels import Kernel

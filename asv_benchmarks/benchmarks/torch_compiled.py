@@ -1,7 +1,9 @@
-"""What compiling torch's steps gains, and what it costs. ``python -m benchmarks.torch_compiled``, a minute each."""
+"""What compiling torch's steps gains, and what it costs.
+
+``python -m asv_benchmarks.benchmarks.torch_compiled`` prints a table.
+"""
 
 import importlib
-import os
 import time
 from typing import NamedTuple
 
@@ -13,7 +15,6 @@ from xpsample.gradients import NativeGradient
 from .cases import logistic
 from .common import in_turns, place_or_skip, put, ratio, runner
 
-SETTING = "XPSAMPLE_TORCH_COMPILE"
 KERNELS = {"mala": xps.MALA(0.03), "hmc": xps.HMC(0.12, 10)}
 
 
@@ -42,28 +43,18 @@ class Compiled:
 
 def gain(kernel: str, score: str, chains: int, steps: int = 512, rounds: int = 5) -> Gain:
     """On the 10-dimensional logistic regression of the peers; nothing is taken from the compiler's caches."""
-    target, before = logistic(), os.environ.get(SETTING)
+    target = logistic()
     if score == "autodiff":
         target = target.without_own_derivatives(NativeGradient())
     x0 = put("torch", 0.1 * np.random.default_rng(0).standard_normal((chains, 10)))
-    run = runner(target, KERNELS[kernel], x0, steps)
-
-    def switched(setting: str) -> None:
-        os.environ[SETTING] = setting
-        run()
-
+    step_by_step = runner(target, KERNELS[kernel], x0, steps)
+    in_full = runner(target, KERNELS[kernel], x0, steps, compile=True)
     config = importlib.import_module("torch.compiler.config")
-    try:
-        with config.patch(force_disable_caches=True):
-            began, cpu = time.perf_counter(), time.process_time()
-            switched("1")
-            wall, cpu = time.perf_counter() - began, time.process_time() - cpu
-            eager, compiled = in_turns([lambda: switched("0"), lambda: switched("1")], rounds)
-    finally:
-        if before is None:
-            os.environ.pop(SETTING)
-        else:
-            os.environ[SETTING] = before
+    with config.patch(force_disable_caches=True):
+        began, cpu = time.perf_counter(), time.process_time()
+        in_full()
+        wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+        eager, compiled = in_turns([step_by_step, in_full], rounds)
     each, own = 1e6 * np.median([eager, compiled], axis=1) / steps, float(np.median(compiled))
     return Gain(*each, ratio(compiled, eager), wall - own, cpu - own)
 

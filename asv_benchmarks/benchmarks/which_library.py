@@ -1,4 +1,6 @@
-"""Which library is cheapest for how many chains of how many dimensions. ``python -m benchmarks.which_library``.
+"""Which library is cheapest for how many chains of how many dimensions.
+
+``python -m asv_benchmarks.benchmarks.which_library`` prints a table.
 
 The target is that of `growth`, a product of one-dimensional densities, which costs next to nothing, so that the
 sampler decides. Moments are kept, in float32.

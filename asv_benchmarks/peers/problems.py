@@ -94,7 +94,7 @@ def ours(work: Work, score: str, library: str, dtype: str) -> Callable[[int], tu
 
 
 def disagreement(one: tuple[Any, Any], other: tuple[Any, Any]) -> float:
-    """How far two samplers' laws are apart: the largest difference in standard errors, from independent chains.
+    """How far two samplers' distributions are apart, in standard errors of independent chains: the largest difference.
 
     Compared are the first two moments of every coordinate over the second half of the draws, and the acceptance.
     """

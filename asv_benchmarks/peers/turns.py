@@ -1,4 +1,4 @@
-"""Ours and a peer's in turns, in one process: the laws first, then the times."""
+"""Ours and a peer's in turns, in one process: the distributions first, then the times."""
 
 import importlib
 import statistics
@@ -17,7 +17,7 @@ DRAWS = {"numpy": 4000, "torch": 3000, "jax": 80_000}
 
 
 class UnequalWork(Exception):
-    """A peer's chain has another law than ours, so that there is nothing to compare."""
+    """A peer's chain has another distribution than ours, so that there is nothing to compare."""
 
 
 def draws(problem: str, kernel: str, chains: int, library: str) -> int:
@@ -49,7 +49,7 @@ def _sides(name: str, work: Work) -> dict[tuple[str, str], Callable[[int], tuple
 
 
 def check_distribution(name: str, problem: str, kernel: str) -> float:
-    """The largest disagreement of a peer's law with ours, with 100 chains.
+    """The largest disagreement of a peer's distribution with ours, with 100 chains.
 
     Raises
     ------
