@@ -56,26 +56,40 @@ def eager_drive(
     -------
     carry, buffers, sums
     """
-    target, xp, step = program.target, program.target.xp, step or program.kernel.step
-    state, recorder_states = carry
-    recording, sums = start >= program.burn_in, None
+    xp, step, sums = program.target.xp, step or program.kernel.step, None
     for lo, hi, noise in _noise(program, carry, source, start, stop):
-        # A kernel that takes no noise still makes hi - lo steps.
-        numbers = zip(*map(unstack, noise.values()), strict=True) if noise else itertools.repeat(())
-        infos, kept = [], []
-        for t, row in zip(range(lo, hi), numbers, strict=False):
-            state, info = step(target, state, dict(zip(noise, row, strict=True)))
-            infos.append(info)
-            if recording and program.is_recorded(t):
-                recorder_states, rows = program.record(recorder_states, state, info)
-                kept.append(rows)
+        carry, infos, kept = _make_steps(program, step, carry, noise, unstack, lo, hi)
+        del noise  # else two blocks of it would be there at once
         if kept:
             if buffers is None:
                 buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
             part = slice(program.rows(lo), program.rows(hi))
             tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *kept)
         sums = add_sums(sums, block_sums(xp, infos))
-    return Carry(state, recorder_states), buffers, sums
+    return carry, buffers, sums
+
+
+def _make_steps(
+    program: Program,
+    step: Callable[..., tuple[Any, Any]],
+    carry: Carry,
+    noise: dict[str, Array],
+    unstack: Callable[[Array], Sequence[Array]],
+    lo: int,
+    hi: int,
+) -> tuple[Carry, list, list]:
+    """Make steps [lo, hi): the new carry, the infos of all steps, and the rows of those that are recorded."""
+    target, (state, recorder_states) = program.target, carry
+    # A kernel that takes no noise still makes hi - lo steps.
+    numbers = zip(*map(unstack, noise.values()), strict=True) if noise else itertools.repeat(())
+    infos, kept = [], []
+    for t, row in zip(range(lo, hi), numbers, strict=False):
+        state, info = step(target, state, dict(zip(noise, row, strict=True)))
+        infos.append(info)
+        if lo >= program.burn_in and program.is_recorded(t):
+            recorder_states, rows = program.record(recorder_states, state, info)
+            kept.append(rows)
+    return Carry(state, recorder_states), infos, kept
 
 
 def _noise(
@@ -86,7 +100,7 @@ def _noise(
     for first, last, noise in blocks:
         for lo, hi in cut(first, last, STACKED):
             yield lo, hi, {name: block[lo - first : hi - first, ...] for name, block in noise.items()}
-        del noise  # else two blocks of it would be there at once
+        del noise
 
 
 def _rows(buffers: tree.Tree, part: slice) -> tree.Tree:

@@ -11,7 +11,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.spaces.space import Space
-from xpsample.targets.point import Capability, Costs, Point
+from xpsample.targets.point import Capability, Costs, Point, wanted
 
 
 class BoundTarget(ABC):
@@ -164,10 +164,10 @@ class WrappedTarget(DerivedTarget):
 
     def evaluate_lazily(self, x: Array) -> Point:
         # What `refresh` makes anew stands in for itself, so that the point has its structure.
-        base, needed = self.target.evaluate(x), self.requires
-        density = base.log_density if needed & (Capability.LOG_DENSITY | Capability.DENSITY_RATIO) else None
-        score = base.score if Capability.SCORE in needed else None
-        differences = base.differences if Capability.DIFFERENCES in needed else None
+        base, wants = self.target.evaluate(x), wanted(self.requires)
+        density = base.log_density if wants.log_density or wants.ratio else None
+        score = base.score if wants.score else None
+        differences = base.differences if wants.differences else None
         return Point(base.x, density, score, base, differences)
 
     def refresh(self, point: Point) -> Point:

@@ -1,6 +1,7 @@
 """What a target can give, and what it evaluated at a position."""
 
 import enum
+from functools import cache
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
@@ -18,6 +19,22 @@ class Capability(enum.Flag):
     DIFFERENCES = enum.auto()
     DENSITY_RATIO = enum.auto()
     """`BoundTarget.log_ratio`: less than a log density, since an `Acceptance` makes it from a score, too."""
+
+
+class Wanted(NamedTuple):
+    """Which parts of a `Point` are required."""
+
+    log_density: bool
+    score: bool
+    ratio: bool
+    differences: bool
+
+
+@cache
+def wanted(requires: Capability) -> Wanted:
+    """Which parts of a `Point` are required. To ask a flag at every step would cost as much as some densities."""
+    asked = (Capability.LOG_DENSITY, Capability.SCORE, Capability.DENSITY_RATIO, Capability.DIFFERENCES)
+    return Wanted(*(one in requires for one in asked))
 
 
 class Point(NamedTuple):

@@ -7,7 +7,6 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from xpsample.spaces.space import Real, Space, as_floating
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.family import Family
-from xpsample.targets.point import Capability, Costs, Point
+from xpsample.targets.point import Capability, Costs, Point, wanted
 
 
 class AbstractTarget(ABC):
@@ -265,14 +264,8 @@ class PreparedTarget(BoundTarget):
     def as_floating(self, x: Array) -> Array:
         return x if self.dtype is None else self.xp.astype(x, self.dtype)
 
-    @cached_property
-    def _wants(self) -> tuple[bool, ...]:
-        # Asked of a flag at every step, this would cost as much as some densities.
-        asked = (Capability.LOG_DENSITY, Capability.SCORE, Capability.DENSITY_RATIO, Capability.DIFFERENCES)
-        return tuple(one in self.requires for one in asked)
-
     def evaluate(self, x: Array) -> Point:
-        wants_density, wants_score, wants_ratio, wants_differences = self._wants
+        wants_density, wants_score, wants_ratio, wants_differences = wanted(self.requires)
         args, at = self._args, self.as_floating(x)
         density = score = differences = None
         if wants_score and wants_density:

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from xpsample.core.arrays import Array
@@ -11,9 +12,7 @@ from xpsample.core.hyperparameters import per_coordinate
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.spaces.discrete import Discrete, pick
 from xpsample.targets.bound import BoundTarget, WrappedTarget
-from xpsample.targets.point import Capability, Costs, Point
-
-RATIO = Capability.LOG_DENSITY | Capability.DENSITY_RATIO
+from xpsample.targets.point import Capability, Costs, Point, wanted
 
 
 class Tilt(ABC):
@@ -206,28 +205,20 @@ class Tilted(WrappedTarget):
 
     @property
     def costs(self) -> Costs:  # type: ignore[override]
-        inner, tilt = self.target.costs, self.tilt.cost(self.target.costs)
-        score = inner.score.plus(tilt) if self.tilt.needs_score else tilt
-        spent = tilt if Capability.SCORE in self.requires else Evaluations()
-        if Capability.DIFFERENCES in self.requires and self.tilt.moves:
+        moves = 0
+        if wanted(self.requires).differences and self.tilt.moves:
             assert isinstance(self.space, Discrete)
             moves = self.space.variables(self.theta.shape[-1]) * (self.space.choices - 1)
-            spent = spent.plus(inner.score.times(moves))
-        return Costs(inner.evaluate.plus(spent), inner.evaluate, inner.refresh.plus(spent), score, score.times(2))
-
-    def evaluate_lazily(self, x: Array) -> Point:
-        base = self.target.evaluate(x)
-        density = base.log_density if self.requires & RATIO else None
-        score = base.score if Capability.SCORE in self.requires else None
-        return Point(base.x, density, score, base, base.differences)
+        return _costs(self.target.costs, self.tilt, self.requires, moves)
 
     def from_base(self, base: Point) -> Point:
         density = score = differences = None
-        if self.requires & RATIO:
+        wants = wanted(self.requires)
+        if wants.log_density or wants.ratio:
             density = base.log_density if base is self.origin else base.log_density + self._tilt(base)
-        if Capability.SCORE in self.requires:
+        if wants.score:
             score = self.tilt.score(self, base.x, base.score)
-        if Capability.DIFFERENCES in self.requires:
+        if wants.differences:
             differences = base.differences + self._tilts(base) if self.tilt.moves else base.differences
         return Point(base.x, density, score, base, differences)
 
@@ -260,3 +251,13 @@ class Tilted(WrappedTarget):
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         return self.score(x) + self.hvp(x, v)
+
+
+@cache
+def _costs(inner: Costs, tilt: Tilt, requires: Capability, moves: int) -> Costs:
+    """What a tilted target's calls spend, from what those of the untilted one do; `moves` are tilted one by one."""
+    product = tilt.cost(inner)
+    score = inner.score.plus(product) if tilt.needs_score else product
+    spent = product if Capability.SCORE in requires else Evaluations()
+    spent = spent.plus(inner.score.times(moves))
+    return Costs(inner.evaluate.plus(spent), inner.evaluate, inner.refresh.plus(spent), score, score.times(2))
