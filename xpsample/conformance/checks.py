@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device as device_of
-from array_api_compat import is_array_api_obj
 
 from xpsample.conformance.invariance import invariance
 from xpsample.conformance.repellence import repellence
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.devices import DeviceDtype, device_dtypes
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
@@ -108,7 +107,7 @@ def stays_home(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     real = as_floating(device.backend.xp, x0)
     strays = []
     for path, leaf in tree.items({"draws": trace.draws, "statistics": trace.statistics, "state": trace.state}):
-        if not is_array_api_obj(leaf) or backend_of(leaf) is not device.backend:
+        if not is_array(leaf) or backend_of(leaf) is not device.backend:
             strays.append(f"{path} is {type(leaf).__name__}")
         elif device_of(leaf) != device_of(x0):
             strays.append(f"{path} is on {device_of(leaf)}")

@@ -65,15 +65,15 @@ class Finite:
     ) -> Enumerated:
         """Its law; `weigh` makes other log weights of the states (number, dim) and their log densities (number,)."""
         states = self.space.states(self.dim)
-        log_weights = weigh(states, _log_density(states, self.target(np.asarray).data))
+        log_weights = weigh(states, np.asarray(_log_density(states, self.target(np.asarray).data)))
         return Enumerated(states.astype(self.dtype), log_weights)
 
     def feature(self, tilt: Tilt) -> np.ndarray:
         """What a tilt is made of, at every state: the score, or with `Ratio` the discrete score, looked up."""
         states, data = self.space.states(self.dim), self.target(np.asarray).data
         if not isinstance(tilt, Ratio):
-            return _score(states, data)
-        log_pi = {tuple(state): log for state, log in zip(states, _log_density(states, data), strict=True)}
+            return np.asarray(_score(states, data))
+        log_pi = {tuple(state): log for state, log in zip(states, np.asarray(_log_density(states, data)), strict=True)}
         values = [np.unique(column) for column in states.T]  # in order, as the spaces here have them
         result = np.empty_like(states)
         for s, state in enumerate(states):

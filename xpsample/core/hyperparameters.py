@@ -6,9 +6,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -59,7 +58,7 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int
         if is_dataclass(value) and not isinstance(value, type):
             more = (len(getattr(owner, f.metadata["rungs"])),) if "rungs" in f.metadata else ()
             check_hyperparameters(value, x, f"{name}.", (*more, *rungs))
-        elif is_array_api_obj(value):
+        elif is_array(value):
             check_array(name, value, x, f.metadata, rungs)
 
 
@@ -138,6 +137,6 @@ def show(value: Any) -> str:
         settings = ((f, getattr(value, f.name)) for f in fields(value) if f.init and f.repr)
         shown = (f"{f.name}={show(v)}" for f, v in settings if v is not f.default)
         return f"{type(value).__name__}({', '.join(shown)})"
-    if is_array_api_obj(value):
+    if is_array(value):
         return f"<{dtype_name(value)} {tuple(value.shape)}>"
     return repr(value)

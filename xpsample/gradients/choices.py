@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
-from array_api_compat import is_array_api_obj
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.errors import GradientError
 from xpsample.core.registry import backend_named, installed_backends
@@ -90,7 +89,7 @@ class Analytic(GradientChoice):
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         log_density, score = functions.log_density, self.score_function
 
-        def both(x: Array, *data: Any) -> tuple[Array, Array]:
+        def both(x: Array, *data: Any) -> tuple[Any, Array]:
             return (None if log_density is None else log_density(x, *data)), score(x, *data)
 
         return Derivative(both, Evaluations(score=1))
@@ -184,7 +183,7 @@ class Via(GradientChoice):
         last: list[Any] = [None, None]  # the data passed over last, before and after
 
         def over(argument: Any) -> Any:
-            return tree.map(lambda a: bridge(a, lender) if is_array_api_obj(a) else a, argument)
+            return tree.map(lambda a: bridge(a, lender) if is_array(a) else a, argument)
 
         def across(*args: Any) -> Any:
             data = args[moving:]

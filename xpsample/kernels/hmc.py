@@ -17,7 +17,7 @@ MAX_ENERGY_ERROR = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
-class HMC(Kernel):
+class HMC(Kernel[ChainState, Info]):
     """HMC: fresh momentum N(0, M), `steps` leapfrog steps, Metropolis acceptance by the energy error.
 
     Parameters

@@ -12,7 +12,7 @@ from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class IndependentMH(Kernel):
+class IndependentMH(Kernel[ChainState, Info]):
     """Independent Gaussian proposals N(mean, covariance), accepted by Metropolis-Hastings.
 
     Parameters

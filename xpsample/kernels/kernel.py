@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
@@ -27,14 +27,20 @@ class Info(NamedTuple):
     evaluations: Evaluations
 
 
+State = TypeVar("State")
+StepInfo = TypeVar("StepInfo")
+
+
 class ChainState(NamedTuple):
     """The state of a kernel that remembers nothing but where it is."""
 
     point: Point
 
 
-class Kernel(ABC):
-    """A Markov transition. Final subclasses are frozen dataclasses (``eq=False``); every state has a ``point``.
+class Kernel(ABC, Generic[State, StepInfo]):
+    """A Markov transition, generic in its state and in what it says of a step (`Info`, or more fields after those).
+
+    Final subclasses are frozen dataclasses (``eq=False``); every state has a ``point``.
 
     Attributes
     ----------
@@ -49,7 +55,7 @@ class Kernel(ABC):
     needs_fixed_target = False
 
     @abstractmethod
-    def init(self, target: BoundTarget, x: Array) -> Any:
+    def init(self, target: BoundTarget, x: Array) -> State:
         """The state at the start positions x, shape ``(*chains, dim)``: a NamedTuple of arrays with a ``point``."""
 
     @abstractmethod
@@ -57,7 +63,7 @@ class Kernel(ABC):
         """The random numbers that one step consumes, by name."""
 
     @abstractmethod
-    def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+    def step(self, target: BoundTarget, state: State, noise: dict[str, Array]) -> tuple[State, StepInfo]:
         """One transition: (new state, info), a deterministic function of (state, noise)."""
 
 

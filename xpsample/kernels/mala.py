@@ -13,7 +13,7 @@ from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class MALA(Kernel):
+class MALA(Kernel[ChainState, Info]):
     """MALA: the ULA move x + eta C s(x) + sqrt(2 eta) A xi, accepted by Metropolis-Hastings; A A^T = C.
 
     Parameters

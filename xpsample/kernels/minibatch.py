@@ -17,7 +17,7 @@ from xpsample.targets.posterior import Rows
 
 
 @dataclass(frozen=True, eq=False)
-class Minibatch(Kernel):
+class Minibatch(Kernel[Any, Any]):
     """A kernel on unbiased estimates of a posterior's score: ``Minibatch(ULA(eta), n)`` is SGLD.
 
     Every step draws `size` of the N rows of a `posterior`, uniformly and with replacement, and weights their log

@@ -15,7 +15,7 @@ from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
-class MYULA(Kernel):
+class MYULA(Kernel[ULAState, Info]):
     """``x' = x + eta s(x) - (eta / lambda) (x - prox(x)) + sqrt(2 eta) xi``, for exp(-f(x) - strength g(x)).
 
     s = -grad f is the target's score, *that of the smooth part alone*; prox is that of lambda strength g. This is ULA

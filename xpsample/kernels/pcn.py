@@ -13,7 +13,7 @@ from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class PCN(Kernel):
+class PCN(Kernel[ChainState, Info]):
     """pCN: propose m + sqrt(1 - beta^2) (x - m) + beta A xi, reversible for the reference N(m, A A^T).
 
     The target's log density is the whole one (reference included); the reference cancels in the ratio, so the

@@ -13,7 +13,7 @@ from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class RWM(Kernel):
+class RWM(Kernel[ChainState, Info]):
     """Random-walk Metropolis: propose x + step_size A xi with A A^T the covariance.
 
     Parameters

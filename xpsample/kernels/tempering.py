@@ -48,7 +48,7 @@ class TemperingState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelTempering(Kernel):
+class ParallelTempering(Kernel[TemperingState, Any]):
     """One chain on each rung of a ladder pi^beta, and swaps between neighbours; the draws are the cold rung's.
 
     Every `every` steps, rungs k and k + 1 swap positions with probability

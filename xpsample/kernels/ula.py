@@ -25,7 +25,7 @@ class ULAState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ULA(Kernel):
+class ULA(Kernel[ULAState, Info]):
     """Unadjusted Langevin: x + eta C s(x) + sqrt(2 eta) A xi with A A^T = C the preconditioner.
 
     Needs a score only. Biased by O(eta): on N(0, v) it samples the variance v / (1 - eta / (2 v)).

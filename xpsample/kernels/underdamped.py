@@ -26,7 +26,7 @@ class _Move(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class UnderdampedLangevin(Kernel):
+class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     """dx = M^{-1} p dt, dp = s(x) dt - friction p dt + sqrt(2 friction M) dW, by BAOAB; one score a step.
 
     Needs a score only. Its positions are unbiased on Gaussians and biased by O(step_size^2) elsewhere. Chains start at

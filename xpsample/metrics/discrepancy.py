@@ -48,8 +48,8 @@ def squared_mmd(x: Array, y: Array, kernel: PairKernel | None = None, unbiased: 
     xp = array_namespace(x)
     kernel = _fixed(RBF(median_bandwidth(_joined(xp, x, y))) if kernel is None else kernel)
     n, m = _count(x), _count(y)
-    across = sum(_sums(xp, kernel, x, y)) / (n * m)
-    within = []
+    across: Any = sum(_sums(xp, kernel, x, y)) / (n * m)
+    within: list[Any] = []
     for a, count in ((x, n), (y, m)):
         total = sum(_sums(xp, kernel, a, a))
         own = kernel.profile(xp, xp.zeros_like(total))[0] * count  # of every point with itself

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 
 from xpsample.core import tree
+from xpsample.core.arrays import is_array
 from xpsample.core.atomic_files import replacing
 from xpsample.core.errors import CheckpointError
 from xpsample.core.registry import to_host
@@ -146,7 +146,7 @@ def describe(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         shown = {f.name: describe(getattr(value, f.name)) for f in fields(value) if f.init}
         return {"type": type(value).__name__, **shown}
-    if is_array_api_obj(value):
+    if is_array(value):
         host = np.ascontiguousarray(to_host(value))
         digest = hashlib.sha256(host.tobytes()).hexdigest()[:16]
         return {"array": digest, "shape": list(host.shape), "dtype": str(host.dtype)}

@@ -21,7 +21,7 @@ def unstacked(block: Array) -> Sequence[Array]:
     return [block[i, ...] for i in range(block.shape[0])]
 
 
-def write_rows(rows: Array, arrays: Sequence[Array]) -> None:
+def write_rows(rows: Any, arrays: Sequence[Array]) -> None:
     """Write arrays into the rows of a buffer, in place."""
     for i, array in enumerate(arrays):
         rows[i, ...] = array
@@ -119,7 +119,7 @@ def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
     dtype = accepted[0].dtype
     sums = (xp.sum(xp.astype(xp.stack(column), dtype), axis=0) for column in (accepted, moved, diverged))
     counts = (sum(column) for column in zip(*evaluations, strict=True))
-    return Info(*sums, type(evaluations[0])(*counts))
+    return Info(next(sums), next(sums), next(sums), type(evaluations[0])(*counts))
 
 
 def add_sums(sums: Any, more: Any) -> Any:

@@ -172,7 +172,8 @@ class Portable(NoiseSource):
                 return generator.standard_normal(shape).astype(dtype)
             return open_interval(generator.random(shape).astype(dtype))
 
-        return {k: backend.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np, 1).items()}
+        drawn = draw_chunks(draw, specs, start, stop, np, 1)
+        return {name: backend.from_host(np.asarray(rows), like) for name, rows in drawn.items()}
 
     def describe(self) -> dict[str, Any]:
         return {"source": "Portable", "seed": self.seed}

@@ -106,7 +106,7 @@ class Record(Recorder):
 class RunningMoments(NamedTuple):
     """Count (0-d), mean and unbiased variance (*chains, dim) of the kept positions."""
 
-    count: Array
+    count: Array  # type: ignore[assignment]  # a tuple's method of that name is never called
     mean: Array
     variance: Array
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.score_mh.activations import gelu, softplus
@@ -152,7 +152,7 @@ def _dense(x: Array, layer: Dense) -> Array:
 def _per_chain(value: Any, x: Array) -> Array:
     """A number or an array as one of shape (*chains), in the place of x."""
     xp = array_namespace(x)
-    if not is_array_api_obj(value) or isinstance(value, np.generic):
+    if not is_array(value) or isinstance(value, np.generic):
         value = xp.asarray(float(value), dtype=x.dtype, device=device_of(x))
     return xp.broadcast_to(value, x.shape[:-1])
 

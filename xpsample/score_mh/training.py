@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import GradientError, HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -99,7 +98,7 @@ def fit(
     GradientError
         If the loss leaves the finite numbers, or there is no derivative.
     """
-    if not is_array_api_obj(data) or data.ndim != 2 or not data.shape[0]:
+    if not is_array(data) or data.ndim != 2 or not data.shape[0]:
         raise HyperparameterError(f"data have shape (rows, dim); got {getattr(data, 'shape', type(data).__name__)}")
     for name, value in (("epochs", epochs), ("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
         _check_count(name, value)

@@ -67,7 +67,7 @@ class SingleChain(Move):
         gamma, length = per_coordinate(self.step_size), x.shape[-2]
         scale = sqrt(xp, 2.0 * gamma)
 
-        def one(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        def one(i: Any, carry: tuple[Any, Array]) -> tuple[Any, Array]:
             path, now = carry
             new = now + gamma * after.score(now) + scale * xi[..., i, :][..., None, :]
             now = xp.where(xp.all(xp.isfinite(new), axis=-1, keepdims=True), new, now)

@@ -4,9 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from array_api_compat import is_array_api_obj
-
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.tree import Tree
@@ -144,7 +142,7 @@ class Stable(Schedule):
         check_range("kappa", self.kappa, 0, 1)
         if self.eigenvalues is not None:
             check_range("eigenvalues", self.eigenvalues, 0, closed=True)
-            if is_array_api_obj(self.eigenvalues) and self.eigenvalues.ndim != 1:
+            if is_array(self.eigenvalues) and self.eigenvalues.ndim != 1:
                 raise HyperparameterError(
                     f"eigenvalues have shape (k,), the same for all chains; got {tuple(self.eigenvalues.shape)}"
                 )
@@ -170,7 +168,7 @@ class Stable(Schedule):
     ) -> tuple[Array, StableMemory]:
         xp, curvature = target.xp, memory.curvature
         wanted, inner = self.schedule.gamma(target, n, alpha, point, memory.inner)
-        if is_array_api_obj(self.eigenvalues):
+        if is_array(self.eigenvalues):
             eigenvalues = self.eigenvalues
             c = self.autocorrelation.at(xp, eigenvalues)
         else:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
-from array_api_compat import is_array_api_obj
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.errors import BackendError, CapabilityError, GradientError, LogDensityError
 from xpsample.core.registry import backend_of, check_same_home, compiled, to_host
@@ -99,7 +98,7 @@ class Target(AbstractTarget):
         ------
         PositionError, CapabilityError, BackendError, GradientError, LogDensityError
         """
-        if not is_array_api_obj(x):
+        if not is_array(x):
             raise BackendError(f"positions must be an array of a registered library; got {type(x).__name__}")
         backend = backend_of(x)
         self.space.check(backend.xp, x)
@@ -151,7 +150,7 @@ class Target(AbstractTarget):
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
         data = self._data(backend, x)
         # Python values among the data may be a shape, say, which no argument of a compiled function is.
-        compiles = all(map(is_array_api_obj, tree.leaves(data)))
+        compiles = all(map(is_array, tree.leaves(data)))
 
         def ready(function: Callable[..., Any] | None) -> Any:
             return compiled(backend, function) if compiles and function is not None else function
@@ -229,7 +228,7 @@ class Target(AbstractTarget):
                 if leaf.dtype.kind == "f" and floating is not None:
                     leaf = leaf.astype(floating, copy=False)
                 return backend.from_host(leaf, x)
-            if is_array_api_obj(leaf):
+            if is_array(leaf):
                 check_same_home(f"{what} {path!r}", leaf, x)
             return leaf
 
@@ -267,7 +266,8 @@ class PreparedTarget(BoundTarget):
     def evaluate(self, x: Array) -> Point:
         wants_density, wants_score, wants_ratio, wants_differences = wanted(self.requires)
         args, at = self._args, self.as_floating(x)
-        density = score = differences = None
+        density: Any = None
+        score = differences = None
         if wants_score and wants_density:
             density, score = self.functions.log_density_and_score(at, *args)
         elif wants_score:
@@ -340,7 +340,7 @@ def _check_point(point: Point, x: Array, space: Space) -> None:
 
 
 def _check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
-    if not is_array_api_obj(array):
+    if not is_array(array):
         raise LogDensityError(f"{what} must be an array of the positions' library; got {type(array).__name__}")
     if tuple(array.shape) != shape:
         raise LogDensityError(

@@ -4,9 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from array_api_compat import is_array_api_obj
-
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
 from xpsample.targets.bound import BoundTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
@@ -33,7 +31,7 @@ class Tempered(AbstractTarget):
         check_range("beta", self.beta, 0, closed=True)
 
     def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
-        if is_array_api_obj(self.beta):
+        if is_array(self.beta):
             check_array("beta", self.beta, x, PER_CHAIN)
         bound = self.target.prepare(x, requires)
         return self._bound.setdefault(bound, TemperedTarget(bound, self.beta))

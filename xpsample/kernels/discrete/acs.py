@@ -108,7 +108,7 @@ class ACSState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ACS(Kernel):
+class ACS(Kernel[ACSState, Info]):
     """The automatic cyclical sampler (Pynadath, Bhattacharya, Hariharan & Zhang 2024).
 
     Step n is `DMALA`'s with the step size and the balance of step ``n mod length`` of the cycle. Proposals there and

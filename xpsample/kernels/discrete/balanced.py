@@ -45,7 +45,7 @@ class Max(Balancing):
 
 
 @dataclass(frozen=True, eq=False)
-class LocallyBalanced(Kernel):
+class LocallyBalanced(Kernel[ChainState, Info]):
     """A locally balanced proposal (Zanella 2020; SRMC Eq. 24), with the exact Metropolis-Hastings correction.
 
     A move takes one variable to one other value, x to y, with probability proportional to ``g(pi(y) / pi(x))``. The

@@ -54,7 +54,7 @@ def langevin_noise(x: Array) -> Specs:
 
 
 @dataclass(frozen=True, eq=False)
-class DMALA(Kernel):
+class DMALA(Kernel[ChainState, Info]):
     """The Metropolis-adjusted discrete Langevin sampler (Zhang, Liu & Liu 2022; HiSS Eq. 11; SRMC Eq. 29).
 
     All variables are drawn at once, independently, from ``softmax_v(balance s_i (v - x_i) - (v - x_i)^2 / (2
@@ -91,7 +91,7 @@ class DMALA(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class DULA(Kernel):
+class DULA(Kernel[ULAState, Info]):
     """The unadjusted discrete Langevin sampler: every proposal of `DMALA` is taken (Zhang, Liu & Liu 2022).
 
     Needs a score only. It does not leave the target invariant, and how far off it is depends on the step size.

@@ -13,7 +13,7 @@ from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
-class SingleFlip(Kernel):
+class SingleFlip(Kernel[ChainState, Info]):
     """Metropolis et al. (1953) with uniform proposals: one variable to one other value, all such moves alike.
 
     Needs a log density only: the control that an informed sampler has to beat.
@@ -39,7 +39,7 @@ class SingleFlip(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Gibbs(Kernel):
+class Gibbs(Kernel[ChainState, Info]):
     """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its law given all others.
 
     The law is normalised over all values of the variable, which takes choices - 1 evaluations in one batched call.

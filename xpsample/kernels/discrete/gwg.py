@@ -13,7 +13,7 @@ from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
-class GWG(Kernel):
+class GWG(Kernel[ChainState, Info]):
     """Gibbs with gradients (Grathwohl et al., 2021; SRMC Eq. 27), with the exact Metropolis-Hastings correction.
 
     A move takes one variable to one other value, with probability proportional to ``exp(temperature * D)``, D the

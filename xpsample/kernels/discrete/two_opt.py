@@ -13,7 +13,7 @@ from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class TwoOpt(Kernel):
+class TwoOpt(Kernel[ChainState, Info]):
     """Reverse the segment between two places, both drawn uniformly, and accept by Metropolis.
 
     On closed tours such a move replaces two edges (Lin, 1965). Reversing the same places again undoes it, so
