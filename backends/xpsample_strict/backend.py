@@ -9,9 +9,11 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Compiles, Device
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.core.tree import dtype_name
+from xpsample.core.tree import Tree, dtype_name
+from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive
 from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
+from xpsample.run.program import Carry, Program
 
 CPU = xp.Device("CPU_DEVICE")
 
@@ -45,12 +47,12 @@ class StrictBackend(Backend):
         return carry
 
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
+        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Info | None]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return eager_drive(program, carry, buffers, source, start, stop)
 
-    def synchronize(self, value: Any) -> None:
+    def synchronize(self, value: Tree) -> None:
         pass
 
     def to_host(self, array: Array) -> np.ndarray:

@@ -8,6 +8,8 @@ from array_api_compat import torch as compat
 from array_api_compat.torch import *  # noqa: F403
 from array_api_compat.torch import __array_namespace_info__
 
+from xpsample.core.arrays import Array
+
 __all__ = [
     "__array_namespace_info__",
     "isfinite",
@@ -18,7 +20,6 @@ __all__ = [
     "where",
 ]
 
-Array = Any
 # Without functions of Python around them, which cost a fifth of a call on few chains.
 sigmoid = torch.sigmoid
 

@@ -37,7 +37,7 @@ class Fixed(Strength):
         return zeros + self.value, None
 
 
-def as_strength(alpha: Any, rule: type[Strength]) -> Strength:
+def as_strength(alpha: Any, rule: type) -> Strength:
     """A number or an array as `Fixed`; a rule of the kind that the kernel follows as it is.
 
     Raises

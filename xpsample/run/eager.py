@@ -8,6 +8,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info
 from xpsample.run.noise import NoiseSource, cut
 from xpsample.run.program import Carry, Program
@@ -103,9 +104,12 @@ def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
     # A kernel's own info may hold more.
     accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
     dtype = accepted[0].dtype
-    sums = (xp.sum(xp.astype(xp.stack(column), dtype), axis=0) for column in (accepted, moved, diverged))
-    counts = (sum(column) for column in zip(*evaluations, strict=True))
-    return Info(*sums, type(evaluations[0])(*counts))
+
+    def total(column: Sequence[Array]) -> Array:
+        return xp.sum(xp.astype(xp.stack(column), dtype), axis=0)
+
+    counts = Evaluations(*(sum(column) for column in zip(*evaluations, strict=True)))
+    return Info(total(accepted), total(moved), total(diverged), counts)
 
 
 def add_sums(sums: Any, more: Any) -> Any:

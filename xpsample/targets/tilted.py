@@ -205,7 +205,7 @@ class Tilted(WrappedTarget):
         object.__setattr__(self, "shift", -per_coordinate(self.alpha) * self.theta)
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         inner, tilt = self.target.costs, self.tilt.cost(self.target.costs)
         score = inner.score.plus(tilt) if self.tilt.needs_score else tilt
         spent = tilt if Capability.SCORE in self.requires else Evaluations()
