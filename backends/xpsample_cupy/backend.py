@@ -7,11 +7,16 @@ import cupy
 import numpy as np
 from array_api_compat import cupy as xp
 
-from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Compiles, Device
 from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.core.tree import Tree
+from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive
 from xpsample.run.noise import NoiseSource, draw_chunks, seed_sequence
+from xpsample.run.program import Carry, Program
+
+Array = Any
+"""An array of this library."""
 
 
 class CupyBackend(Backend):
@@ -45,12 +50,13 @@ class CupyBackend(Backend):
         return carry
 
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
-        with program.like(carry).device:
+        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Info | None]:
+        like: Array = program.like(carry)
+        with like.device:
             return eager_drive(program, carry, buffers, source, start, stop)
 
-    def synchronize(self, value: Any) -> None:
+    def synchronize(self, value: Tree) -> None:
         cupy.cuda.get_current_stream().synchronize()
 
     def to_host(self, array: Array) -> np.ndarray:

@@ -10,12 +10,15 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
 from xpsample.core.backend import Autodiff, Backend, Compiles, Device
 from xpsample.core.specs import Specs
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
+from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import draw_rows
-from xpsample_jax.runner import Runner, compiler_options
+from xpsample_jax.runner import Noise, Runner, compiler_options
+
+Array = Any
+"""An array of this library."""
 
 FEW = 32
 """Chains on a CPU up to which products of positions and data dominate by their calls, not by their arithmetic.
@@ -104,9 +107,10 @@ class JaxBackend(Backend):
         return carry
 
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
-        target, like = program.target, program.like(carry)
+        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Any]:
+        like: Array = program.like(carry)
+        target = program.target
         specs = program.specs(carry)
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
         constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
@@ -130,7 +134,7 @@ class JaxBackend(Backend):
 
     def _blocks(
         self, runner: Runner, source: NoiseSource, start: int, stop: int, like: Array
-    ) -> Iterator[tuple[int, int, Any, int]]:
+    ) -> Iterator[tuple[int, int, Noise, int]]:
         """Steps that one call makes, their noise, and the step that this begins at."""
         if isinstance(source, Native):
             yield start, stop, *runner.native(source.seed, start, stop, like)
@@ -145,7 +149,7 @@ class JaxBackend(Backend):
                 noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
             yield lo, hi, noise, lo
 
-    def synchronize(self, value: Any) -> None:
+    def synchronize(self, value: tree.Tree) -> None:
         jax.block_until_ready(value)
 
     def to_host(self, array: Array) -> np.ndarray:
@@ -158,7 +162,7 @@ class JaxBackend(Backend):
         return jax.device_put(array, sharding)
 
     def devices(self, array: Array | None = None) -> list[Device]:
-        wide = jax.config.jax_enable_x64
+        wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         dtypes = ("float32", "float64") if wide else ("float32",)
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
@@ -171,7 +175,7 @@ def _on_one_cpu(x: Array) -> bool:
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 
-def _bytes(data: Any) -> int:
+def _bytes(data: tree.Tree) -> int:
     return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(data))
 
 
@@ -181,7 +185,7 @@ def _pad(rows: Array, length: int) -> Array:
     return jnp.concat([rows, jnp.zeros((missing, *rows.shape[1:]), rows.dtype)])
 
 
-def _own(carry: Any) -> Any:
+def _own(carry: Carry) -> Carry:
     """A carry to give away: what occurs twice is copied, and all of it is committed to its devices.
 
     So is what a block returns, and JAX compiles another program for arguments that are not.

@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xpsample.core.arrays import Array
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.run.noise import seed_sequence
+
+Array = Any
+"""An array of this library."""
 
 PARTS = 4
 """In which rows of noise are drawn ahead, so that short runs do not draw what they do not need."""
@@ -138,8 +140,8 @@ class Keys:
 def _places(shape: tuple[int, ...]) -> Array:
     """Places within a step, of which each of several devices makes its own part."""
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    device_dtypes = (jax.lax.broadcasted_iota(np.uint32, shape, k) * np.uint32(s) for k, s in enumerate(strides))
-    return sum(device_dtypes, start=jnp.zeros(shape, np.uint32))
+    places = (jax.lax.broadcasted_iota(np.uint32, shape, k) * np.uint32(s) for k, s in enumerate(strides))
+    return sum(places, start=jnp.zeros(shape, np.uint32))
 
 
 @lru_cache(maxsize=64)  # for a run asks at every block

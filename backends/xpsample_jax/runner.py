@@ -7,13 +7,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs
+from xpsample.core.tree import Tree
 from xpsample.run.eager import add_sums
 from xpsample.run.noise import LEAST_STEPS, chunk_steps, segment_steps
+from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import Keys, draw_rows
+
+Array = Any
+"""An array of this library."""
+
+Noise = Keys | dict[str, Array]
+"""Of a block of steps: keys to draw it by, or rows drawn ahead."""
 
 
 @cache
@@ -48,7 +55,7 @@ class Runner:
         Whether the target's data are part of the compiled program.
     """
 
-    def __init__(self, program: Any, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
+    def __init__(self, program: Program, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
         kernel, target = program.kernel, program.target
         own = target.data
         self.dtype = dtype
@@ -58,20 +65,20 @@ class Runner:
         # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
         self.advance = jax.jit(lambda data, state, noise: kernel.step(target.with_data(data), state, noise))
         self.record = jax.jit(program.record)
-        self._empty: dict = {}
+        self._empty: dict[Any, Callable[[], tuple]] = {}
 
         def block(
-            keep: bool, data: Any, carry: Any, buffers: Any, noise: Any, origin: Array, start: Array, stop: Array
-        ) -> Any:
+            keep: bool, data: Tree, carry: Carry, buffers: tuple, noise: Noise, origin: Array, start: Array, stop: Array
+        ) -> tuple[Carry, tuple, Any]:
             at = self._noise_at(noise, origin)
             data = own if constant else data
 
-            def record(recorder_states: Any, buffers: Any, state: Any, info: Any, t: Array) -> Any:
+            def record(recorder_states: tuple, buffers: tuple, state: Any, info: Any, t: Array) -> tuple[tuple, tuple]:
                 recorder_states, rows = self.record(recorder_states, state, info)
                 row = program.row(t)
                 return recorder_states, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
 
-            def body(t: Array, loop: Any) -> Any:
+            def body(t: Array, loop: tuple[Carry, tuple, Any]) -> tuple[Carry, tuple, Any]:
                 (state, recorder_states), buffers, sums = loop
                 state, info = self.advance(data, state, at(t))
                 sums = add_sums(sums, _counted(info))
@@ -85,7 +92,7 @@ class Runner:
                         recorder_states,
                         buffers,
                     )
-                return type(carry)(state, recorder_states), buffers, sums
+                return Carry(state, recorder_states), buffers, sums
 
             _, info = jax.eval_shape(self.advance, data, carry.state, at(start))
             zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_counted, info))
@@ -93,7 +100,7 @@ class Runner:
 
         self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3), compiler_options=compiler_options(few))
 
-    def allocate(self, draws: int, data: Any, carry: Any) -> Any:
+    def allocate(self, draws: int, data: Tree, carry: Carry) -> tuple:
         """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
         x = carry.state.point.x
         if (draws, x.sharding, x.shape) not in self._empty:
@@ -107,7 +114,7 @@ class Runner:
             )
         return self._empty[draws, x.sharding, x.shape]()
 
-    def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Any, int]:
+    def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Noise, int]:
         """What a block of steps takes its noise from, and the step that this begins at.
 
         Rows drawn ahead, unless the positions are on several devices or the block reaches out of the rows' segment; a
@@ -122,7 +129,7 @@ class Runner:
         """The first of the steps whose noise is drawn with a step's."""
         return start // self.length * self.length
 
-    def _noise_at(self, noise: Any, origin: Array) -> Callable[[Array], dict[str, Array]]:
+    def _noise_at(self, noise: Noise, origin: Array) -> Callable[[Array], dict[str, Array]]:
         if isinstance(noise, Keys):
             return partial(noise.draw, self.specs)
         return lambda t: {k: _take(noise[k].reshape(-1), t - origin, spec.shape) for k, spec in self.specs.items()}
@@ -145,7 +152,7 @@ def _put(rows: Array, row: Array, i: Array) -> Array:
     return jax.lax.dynamic_update_index_in_dim(rows, row, i, 0)
 
 
-def _row_sharding(shape: tuple[int, ...], x: Array) -> Any:
+def _row_sharding(shape: tuple[int, ...], x: Array) -> Sharding:
     """Of stacked rows: rows (*chains) or (*chains, dim) follow the positions, anything else is replicated."""
     if not isinstance(x.sharding, NamedSharding):
         return x.sharding

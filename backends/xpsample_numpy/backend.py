@@ -5,12 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Compiles, Device
 from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.core.tree import Tree
+from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive
 from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
+from xpsample.run.program import Carry, Program
 from xpsample_numpy import namespace as xp
+
+Array = Any
+"""An array of this library."""
 
 
 class NumpyBackend(Backend):
@@ -40,13 +45,13 @@ class NumpyBackend(Backend):
         return carry
 
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
+        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Info | None]:
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return eager_drive(program, carry, buffers, source, start, stop, unstack=list)
 
-    def synchronize(self, value: Any) -> None:
+    def synchronize(self, value: Tree) -> None:
         pass
 
     def to_host(self, array: Array) -> np.ndarray:

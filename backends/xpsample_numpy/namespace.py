@@ -1,19 +1,24 @@
 """The namespace of array-api-compat, with what a step calls most made cheap."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from array_api_compat.numpy import *  # noqa: F403
 from array_api_compat.numpy import __array_namespace_info__
 
+Array = Any
+"""An array of this library."""
+
+
 __all__ = ["__array_namespace_info__", "minimum_with_zero", "sigmoid", "softplus", "sum"]
 
-Array = Any
+_add: Callable[..., Array] = np.add.reduce
 
 
 def sum(x: Array, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:  # noqa: A001
     """``numpy.sum`` without its wrapper, which costs as much as a short sum."""
-    return np.add.reduce(x, axis, dtype, None, keepdims)
+    return _add(x, axis, dtype, None, keepdims)
 
 
 def sigmoid(a: Array, /) -> Array:

@@ -6,12 +6,16 @@ from typing import Any
 import array_api_strict as xp
 import numpy as np
 
-from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Compiles, Device
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.core.tree import dtype_name
+from xpsample.core.tree import Tree, dtype_name
+from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive
 from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
+from xpsample.run.program import Carry, Program
+
+Array = Any
+"""An array of this library."""
 
 CPU = xp.Device("CPU_DEVICE")
 
@@ -37,7 +41,8 @@ class StrictBackend(Backend):
                 return generator.standard_normal(shape, dtype=dtype)
             return open_interval(generator.random(shape, dtype=dtype))
 
-        return {k: self.from_host(v, like) for k, v in draw_chunks(draw, specs, start, stop, np, 1).items()}
+        drawn = draw_chunks(draw, specs, start, stop, np, 1)
+        return {name: self.from_host(np.asarray(rows), like) for name, rows in drawn.items()}
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         for i in range(n):
@@ -45,12 +50,12 @@ class StrictBackend(Backend):
         return carry
 
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
+        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Info | None]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return eager_drive(program, carry, buffers, source, start, stop)
 
-    def synchronize(self, value: Any) -> None:
+    def synchronize(self, value: Tree) -> None:
         pass
 
     def to_host(self, array: Array) -> np.ndarray:

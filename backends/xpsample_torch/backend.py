@@ -9,14 +9,18 @@ import numpy as np
 import torch
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
 from xpsample.core.backend import Autodiff, Backend, Compiles, Device
 from xpsample.core.hyperparameters import numbers_as_arrays
 from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive
 from xpsample.run.noise import CHUNK_STEPS, NoiseSource, draw_chunks, seed_sequence
+from xpsample.run.program import Carry, Program
 from xpsample_torch import namespace as xp
 from xpsample_torch.compiled import compiled_step
+
+Array = Any
+"""An array of this library."""
 
 
 class TorchAutodiff(Autodiff):
@@ -41,7 +45,9 @@ class TorchAutodiff(Autodiff):
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return f
 
-    def _backward(self, f: Callable[..., Array], along: Array | None, x: tree.Tree, args: tuple) -> Any:
+    def _backward(
+        self, f: Callable[..., Array], along: Array | None, x: tree.Tree, args: tuple
+    ) -> tuple[Array, tree.Tree]:
         """f(x, *args) and its Jacobian in x, transposed, times `along`: an array like f(x), or None for ones."""
         depth = getattr(self._local, "depth", 0)
         nested = depth > 0
@@ -101,8 +107,8 @@ class TorchBackend(Backend):
         return carry
 
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
+        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Info | None]:
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
@@ -111,7 +117,7 @@ class TorchBackend(Backend):
                 program, carry, buffers, source, start, stop, step=step, unstack=torch.unbind, write=_write
             )
 
-    def synchronize(self, value: Any) -> None:
+    def synchronize(self, value: tree.Tree) -> None:
         for device in {leaf.device for leaf in tree.leaves(value) if isinstance(leaf, torch.Tensor)}:
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
@@ -134,7 +140,7 @@ class TorchBackend(Backend):
         ]
 
 
-def _step(program: Any, like: torch.Tensor) -> Callable[..., Any]:
+def _step(program: Any, like: Any) -> Callable[..., Any]:
     """The step of a program's kernel; a product with a Python number takes torch 1.5 times as long as with a tensor."""
     asarray = partial(torch.tensor, dtype=like.dtype, device=like.device)
     return numbers_as_arrays(program.kernel, asarray).step

@@ -9,12 +9,15 @@ from typing import Any
 import torch
 
 from xpsample.core.errors import BackendError
+from xpsample.kernels.kernel import Kernel
+from xpsample.run.program import Program
+from xpsample.targets.bound import BoundTarget
 
 KEPT = 16
 """Compiled steps kept for one target; the oldest goes first."""
 
 
-def compiled_step(program: Any) -> Callable[..., tuple[Any, Any]]:
+def compiled_step(program: Program) -> Callable[..., tuple[Any, Any]]:
     """The step of a program's kernel, compiled at its first call; later runs of the same target do not compile again.
 
     Raises
@@ -33,11 +36,11 @@ def compiled_step(program: Any) -> Callable[..., tuple[Any, Any]]:
 class _CompiledStep:
     """``kernel.step``, compiled."""
 
-    def __init__(self, kernel: Any) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._run: Any = torch.compile(kernel.step, fullgraph=True, dynamic=False)
         self._ran = False
 
-    def __call__(self, target: Any, state: Any, noise: dict[str, torch.Tensor]) -> tuple[Any, Any]:
+    def __call__(self, target: BoundTarget, state: Any, noise: dict[str, torch.Tensor]) -> tuple[Any, Any]:
         if self._ran:
             return self._run(target, state, noise)
         try:

@@ -8,6 +8,10 @@ from array_api_compat import torch as compat
 from array_api_compat.torch import *  # noqa: F403
 from array_api_compat.torch import __array_namespace_info__
 
+Array = Any
+"""An array of this library."""
+
+
 __all__ = [
     "__array_namespace_info__",
     "isfinite",
@@ -18,7 +22,6 @@ __all__ = [
     "where",
 ]
 
-Array = Any
 # Without functions of Python around them, which cost a fifth of a call on few chains.
 sigmoid = torch.sigmoid
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpsample as xps
+from xpsample.targets import Capability
 from xpsample.core.backend import Compiles
 from xpsample.core.cache_keys import by_value
 from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Kernel, ParallelTempering
@@ -146,6 +147,8 @@ def test_equal_kernels_share_a_program_and_others_do_not(library, discrete):
 
 def test_a_kernel_of_ones_own_that_is_no_dataclass_is_compared_by_identity():
     class Bare(Kernel):
+        requires = Capability.NONE
+
         def init(self, target, x): ...
 
         def noise(self, x): ...

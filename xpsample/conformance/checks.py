@@ -171,7 +171,7 @@ class _Guarded(Kernel):
     kernel: Kernel
 
     @property
-    def requires(self) -> Any:  # type: ignore[override]
+    def requires(self) -> Any:
         return self.kernel.requires
 
     def init(self, target: BoundTarget, x: Array) -> Any:

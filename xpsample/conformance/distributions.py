@@ -35,8 +35,15 @@ class Distribution(ABC):
         Whether the positions are those of a discrete space.
     """
 
-    dim: int
-    finite: bool
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Coordinates of a position."""
+
+    @property
+    @abstractmethod
+    def finite(self) -> bool:
+        """A class attribute."""
 
     @abstractmethod
     def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
@@ -57,20 +64,26 @@ class Pushforward(Distribution):
 
     Parameters
     ----------
-    dim : int
+    normals : int
+        Behind a draw, as many as it has coordinates.
     push : callable
-        Normals (chains, dim) -> exact draws.
+        Normals (chains, normals) -> exact draws (chains, dim).
     whiten : callable
         Its inverse.
     """
 
-    dim: int
+    normals: int
     push: Callable[[np.ndarray], np.ndarray]
     whiten: Callable[[np.ndarray], np.ndarray]
     finite = False
 
+    @property
+    def dim(self) -> int:
+        """As many as there are normals."""
+        return self.normals
+
     def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
-        return self.push(generator.standard_normal((chains, self.dim)))
+        return self.push(generator.standard_normal((chains, self.normals)))
 
     def compare(self, x: np.ndarray) -> Invariance:
         u = self.whiten(x)
@@ -98,12 +111,12 @@ class Shifted(Distribution):
     offset: np.ndarray
 
     @property
-    def dim(self) -> int:  # type: ignore[override]
+    def dim(self) -> int:
         """The law's."""
         return self.stationary.dim
 
     @property
-    def finite(self) -> bool:  # type: ignore[override]
+    def finite(self) -> bool:
         """The law's."""
         return self.stationary.finite
 
@@ -131,7 +144,7 @@ class Enumerated(Distribution):
     finite = True
 
     @property
-    def dim(self) -> int:  # type: ignore[override]
+    def dim(self) -> int:
         """Coordinates of a state."""
         return self.states.shape[1]
 

@@ -74,7 +74,8 @@ def _repelling(kernel: SRLD, visited: list[Array]) -> list[Array]:
 
 def _alpha_force(plain: BoundTarget, kernel: SRLD, x: Array, past: tuple[Array, ...]) -> Any:
     """alpha g(x), where every chain has its own past or, if `shared`, that of all."""
-    xp, sigma, total = plain.xp, kernel.kernel.bandwidth, plain.xp.zeros_like(x)
+    xp, total = plain.xp, plain.xp.zeros_like(x)
+    sigma: Any = kernel.kernel.bandwidth  # a number in these scenarios
     turns = range(x.shape[0]) if kernel.shared else range(1)
     for a in past:
         s = plain.score(a)

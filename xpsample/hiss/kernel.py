@@ -100,7 +100,7 @@ class HiSS(Kernel):
                 raise HyperparameterError(f"{name} must be an integer, at least {low}; got {value!r}")
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         inner = self.base.requires if self.refinements else Capability.NONE
         return inner | Capability.LOG_DENSITY | Capability.DISCRETE
 

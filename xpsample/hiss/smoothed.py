@@ -106,7 +106,7 @@ class Conditional(WrappedTarget):
     requires: Capability
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         return self.target.costs
 
     def from_base(self, base: Point) -> Point:

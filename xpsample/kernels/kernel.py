@@ -51,8 +51,12 @@ class Kernel(ABC, Generic[State, StepInfo]):
         more positions than the one that it draws. False unless a kernel says otherwise.
     """
 
-    requires: Capability
     needs_fixed_target = False
+
+    @property
+    @abstractmethod
+    def requires(self) -> Capability:
+        """A class attribute of kernels that always need the same."""
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> State:

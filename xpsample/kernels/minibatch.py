@@ -54,7 +54,7 @@ class Minibatch(Kernel[Any, Any]):
             )
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires
 
     def init(self, target: BoundTarget, x: Array) -> Any:

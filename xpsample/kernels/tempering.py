@@ -84,7 +84,7 @@ class ParallelTempering(Kernel[TemperingState, Any]):
         object.__setattr__(self, "betas", betas)
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires | Capability.LOG_DENSITY
 
     def init(self, target: BoundTarget, x: Array) -> TemperingState:

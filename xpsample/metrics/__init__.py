@@ -1,4 +1,4 @@
-"""Measures of runs and of samples, written once for every array library."""
+"""Measures of runs and of samples: convergence, discrepancies, modes and classes."""
 
 from xpsample.metrics.classes import (
     class_shares,

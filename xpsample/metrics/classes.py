@@ -19,7 +19,7 @@ def class_shares(labels: Array, classes: int, like: Array) -> Array:
     Parameters
     ----------
     labels : array of int, shape (..., sample)
-        Classes from 0; a label outside 0 ... classes - 1 counts for no class, but as a sample.
+        Classes from 0. A label outside 0 ... classes - 1 is a sample of no class.
     classes : int
         C.
     like : array
@@ -28,7 +28,7 @@ def class_shares(labels: Array, classes: int, like: Array) -> Array:
     Returns
     -------
     array, shape (..., classes)
-        Sums to 1 over the last axis where every label is a class.
+        Sums to 1 over the last axis if every label is a class.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def cumulative_class_shares(labels: Array, classes: int, like: Array) -> Array:
     Returns
     -------
     array, shape (draw, *groups, classes)
-        ``kl_to_uniform`` of it is the cumulative KL divergence.
+        `kl_to_uniform` of them is the cumulative KL divergence.
     """
     shares = class_shares(labels, classes, like)
     xp = array_namespace(shares)
@@ -76,11 +76,11 @@ def classes_covered(shares: Array) -> Array:
 def kl_to_uniform(shares: Array) -> Array:
     """KL(p || u) = sum_c p_c log(C p_c), with 0 log 0 = 0 (Eq. 89 of the SRMC paper), (..., C) to (...), in nats.
 
-    From the shares to the uniform distribution: at most log C, where one class has all. KL(u || p), which some code
-    reports in its place, is infinite as soon as one class is missing.
+    At most log C, where one class has all samples. Some codes report KL(u || p) instead, which is infinite as soon as
+    one class is missing.
     """
     xp, classes = array_namespace(shares), shares.shape[-1]
-    return math.log(classes) - _entropy(xp, shares)
+    return math.log(classes) - entropy(xp, shares)
 
 
 def tv_to_uniform(shares: Array) -> Array:
@@ -92,13 +92,14 @@ def tv_to_uniform(shares: Array) -> Array:
 def normalised_entropy(shares: Array) -> Array:
     """H(p) / log C (Eq. 91 of the SRMC paper), from 0 to 1, (..., C) to (...); needs two classes or more."""
     xp, classes = array_namespace(shares), shares.shape[-1]
-    return _entropy(xp, shares) / math.log(classes)
+    return entropy(xp, shares) / math.log(classes)
+
+
+def entropy(xp: Any, shares: Array) -> Array:
+    """``-sum p log p`` in nats, (..., C) to (...); a share that is not positive adds nothing."""
+    positive = xp.where(shares > 0, shares, xp.ones_like(shares))
+    return -xp.sum(positive * xp.log(positive), axis=-1)
 
 
 def _hits(xp: Any, labels: Array, classes: int) -> Array:
     return labels[..., None] == xp.arange(classes, dtype=labels.dtype, device=device_of(labels))
-
-
-def _entropy(xp: Any, shares: Array) -> Array:
-    positive = xp.where(shares > 0, shares, xp.ones_like(shares))
-    return -xp.sum(positive * xp.log(positive), axis=-1)

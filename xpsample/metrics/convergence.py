@@ -1,9 +1,8 @@
 """Convergence diagnostics of Markov chains: effective sample size, split R-hat, Monte Carlo standard error.
 
-The estimators are those of Stan, as described by Vehtari, Gelman, Simpson, Carpenter and Bürkner,
-"Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of MCMC", Bayesian
-Analysis 16 (2021) 667-718, without the rank normalisation. They are pure functions of arrays with no branch
-on a value, so they can be traced.
+The estimators are those of Stan (Vehtari, Gelman, Simpson, Carpenter and Bürkner, "Rank-normalization, folding, and
+localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16 (2021) 667-718), without the
+rank normalisation. They are pure functions of arrays with no branch on a value, so they can be traced.
 """
 
 import math
@@ -12,17 +11,16 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
+from xpsample.core.arrays import Array
 from xpsample.core.registry import whole
-
-Array = Any
 
 
 @whole
 def chain_ess(draws: Array) -> Array:
     """Effective sample size (ESS) of the mean, over all chains together.
 
-    The chains are split in halves, the autocovariances computed by FFT, and the autocorrelations summed over
-    Geyer's initial positive and monotone sequence. As in Stan the ESS of N draws is at most ``N log10(N)``.
+    Chains are split into halves, autocovariances are computed by FFT, and autocorrelations are summed over Geyer's
+    initial positive and monotone sequence. As in Stan, the ESS of N draws is at most ``N log10(N)``.
 
     Parameters
     ----------
@@ -32,8 +30,8 @@ def chain_ess(draws: Array) -> Array:
     Returns
     -------
     array, shape (dim,)
-        ESS, a number of draws, in the dtype of `draws`. It is nan for a coordinate that is constant or not
-        finite, and everywhere for fewer than four draws.
+        A number of draws, in the dtype of `draws`. nan for a coordinate that is constant or not finite, and for
+        all coordinates of fewer than four draws.
 
     Raises
     ------
@@ -63,12 +61,12 @@ def chain_ess(draws: Array) -> Array:
     last = max(n - 3, 1) // 2
     even = xp.concat([xp.ones_like(rho[:1, :]), rho[2 : 2 * last + 1 : 2, :]])
     pairs = even + rho[1 : 2 * last + 2 : 2, :]
-    # The sequence ends before the first pair that is not positive, and before the last pair in any case.
+    # The sequence ends before the first pair that is not positive, and before the last pair at the latest.
     stop = xp.concat([~(pairs[:last, :] > 0), xp.ones_like(pairs[last:, :], dtype=xp.bool)])
     stops = xp.cumulative_sum(xp.astype(stop, xp.int32), axis=0)
     zero = xp.zeros_like(pairs)
     total = xp.sum(xp.where(stops == 0, _running_minimum(xp, pairs), zero), axis=0)
-    # The even half of the pair that ends it still counts, as in Stan: antithetic chains need it.
+    # As in Stan, the even half of the pair that ends it still counts: antithetic chains need it.
     remainder = xp.where(pairs >= 0, even, xp.maximum(even, zero))
     remainder = xp.sum(xp.where(stop & (stops == 1), remainder, zero), axis=0)
 
@@ -78,7 +76,7 @@ def chain_ess(draws: Array) -> Array:
 
 
 def autocorrelation(draws: Array, lags: int) -> Array:
-    """Autocorrelation of every chain and coordinate, by FFT; autocovariances are divided by n, not by n - lag.
+    """Autocorrelation of every chain and coordinate, by FFT. Autocovariances are divided by n, not by n - lag.
 
     Parameters
     ----------
@@ -111,7 +109,7 @@ def autocorrelation(draws: Array, lags: int) -> Array:
 
 @whole
 def split_rhat(draws: Array) -> Array:
-    """Split R-hat: the factor by which a longer run might still narrow the draws, not rank-normalised.
+    """Split R-hat, not rank-normalised: the factor by which a longer run might still narrow the draws.
 
     Parameters
     ----------
@@ -121,9 +119,8 @@ def split_rhat(draws: Array) -> Array:
     Returns
     -------
     array, shape (dim,)
-        R-hat, without unit and near 1 at convergence, in the dtype of `draws`. It is nan for a coordinate
-        that is constant or not finite, and everywhere for fewer than four draws; it is inf where every half
-        chain is constant but they differ.
+        Near 1 at convergence, without unit, in the dtype of `draws`. nan for a coordinate that is constant or not
+        finite, and for all coordinates of fewer than four draws; inf if the half chains are constant and differ.
 
     Raises
     ------
@@ -153,7 +150,7 @@ def split_rhat(draws: Array) -> Array:
 
 @whole
 def mcse_mean(draws: Array) -> Array:
-    """Monte Carlo standard error of the mean over all chains: standard deviation over the root of the ESS.
+    """Monte Carlo standard error of the mean over all chains: the standard deviation over the root of the ESS.
 
     Parameters
     ----------
@@ -163,7 +160,7 @@ def mcse_mean(draws: Array) -> Array:
     Returns
     -------
     array, shape (dim,)
-        Standard error in the unit of the draws; nan where `chain_ess` is nan.
+        In the unit of the draws; nan where `chain_ess` is nan.
 
     Raises
     ------
@@ -174,7 +171,7 @@ def mcse_mean(draws: Array) -> Array:
 
     Notes
     -----
-    Vehtari et al. (2021); as in Stan, with the ESS of the mean and not the rank-normalised one.
+    Vehtari et al. (2021). As in Stan, the ESS is that of the mean, not rank-normalised.
     """
     xp = array_namespace(draws)
     scaled = _scaled(xp, draws)
@@ -200,7 +197,7 @@ class _Scaled(NamedTuple):
 
 
 def _scaled(xp: Any, draws: Array) -> _Scaled:
-    """One chain axis; centred before anything is accumulated, scaled so that no square leaves the dtype."""
+    """Draws with one chain axis, centred and scaled, so that sums keep their digits and no square overflows."""
     _check_draws(xp, draws)
     n, *chains, dim = draws.shape
     values = xp.reshape(draws, (n, math.prod(chains), dim))
@@ -221,7 +218,7 @@ def _halves(xp: Any, values: Array) -> tuple[Array, Array]:
     values = xp.concat([values[:half, ...], values[values.shape[0] - half :, ...]], axis=1)
     if 0 in values.shape:
         return values, values
-    # A constant half has deviation 0 exactly, which rounding in its mean would spoil.
+    # The deviation of a constant half is exactly 0, not the rounding error of its mean.
     constant = xp.all(values == values[:1, ...], axis=0)
     means = xp.where(constant, values[0, ...], xp.mean(values, axis=0))
     return means, values - means
@@ -229,14 +226,14 @@ def _halves(xp: Any, values: Array) -> tuple[Array, Array]:
 
 def _mean_autocovariance(xp: Any, deviations: Array) -> Array:
     """Autocovariances (lag, dim) averaged over the chains, each divided by n rather than n - lag."""
-    # The mean is linear: averaging the spectra first leaves one inverse transform.
+    # Averaging the spectra first leaves one inverse transform to make.
     return _autocovariance(xp, deviations, lambda power: xp.mean(power, axis=1))
 
 
 def _autocovariance(xp: Any, deviations: Array, reduce: Callable[[Array], Array] = lambda power: power) -> Array:
     """Autocovariances (lag, ...), from spectra that `reduce` may average."""
     n = deviations.shape[0]
-    size = 1 << (2 * n - 1).bit_length()  # zero padding against wrapping round, to a fast length
+    size = 1 << (2 * n - 1).bit_length()  # padded with zeros against wrapping round, to a fast length
     transform = xp.fft.rfft(deviations, n=size, axis=0)
     power = reduce(xp.real(transform) ** 2 + xp.imag(transform) ** 2)
     return xp.fft.irfft(xp.astype(power, transform.dtype), n=size, axis=0)[:n, ...] / n
@@ -252,5 +249,5 @@ def _running_minimum(xp: Any, values: Array) -> Array:
 
 
 def _or_one(xp: Any, values: Array) -> Array:
-    """`values`, with 1 where they are not positive: a divisor whose quotient is masked there."""
+    """`values`, with 1 where they are not positive: a divisor, where the quotient is masked later."""
     return xp.where(values > 0, values, xp.ones_like(values))

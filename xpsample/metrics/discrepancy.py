@@ -1,8 +1,8 @@
 """Kernel discrepancies: the maximum mean discrepancy of two samples, the kernel Stein discrepancy of one.
 
 Sources: Gretton et al., "A kernel two-sample test", JMLR 13 (2012) 723-773, Lemma 6; Liu, Lee & Jordan (2016) and
-Chwialkowski, Strathmann & Gretton (2016) for the Stein discrepancy. Pairs are summed in blocks of rows, so that memory
-stays small: 10^4 points against 10^4 never hold more than `BLOCK` pairs at once.
+Chwialkowski, Strathmann & Gretton (2016) for the Stein discrepancy. Pairs are summed in blocks of rows, so that no more
+than `BLOCK` pairs are in memory at once.
 """
 
 from collections.abc import Iterator
@@ -12,17 +12,17 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
-from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, squared_distances
+from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, middle, squared_distances
 
 BLOCK = 2**22
 """Pairs that are held at once."""
 
 MEDIAN_POINTS = 1000
-"""Points, evenly spaced, among which the median distance is taken."""
+"""Points, evenly spaced in the sample, among which the median distance is taken."""
 
 
 def squared_mmd(x: Array, y: Array, kernel: PairKernel | None = None, unbiased: bool = True) -> Array:
-    """Squared maximum mean discrepancy between the laws that two samples come from.
+    """Squared maximum mean discrepancy between the distributions that two samples come from.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def squared_mmd(x: Array, y: Array, kernel: PairKernel | None = None, unbiased: 
     y : array, shape (..., m, dim)
         Samples; leading axes are separate comparisons and broadcast.
     kernel : PairKernel, optional
-        With a number for its bandwidth: ``RBF(10.0)`` is exp(-0.1 d^2). By default an RBF whose sigma is the
+        With a number for its bandwidth: ``RBF(10.0)`` is exp(-0.1 d^2). By default an RBF; its sigma is the
         `median_bandwidth` of both samples together.
     unbiased : bool
         The U-statistic, which may be negative, or the V-statistic, which is not.
@@ -58,10 +58,10 @@ def squared_mmd(x: Array, y: Array, kernel: PairKernel | None = None, unbiased: 
 
 
 def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbiased: bool = True) -> Array:
-    """Squared kernel Stein discrepancy between the law of a sample and a target known by its score.
+    """Squared kernel Stein discrepancy between the distribution of a sample and a target known by its score.
 
-    The mean over pairs of ``s_i . s_j K + s_i . grad_j K + s_j . grad_i K + tr grad_i grad_j K``, of expectation 0
-    where the sample comes from the target.
+    It is the mean over pairs of ``s_i . s_j K + s_i . grad_j K + s_j . grad_i K + tr grad_i grad_j K``, whose
+    expectation is 0 if the sample comes from the target.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbias
     score : array, shape (..., n, dim)
         The target's score there.
     kernel : PairKernel, optional
-        With a number for its bandwidth; by default an RBF whose sigma is the `median_bandwidth` of the sample. An
-        `InverseMultiquadric` sees what an RBF may miss in higher dimension.
+        With a number for its bandwidth. By default an RBF; its sigma is the `median_bandwidth` of the sample. In
+        higher dimension an `InverseMultiquadric` detects what an RBF may miss.
     unbiased : bool
         The U-statistic, which may be negative, or the V-statistic, which is not.
 
@@ -111,13 +111,13 @@ def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbias
 def median_bandwidth(x: Array) -> Array:
     """The median of the squared distances between the points (..., n, dim), shape (...), in units of x squared.
 
-    Among at most `MEDIAN_POINTS` of them, evenly spaced.
+    It is taken among at most `MEDIAN_POINTS` of them, evenly spaced.
     """
     xp = array_namespace(x)
     x = x[..., :: -(-_count(x) // MEDIAN_POINTS), :]
     n = x.shape[-2]
     flat = xp.sort(xp.reshape(squared_distances(xp, x, x), (*x.shape[:-2], n * n)), axis=-1)[..., n:]
-    return 0.5 * (flat[..., (flat.shape[-1] - 1) // 2] + flat[..., flat.shape[-1] // 2])
+    return middle(flat)
 
 
 def _sums(xp: Any, kernel: PairKernel, x: Array, y: Array) -> Iterator[Array]:
@@ -145,14 +145,15 @@ def _fixed(kernel: PairKernel) -> PairKernel:
     return kernel
 
 
-def _sigma(kernel: PairKernel) -> Any:
+def _sigma(kernel: PairKernel) -> float | Array:
     """A number, or an array (..., 1, 1)."""
-    sigma = kernel.bandwidth
-    return sigma[..., None, None] if hasattr(sigma, "ndim") else sigma
+    sigma: Any = kernel.bandwidth  # a number or an array, by `_fixed`
+    return sigma if isinstance(sigma, (int, float)) else sigma[..., None, None]
 
 
-def _row(sigma: Any) -> Any:
-    return sigma[..., 0] if hasattr(sigma, "ndim") else sigma
+def _row(sigma: float | Array) -> float | Array:
+    """A number, or an array (..., 1), from `_sigma`."""
+    return sigma if isinstance(sigma, (int, float)) else sigma[..., 0]
 
 
 def _count(x: Array) -> int:

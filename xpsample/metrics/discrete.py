@@ -4,7 +4,6 @@ States are numbered as the rows of `Discrete.states`. Distributions are arrays (
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -52,7 +51,7 @@ def state_counts(space: Discrete, draws: Array) -> Array:
     Returns
     -------
     array of int, shape (*chains, states)
-        For a long run record it as it goes, by `Histogram`.
+        For a long run, let the recorder `Histogram` count as the run goes.
 
     Raises
     ------
@@ -93,9 +92,9 @@ def kl_divergence(p: Array, q: Array, floor: float = 0.0) -> Array:
     Parameters
     ----------
     p, q : array, shape (..., states)
-        For KL(exact || estimate), which is infinite where a state was never seen, p is the exact distribution.
+        For KL(exact || estimate), p is the exact distribution; it is infinite if a possible state was never seen.
     floor : float
-        Entries of q below it are taken for it, without normalising again. 0 gives the definition.
+        Smaller entries of q are raised to it, without normalising q again. 0 gives the definition.
     """
     xp = array_namespace(p, q)
     p, q = xp.broadcast_arrays(p, q)
@@ -107,21 +106,21 @@ def kl_divergence(p: Array, q: Array, floor: float = 0.0) -> Array:
 
 
 def log_mean_absolute_error(estimate: Array, exact: Array) -> Array:
-    """log of the mean over states of ``|estimate - exact|``, (..., states) to (...), natural logarithm.
+    """Natural log of the mean over states of ``|estimate - exact|``, (..., states) to (...).
 
-    The HiSS paper's logMAE is its mean over chains. It is -inf where an estimate is exact.
+    The HiSS paper's logMAE is the mean of this over chains. It is -inf if an estimate is exact.
     """
     xp = array_namespace(estimate, exact)
     return xp.log(xp.mean(xp.abs(estimate - exact), axis=-1))
 
 
 def prominent_states(probabilities: Array, ratio: float = 1e-3) -> Array:
-    """Which states have at least `ratio` times the largest probability, (..., states) of bool."""
+    """Which states have at least `ratio` times the largest probability: (..., states) to the same, of bool."""
     xp = array_namespace(probabilities)
     return probabilities >= ratio * xp.max(probabilities, axis=-1, keepdims=True)
 
 
-def coverage(counts: Array, like: Array, among: Any = None) -> Array:
+def coverage(counts: Array, like: Array, among: Array | None = None) -> Array:
     """Share of states that were visited at all, counts (..., states) to (...), as in Appendix D of the HiSS paper.
 
     Parameters
@@ -130,7 +129,7 @@ def coverage(counts: Array, like: Array, among: Any = None) -> Array:
     like : array
         Gives the floating dtype of the result.
     among : array of bool, shape (states,), optional
-        Count these states only, and give the share of these: all of them when not given.
+        Count these states only, and give their share; all states when not given.
     """
     xp = array_namespace(counts)
     visited = counts > 0

@@ -33,7 +33,7 @@ def structural_similarity(x: Array, reference: Array, data_range: float | None =
     Returns
     -------
     numpy.ndarray, shape (...)
-        float64, at most 1, which an equal image has.
+        float64, at most 1; 1 for an equal image.
 
     Raises
     ------

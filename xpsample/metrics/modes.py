@@ -8,7 +8,7 @@ from xpsample.core.arrays import Array
 
 
 def nearest_centre(x: Array, centres: Array) -> Array:
-    """Index of the nearest centre in Euclidean distance, the mode assignment of Appendix D.2.1 of the SRMC paper.
+    """Index of the nearest centre in Euclidean distance: how Appendix D.2.1 of the SRMC paper assigns modes.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def nearest_centre(x: Array, centres: Array) -> Array:
 
     Notes
     -----
-    By one matrix product, with the origin in the mean of the centres, so that distances that are small beside the
+    One matrix product. The origin is moved to the mean of the centres, so that small distances between large
     coordinates keep their digits in float32.
     """
     if x.ndim < 1 or centres.ndim != 2 or x.shape[-1] != centres.shape[-1] or not centres.shape[0]:
@@ -45,13 +45,13 @@ def modes_discovered(modes: Array) -> Array:
     Parameters
     ----------
     modes : array of int, shape (draw, *groups, chain)
-        The mode of every chain at every row, such as that of `nearest_centre`; negative for none. The modes of a
-        row's chains are pooled; take ``modes[..., None]`` to count every chain for itself.
+        The mode of every chain at every row, such as from `nearest_centre`; negative for none. The chains of a group
+        are pooled; take ``modes[..., None]`` to count every chain for itself.
 
     Returns
     -------
     array of int, shape (draw, *groups)
-        Number of different modes in the rows so far, the present one included: the curve of the SRMC paper's Fig. 7.
+        Number of different modes up to and including each row: the curve of the SRMC paper's Fig. 7.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Stein's force on a point from other points: the pair kernels, their bandwidths, and the force itself.
 
-Shared by self-repulsive dynamics, SVGD and the kernel metrics. Sources: Liu & Wang (2016); Ye, Ren & Liu (2020), Eq. 1.
+SRLD, SVGD and the kernel discrepancies share them. Sources: Liu & Wang (2016); Ye, Ren & Liu (2020), Eq. 1.
 """
 
 import math
@@ -28,42 +28,49 @@ class Bandwidth(ABC):
     local: bool
 
     @abstractmethod
-    def at(self, xp: Any, squared: Any, points: Array) -> Array:
-        """sigma, (*chains), of points (*chains, M, dim) at squared distances (*chains, M), used where `local`."""
+    def at(self, xp: Any, squared: Array | None, points: Array) -> Array:
+        """sigma, (*chains).
+
+        Parameters
+        ----------
+        squared : array, shape (*chains, M), or None
+            Squared distances of the repelled point from the points; None unless `local`.
+        points : array, shape (*chains, M, dim)
+        """
 
 
 @dataclass(frozen=True)
 class Median(Bandwidth):
-    """med^2 / log M, med the median of the pairwise distances of the M points (App. A); at least two points.
+    """med^2 / log M, with med the median of the pairwise distances of the M points (App. A); M is at least 2.
 
-    Costs a sort of M (M - 1) / 2 numbers a step. Where med is 0, since most pairs coincide, nothing repels.
+    Costs a sort of M (M - 1) / 2 numbers a step. If most pairs coincide, med is 0 and nothing repels.
     """
 
     local = False
 
-    def at(self, xp: Any, squared: Any, points: Array) -> Array:
+    def at(self, xp: Any, squared: Array | None, points: Array) -> Array:
         m = points.shape[-2]
         _check_count(m)
         first, second = np.triu_indices(m, 1)
         pairs = xp.asarray((first * m + second).astype(np.int32), device=device_of(points))
         flat = xp.reshape(squared_distances(xp, points, points), (*points.shape[:-2], m * m))
         ordered = xp.sort(xp.take(flat, pairs, axis=-1), axis=-1)
-        return _middle(xp, xp.sqrt(ordered)) ** 2 / math.log(m)
+        return middle(xp.sqrt(ordered)) ** 2 / math.log(m)
 
 
 @dataclass(frozen=True)
 class MedianFromPoint(Bandwidth):
-    """med / log M, med the median of the squared distances from the point to the M points; at least two points.
+    """med / log M, with med the median of the squared distances from the point to the M points; M is at least 2.
 
-    The rule of the authors' code, which takes the lower of the two middle ones where M is even; here their mean. Costs
-    a sort of M numbers wherever the force is evaluated.
+    The rule of the authors' code, except for an even M: there the code takes the lower of the two middle distances,
+    and this rule their mean. Costs a sort of M numbers each time the force is evaluated.
     """
 
     local = True
 
-    def at(self, xp: Any, squared: Any, points: Array) -> Array:
+    def at(self, xp: Any, squared: Array | None, points: Array) -> Array:
         _check_count(points.shape[-2])
-        return _middle(xp, xp.sort(squared, axis=-1)) / math.log(points.shape[-2])
+        return middle(xp.sort(squared, axis=-1)) / math.log(points.shape[-2])
 
 
 class PairKernel(ABC):
@@ -75,11 +82,11 @@ class PairKernel(ABC):
         sigma, in units of x squared; an array broadcasts against the chain axes.
     """
 
-    bandwidth: Any
+    bandwidth: float | Array | Bandwidth
 
     @abstractmethod
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
-        """f(u) and its first two derivatives."""
+        """f(u) and its first two derivatives, each of the shape of u."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +99,7 @@ class RBF(PairKernel):
         sigma, positive, in units of x squared (no factor of 2); an array broadcasts against the chain axes.
     """
 
-    bandwidth: Any = field(default=Median(), metadata=PER_CHAIN)
+    bandwidth: float | Array | Bandwidth = field(default=Median(), metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
         _check_bandwidth(self.bandwidth)
@@ -111,10 +118,10 @@ class InverseMultiquadric(PairKernel):
     bandwidth : float, array or Bandwidth
         sigma, positive, in units of x squared; an array broadcasts against the chain axes.
     power : float
-        In (-1, 0), where the kernel Stein discrepancy detects non-convergence (Gorham & Mackey 2017).
+        In (-1, 0): there the kernel Stein discrepancy detects non-convergence (Gorham & Mackey 2017).
     """
 
-    bandwidth: Any = field(default=Median(), metadata=PER_CHAIN)
+    bandwidth: float | Array | Bandwidth = field(default=Median(), metadata=PER_CHAIN)
     power: float = -0.5
 
     def __post_init__(self) -> None:
@@ -128,8 +135,10 @@ class InverseMultiquadric(PairKernel):
         return f, p * f / base, p * (p - 1) * f / base**2
 
 
-def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Array, sigma: Any = None) -> Array:
-    """``g(x) = mean_j [K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x)]`` over the points a_j (Eqs. 1 and 3).
+def stein_force(
+    xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Array, sigma: float | Array | None = None
+) -> Array:
+    """``g(x) = mean_j [K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x)]`` over the points a_j (Eqs. 1 and 3 of SRLD).
 
     Parameters
     ----------
@@ -137,32 +146,32 @@ def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Ar
     points, scores : array, shape (*chains, M, dim)
         The a_j and the target's scores there; chain axes broadcast.
     sigma : float or array, optional
-        The kernel's bandwidth where it is known already, from `common_bandwidth`.
+        The kernel's bandwidth, if `common_bandwidth` has given it.
 
     Returns
     -------
     array, shape (*chains, dim)
-        In one over the units of x; 0 where a bandwidth rule gives 0.
+        In one over the units of x; 0 where the bandwidth is 0.
     """
     apart = x[..., None, :] - points
     squared = xp.sum(apart * apart, axis=-1)
     if sigma is None:
         rule = kernel.bandwidth
         sigma = rule.at(xp, squared, points) if isinstance(rule, Bandwidth) else rule
-    if not hasattr(sigma, "ndim"):
+    if isinstance(sigma, (int, float)):
         return _force(xp, kernel, apart, squared, scores, sigma)
     repels = sigma[..., None] > 0
     safe = xp.where(repels, sigma[..., None], 1.0)
     return xp.where(repels, _force(xp, kernel, apart, squared, scores, safe), 0.0)
 
 
-def _force(xp: Any, kernel: PairKernel, apart: Array, squared: Array, scores: Array, sigma: Any) -> Array:
+def _force(xp: Any, kernel: PairKernel, apart: Array, squared: Array, scores: Array, sigma: float | Array) -> Array:
     f, slope, _ = kernel.profile(xp, squared / sigma)
     return xp.mean(f[..., None] * scores - ((2.0 / sigma) * slope)[..., None] * apart, axis=-2)
 
 
-def common_bandwidth(xp: Any, kernel: PairKernel, points: Array) -> Any:
-    """sigma, a number or (*chains), where it depends on the points (*chains, M, dim) alone; None where it does not."""
+def common_bandwidth(xp: Any, kernel: PairKernel, points: Array) -> float | Array | None:
+    """sigma, a number or (*chains), if it depends on the points (*chains, M, dim) alone; else None."""
     rule = kernel.bandwidth
     if not isinstance(rule, Bandwidth):
         return rule
@@ -170,16 +179,16 @@ def common_bandwidth(xp: Any, kernel: PairKernel, points: Array) -> Any:
 
 
 def squared_distances(xp: Any, a: Array, b: Array) -> Array:
-    """|a_i - b_j|^2, (..., n, m), of points (..., n, dim) and (..., m, dim), in memory n m rather than n m dim."""
-    centre = xp.mean(b, axis=-2, keepdims=True)  # rounding errors are relative to the distances from it
+    """|a_i - b_j|^2, (..., n, m), of points (..., n, dim) and (..., m, dim); takes memory n m, not n m dim."""
+    centre = xp.mean(b, axis=-2, keepdims=True)  # rounding errors grow with the distances from the origin
     a, b = a - centre, b - centre
     lengths = xp.sum(a * a, axis=-1)[..., :, None] + xp.sum(b * b, axis=-1)[..., None, :]
     squared = lengths - 2.0 * (a @ xp.matrix_transpose(b))
     return xp.where(squared > 0.0, squared, 0.0)
 
 
-def _middle(xp: Any, ordered: Array) -> Array:
-    """Median along the last axis, sorted."""
+def middle(ordered: Array) -> Array:
+    """The median along the last axis, which is sorted."""
     n = ordered.shape[-1]
     return 0.5 * (ordered[..., (n - 1) // 2] + ordered[..., n // 2])
 
@@ -189,6 +198,6 @@ def _check_count(m: int) -> None:
         raise HyperparameterError("a median bandwidth needs at least 2 points: give a number, or a larger M")
 
 
-def _check_bandwidth(value: Any) -> None:
+def _check_bandwidth(value: float | Array | Bandwidth) -> None:
     if not isinstance(value, Bandwidth):
         check_range("bandwidth", value, 0)

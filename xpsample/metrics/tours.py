@@ -10,10 +10,10 @@ _ROWS = 512
 
 
 class TourDiversity(NamedTuple):
-    """``tours`` (unique, n): the distinct ones. The averages over pairs of them are nan where there is one only.
+    """``tours`` (unique, n) are the distinct ones; two averages over pairs of them are nan if there is only one.
 
-    ``mismatch``: pairs i < j of the n + 1 places of the closed tour at which not both cities agree, of n (n + 1) / 2.
-    ``jaccard``: shared edges over all edges of the two.
+    ``mismatch``: of the n (n + 1) / 2 pairs i < j of stops of the closed tour, those at which not both cities agree.
+    ``jaccard``: the number of edges in both tours over the number in either.
     """
 
     tours: np.ndarray
@@ -25,9 +25,9 @@ def tour_diversity(tours: Any, up_to_symmetry: bool = False) -> TourDiversity:
     """Distinct tours and how far they are from each other, on the host.
 
     The HiSS paper does not define its measures. These follow its public code: tours that begin elsewhere, or run the
-    other way round, count as distinct; the mismatch count compares cities place by place, the first place counted again
-    at the end; edges have a direction. Since m places in agreement leave ``C(n + 1, 2) - C(m, 2)`` mismatches,
-    the paper's 105 for 14 cities means at most one place in agreement.
+    other way round, count as distinct; cities are compared stop by stop, the first stop again at the end; edges have a
+    direction. If m stops agree, there are ``C(n + 1, 2) - C(m, 2)`` mismatches: the paper's 105 for 14 cities means
+    that at most one stop agrees.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def tour_diversity(tours: Any, up_to_symmetry: bool = False) -> TourDiversity:
         Cities 0 .. n - 1 in order.
     up_to_symmetry : bool
         Turn every tour first to begin at city 0 and to go on to the smaller of its neighbours (`canonical_tours`), and
-        take edges without direction.
+        ignore the direction of edges.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def tour_diversity(tours: Any, up_to_symmetry: bool = False) -> TourDiversity:
     if up_to_symmetry:
         start, end = np.minimum(start, end), np.maximum(start, end)
     edges, cities = _ones(start * n + end, n * n), _ones(closed + n * np.arange(n + 1), n * (n + 1))
-    length = edges[0].sum()  # n, or 1 for two cities without direction
+    length = edges[0].sum()  # n; for two cities without direction 1
     mismatch = jaccard = 0.0
     for first in range(0, count, _ROWS):
         rows = slice(first, first + _ROWS)
@@ -76,7 +76,7 @@ def canonical_tours(tours: Any) -> np.ndarray:
 
 
 def _ones(index: np.ndarray, width: int) -> np.ndarray:
-    """Rows with a 1 at each place of `index` (rows, k): (rows, width)."""
+    """Rows (rows, width) of zeros with ones in the columns `index`, (rows, k)."""
     table = np.zeros((len(index), width), dtype=np.float32)
     np.put_along_axis(table, index, 1.0, axis=1)
     return table

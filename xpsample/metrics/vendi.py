@@ -4,12 +4,13 @@ from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.metrics.classes import entropy
 
 
 def cosine_similarity(features: Array) -> Array:
-    """Cosines between all pairs of feature vectors, (..., n, k) to (..., n, n); a zero vector is like no other.
+    """Cosines between all pairs of feature vectors, (..., n, k) to (..., n, n).
 
-    The diagonal is 1 for zero vectors, too, so that the result is a similarity matrix.
+    A zero vector has cosine 0 with all others and 1 with itself, so that the result is a similarity matrix.
     """
     xp = array_namespace(features)
     norms = xp.sqrt(xp.sum(features * features, axis=-1, keepdims=True))
@@ -25,12 +26,12 @@ def vendi_score(similarity: Array) -> Array:
     Parameters
     ----------
     similarity : array, shape (..., n, n)
-        Symmetric and positive semi-definite with ones on the diagonal, such as that of `cosine_similarity`.
+        Symmetric and positive semi-definite, with ones on the diagonal, as `cosine_similarity` gives it.
 
     Returns
     -------
     array, shape (...)
-        From 1, all samples the same, to n, no two alike.
+        From 1 (all samples are the same) to n (no two are alike).
 
     Raises
     ------
@@ -41,6 +42,4 @@ def vendi_score(similarity: Array) -> Array:
         raise ValueError(f"similarity must have shape (..., n, n) with n >= 1, not {tuple(similarity.shape)}")
     xp = array_namespace(similarity)
     weights = xp.linalg.eigvalsh(similarity) / similarity.shape[-1]
-    # Rounding leaves eigenvalues that are zero slightly off it, on either side.
-    positive = xp.where(weights > 0, weights, xp.ones_like(weights))
-    return xp.exp(-xp.sum(positive * xp.log(positive), axis=-1))
+    return xp.exp(entropy(xp, weights))  # rounding may make an eigenvalue of zero negative

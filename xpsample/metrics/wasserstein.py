@@ -25,7 +25,7 @@ def wasserstein(x: Array, y: Array, p: int = 1) -> np.ndarray:
     Returns
     -------
     numpy.ndarray, shape (...)
-        float64, in units of x. Memory n m, time about cubic: 2,000 points against 2,000 take seconds.
+        float64, in units of x. Takes memory n m and about cubic time: seconds for 2,000 points against 2,000.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def wasserstein_1d(x: Array, y: Array, p: float = 1) -> Array:
         raise HyperparameterError(f"p must be at least 1; got {p}")
     xp = array_namespace(x)
     n, m = x.shape[-1], y.shape[-1]
-    # Both quantile functions are constant between the levels i / n and j / m; in units of 1 / (n m) these are integers.
+    # Both quantile functions are constant between the levels i / n and j / m, integers in units of 1 / (n m).
     levels = np.union1d(np.arange(0, n * m + 1, m), np.arange(0, n * m + 1, n))
     left = levels[:-1]
 
@@ -84,9 +84,9 @@ def wasserstein_1d(x: Array, y: Array, p: float = 1) -> Array:
 
 
 def marginal_wasserstein(x: Array, y: Array, p: float = 1) -> Array:
-    """The sum over coordinates of `wasserstein_1d` between the marginals: blind to how they depend.
+    """The sum over coordinates of `wasserstein_1d` between the marginals; it ignores how the coordinates depend.
 
-    What the authors of SRLD report as "W1" (with p = 1). For p = 1 it is at most sqrt(dim) times W_1.
+    The authors of SRLD report it, with p = 1, as "W1". For p = 1 it is at most sqrt(dim) times W_1.
 
     Parameters
     ----------

@@ -1,11 +1,10 @@
 """First-order optimisers over trees of parameters, in optax's form: ``init(parameters)``, ``update(gradients, ...)``.
 
-``update`` gives what is to be added to the parameters. An optax optimiser has the same two functions and can be used in
-place of these with JAX arrays.
+``update`` gives what to add to the parameters. With JAX arrays an optax optimiser can take the place of these.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from array_api_compat import array_namespace
 
@@ -16,7 +15,7 @@ from xpsample.core.hyperparameters import check_range
 
 
 class Optimizer(Protocol):
-    """What SOSMC asks of an optimiser."""
+    """What a kernel or a training asks of an optimiser."""
 
     def init(self, parameters: tree.Tree, /) -> tree.Tree:
         """The state at the first parameters: a tree of arrays, or None."""
@@ -110,7 +109,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class Clipped:
-    """Another optimiser, whose gradients are first scaled down to a global norm where they exceed it.
+    """Another optimiser, whose gradients are first scaled down to a global norm if they exceed it.
 
     Parameters
     ----------
@@ -118,10 +117,10 @@ class Clipped:
     max_norm : float
         Positive. The norm is over all entries of all leaves of one run.
     runs : int
-        How many leading axes of the leaves number independent runs; each run has its own norm.
+        Leading axes of the leaves that are independent runs; each run has its own norm.
     """
 
-    optimizer: Any
+    optimizer: Optimizer
     max_norm: float
     runs: int = 0
 
@@ -153,7 +152,7 @@ def _zeros(leaf: Array) -> Array:
 
 
 def _one(leaf: Array) -> Array:
-    """1, 0-d, with the dtype and the place of a leaf."""
+    """1, 0-d, with the dtype and on the device of a leaf."""
     xp = array_namespace(leaf)
     return xp.ones_like(xp.sum(leaf))
 

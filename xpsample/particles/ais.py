@@ -61,7 +61,7 @@ class AIS(Kernel):
         object.__setattr__(self, "betas", check_ladder(self.betas))
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires | Capability.LOG_DENSITY
 
     def init(self, target: BoundTarget, x: Array) -> AISState:

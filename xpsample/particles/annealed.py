@@ -82,7 +82,7 @@ class Annealed(Kernel):
         object.__setattr__(self, "units", units)
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires
 
     def init(self, target: BoundTarget, x: Array) -> AnnealedState:
@@ -136,11 +136,11 @@ class Level(DerivedTarget):
     unit: Array
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.target.requires
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         return self.target.costs._replace(refresh=Evaluations())
 
     def evaluate(self, x: Array) -> Point:

@@ -92,7 +92,7 @@ class TemperedSMC(Kernel):
         check_range("threshold", self.threshold, 0, 1, closed=True)
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires | Capability.LOG_DENSITY
 
     def init(self, target: BoundTarget, x: Array) -> TemperedSMCState:

@@ -158,7 +158,7 @@ def _force(xp: Any, kernel: PairKernel, point: Point) -> Array:
 def _kernel_matrix(xp: Any, kernel: PairKernel, x: Array) -> Array:
     """K(x_i, x_j), (*sets, particles, particles), made safe to factor."""
     squared = squared_distances(xp, x, x)
-    sigma = common_bandwidth(xp, kernel, x[..., None, :, :])
+    sigma: Any = common_bandwidth(xp, kernel, x[..., None, :, :])
     if hasattr(sigma, "ndim"):
         sigma = xp.where(sigma > 0, sigma, 1.0)[..., None]
     m = x.shape[-2]

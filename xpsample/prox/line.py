@@ -8,12 +8,13 @@ from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 
 
-def prox_line(backend: Backend, y: Array, scale: Any) -> Array:
-    """``argmin_x scale sum_i |x_{i+1} - x_i| + |x - y|^2 / 2`` along the last axis, exact but for rounding.
+def prox_line(backend: Backend, y: Array, scale: float | Array) -> Array:
+    """``argmin_x scale sum_i |x_{i+1} - x_i| + |x - y|^2 / 2`` along the last axis, exact up to rounding.
 
-    Going right, the derivative in x_i of the best value of all terms up to i, as far as x_{i+1} can feel it, is
-    piecewise linear and clipped to +-scale; its knots are kept. All knots are looked at in every step, in place of the
-    few that a sequential code would visit: O(n^2) for each sequence, with no branch on a value.
+    Dynamic programming from left to right. The least value of the terms up to ``|x_{i+1} - x_i|``, as a function of
+    x_{i+1}, has a derivative that is piecewise linear and clipped to +-scale: its knots are kept. A sequential code
+    visits a few knots a step; here every step looks at all of them, without a branch on a value, which is O(n^2) for
+    each sequence.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def prox_line(backend: Backend, y: Array, scale: Any) -> Array:
     index = xp.arange(n, device=where)
     slot = xp.arange(2 * n, device=where)
     left = xp.reshape(slot < n, (-1, *ones))
-    depth = xp.reshape(xp.where(slot < n, n - 1 - slot, slot - n), (-1, *ones))  # from the middle outwards
+    depth = xp.reshape(xp.where(slot < n, n - 1 - slot, slot - n), (-1, *ones))  # distance from the middle
     row = xp.reshape(index, (-1, *ones))
 
     def crossing(level: Array, knots: Array, values: Array, here: Array) -> Array:
@@ -46,7 +47,7 @@ def prox_line(backend: Backend, y: Array, scale: Any) -> Array:
         return xp.where(below == 0, here + bound + level, xp.where(below == 2 * n, here - bound + level, between))
 
     def forward(i: Any, carry: tuple) -> tuple:
-        # The message after i: knots at `at` with values `value`, -bound left of them and +bound right of them.
+        # The derivative after term i: `value` at the knots `at`, -bound left of them and +bound right of them.
         at, value, lower, upper = carry
         here = y[i + 1, ...]
         value = value + at - here

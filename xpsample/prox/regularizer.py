@@ -1,7 +1,7 @@
 """Convex functions with a proximal operator, and the simplest one.
 
-The proximal operator of g is prox(x) = argmin_u scale g(u) + |u - x|^2 / 2 (Moreau 1965). Everything is batched over
-leading axes, and iterations are fixed in number, so it traces.
+The proximal operator of g is prox(x) = argmin_u scale g(u) + |u - x|^2 / 2 (Moreau 1965). Leading axes are a batch. The
+number of iterations is fixed, so that the operators can be traced.
 """
 
 from abc import ABC, abstractmethod
@@ -14,14 +14,14 @@ from xpsample.core.hyperparameters import per_coordinate
 
 
 class Regularizer(ABC):
-    """A convex function g of a position, not smooth as a rule."""
+    """A convex function g of a position, usually not smooth."""
 
     @abstractmethod
     def value(self, xp: Any, x: Array) -> Array:
         """g(x), ``(*chains, dim) -> (*chains)``."""
 
     @abstractmethod
-    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
         """``argmin_u scale g(u) + |u - x|^2 / 2``, ``(*chains, dim)``.
 
         Parameters
@@ -34,10 +34,21 @@ class Regularizer(ABC):
         """
 
 
-def envelope(g: Regularizer, backend: Backend, x: Array, smoothing: Any, strength: Any = 1.0) -> Array:
+def envelope(
+    g: Regularizer, backend: Backend, x: Array, smoothing: float | Array, strength: float | Array = 1.0
+) -> Array:
     """The Moreau envelope of ``strength g``: ``min_u strength g(u) + |u - x|^2 / (2 smoothing)``, shape (*chains).
 
-    Its gradient is ``(x - prox(x)) / smoothing`` with the prox at ``smoothing * strength``, which `MYULA` follows.
+    Its gradient is ``(x - prox(x)) / smoothing``, the prox at scale ``smoothing * strength``; `MYULA` moves along it.
+
+    Parameters
+    ----------
+    g : Regularizer
+    backend : Backend
+        Of x.
+    x : array, shape (*chains, dim)
+    smoothing, strength : float or array
+        Positive; arrays broadcast against the chain axes.
     """
     u = g.prox(backend, x, smoothing * strength)
     return strength * g.value(backend.xp, u) + backend.xp.sum((u - x) ** 2, axis=-1) / (2.0 * smoothing)
@@ -50,7 +61,7 @@ class L1(Regularizer):
     def value(self, xp: Any, x: Array) -> Array:
         return xp.sum(xp.abs(x), axis=-1)
 
-    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
         xp = backend.xp
         size = xp.abs(x) - per_coordinate(scale)
         return xp.sign(x) * xp.where(size > 0.0, size, 0.0)

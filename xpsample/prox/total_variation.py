@@ -6,23 +6,24 @@ from typing import Any
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.prox.line import prox_line
 from xpsample.prox.regularizer import Regularizer
 
 
 class TotalVariation(Regularizer):
-    """Of images (height, width), as flat positions of dim = height * width, by forward differences.
+    """The total variation of images, by forward differences; those across the lower and the right edge are zero.
 
-    Differences across the lower and the right edge are zero.
+    Positions (*chains, height * width) are the images, row by row.
     """
 
     shape: tuple[int, int]
 
-    def gap(self, xp: Any, x: Array, u: Array, scale: Any) -> Array:
-        """Duality gap of u as the prox of x, at least ``|u - prox(x)|^2 / 2``; shape (*chains).
+    def gap(self, xp: Any, x: Array, u: Array, scale: float | Array) -> Array:
+        """Duality gap of u as the prox of x, (*chains): at least ``|u - prox(x)|^2 / 2``.
 
-        Equals ``scale g(u) - <x - u, u>``, since g is homogeneous of degree one and x - u is feasible for the dual
-        problem, as that of `prox` is whatever its number of iterations.
+        It is ``scale g(u) - <x - u, u>``, since g is homogeneous of degree one and x - u is feasible for the dual
+        problem. What `prox` returns is feasible after any number of iterations.
         """
         centred = u - xp.mean(u, axis=-1, keepdims=True)  # x - u has mean zero
         return scale * self.value(xp, u) - xp.sum((x - u) * centred, axis=-1)
@@ -41,14 +42,15 @@ class TotalVariation(Regularizer):
 class IsotropicTV(TotalVariation):
     """g(x) = sum over pixels of the Euclidean norm of (vertical, horizontal) differences (Rudin, Osher & Fatemi 1992).
 
-    The prox is by accelerated projected gradient ascent of the dual problem (Chambolle 2004; Beck & Teboulle 2009).
+    The prox is computed by accelerated projected gradient ascent on the dual problem (Chambolle 2004; Beck & Teboulle
+    2009).
 
     Parameters
     ----------
     shape : tuple of int
         (height, width).
     iterations : int
-        Of the dual ascent. The gap falls as 1 / iterations^2; a few do where the scale is small against the
+        Of the dual ascent. The gap falls as 1 / iterations^2. A few are enough if the scale is small against the
         differences of neighbours.
     """
 
@@ -62,14 +64,14 @@ class IsotropicTV(TotalVariation):
         down, right = _differences(xp, self._image(xp, x))
         return xp.sum(xp.sqrt(down * down + right * right), axis=(-2, -1))
 
-    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
         xp, image = backend.xp, self._image(backend.xp, x)
-        bound = scale[..., None, None] if getattr(scale, "ndim", 0) else scale
+        bound = per_coordinate(per_coordinate(scale))
 
         def body(i: Any, carry: tuple) -> tuple:
             dual, ahead, t = carry
             down, right = _differences(xp, image - _adjoint(xp, *ahead))
-            # 1/8 is one over the largest eigenvalue that the differences times their adjoint can have.
+            # 1/8: the differences times their adjoint have no eigenvalue above 8.
             down, right = ahead[0] + 0.125 * down, ahead[1] + 0.125 * right
             size = xp.sqrt(down * down + right * right)
             outside = size > bound
@@ -97,7 +99,7 @@ class AnisotropicTV(TotalVariation):
     shape : tuple of int
         (height, width).
     sweeps : int
-        Of columns, then rows. One of a sweep is O(height^2 width + height width^2), see `prox_line`.
+        Each over columns, then rows, and O(height^2 width + height width^2), see `prox_line`.
     """
 
     shape: tuple[int, int]
@@ -110,9 +112,9 @@ class AnisotropicTV(TotalVariation):
         down, right = _differences(xp, self._image(xp, x))
         return xp.sum(xp.abs(down) + xp.abs(right), axis=(-2, -1))
 
-    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
         xp, image = backend.xp, self._image(backend.xp, x)
-        bound = scale[..., None] if getattr(scale, "ndim", 0) else scale
+        bound = per_coordinate(scale)
 
         def body(i: Any, carry: tuple) -> tuple:
             u, of_columns, of_rows = carry
@@ -135,14 +137,14 @@ def _check(shape: tuple[int, ...], name: str, count: int) -> None:
 
 
 def _differences(xp: Any, image: Array) -> tuple[Array, Array]:
-    """Downward and to the right, zero at the edge; (..., height, width) each."""
+    """Differences downward and to the right, zero at the edge; (..., height, width) each."""
     down, right = image[..., 1:, :] - image[..., :-1, :], image[..., 1:] - image[..., :-1]
     zero_row, zero_column = xp.zeros_like(image[..., :1, :]), xp.zeros_like(image[..., :1])
     return xp.concat([down, zero_row], axis=-2), xp.concat([right, zero_column], axis=-1)
 
 
 def _adjoint(xp: Any, down: Array, right: Array) -> Array:
-    """Of `_differences`; the last row of `down` and the last column of `right` must be zero."""
+    """The adjoint of `_differences`; the last row of `down` and the last column of `right` must be zero."""
     above = xp.concat([xp.zeros_like(down[..., :1, :]), down[..., :-1, :]], axis=-2)
     before = xp.concat([xp.zeros_like(right[..., :1]), right[..., :-1]], axis=-1)
     return above - down + before - right

@@ -8,6 +8,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info
 from xpsample.run.noise import NoiseSource, cut
 from xpsample.run.program import Carry, Program
@@ -36,8 +37,8 @@ def eager_drive(
     stop: int,
     *,
     step: Callable[..., tuple[Any, Any]] | None = None,
-    unstack: Callable[[Array], Sequence[Array]] = unstacked,
-    write: Callable[[Array, Sequence[Array]], None] = write_rows,
+    unstack: Callable[[Any], Sequence[Any]] = unstacked,
+    write: Callable[[Any, Sequence[Any]], None] = write_rows,
 ) -> tuple[Carry, tuple | None, Any]:
     """Drive steps [start, stop): a plain loop.
 
@@ -74,7 +75,7 @@ def _make_steps(
     step: Callable[..., tuple[Any, Any]],
     carry: Carry,
     noise: dict[str, Array],
-    unstack: Callable[[Array], Sequence[Array]],
+    unstack: Callable[[Any], Sequence[Any]],
     lo: int,
     hi: int,
 ) -> tuple[Carry, list, list]:
@@ -117,9 +118,12 @@ def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
     # A kernel's own info may hold more.
     accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
     dtype = accepted[0].dtype
-    sums = (xp.sum(xp.astype(xp.stack(column), dtype), axis=0) for column in (accepted, moved, diverged))
-    counts = (sum(column) for column in zip(*evaluations, strict=True))
-    return Info(next(sums), next(sums), next(sums), type(evaluations[0])(*counts))
+
+    def total(column: Sequence[Array]) -> Array:
+        return xp.sum(xp.astype(xp.stack(column), dtype), axis=0)
+
+    counts = Evaluations(*(sum(column) for column in zip(*evaluations, strict=True)))
+    return Info(total(accepted), total(moved), total(diverged), counts)
 
 
 def add_sums(sums: Any, more: Any) -> Any:

@@ -70,7 +70,7 @@ class ScoreBalance(TrainingLoss):
             check_range("alpha", end, 0, 1, closed=True)
 
     @property
-    def constants(self) -> tree.Tree:  # type: ignore[override]
+    def constants(self) -> tree.Tree:
         """The score's parameters."""
         return self.score_parameters
 

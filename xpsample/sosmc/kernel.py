@@ -138,7 +138,7 @@ class SOSMC(Kernel):
             raise HyperparameterError(f"adapt_move needs a step_size, which {self.move} has not")
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.move.requires | self.loss.requires
 
     def init(self, target: BoundTarget, x: Array) -> SOSMCState:

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
@@ -36,8 +36,15 @@ class Move(ABC):
         The step size that SOSMC may adapt.
     """
 
-    requires: Capability
-    step_size: Any
+    if TYPE_CHECKING:  # subclasses have it as a dataclass field or as a property
+
+        @property
+        def step_size(self) -> float | Array | None: ...
+
+    @property
+    @abstractmethod
+    def requires(self) -> Capability:
+        """A class attribute of moves that always need the same."""
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> Any:
@@ -150,11 +157,11 @@ class Unweighted(Move):
     move: Move
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.move.requires
 
     @property
-    def step_size(self) -> Any:  # type: ignore[override]
+    def step_size(self) -> Any:
         """That of the move."""
         return self.move.step_size
 
@@ -199,11 +206,11 @@ class Reversible(Move):
             )
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.kernel.requires | Capability.LOG_DENSITY
 
     @property
-    def step_size(self) -> Any:  # type: ignore[override]
+    def step_size(self) -> Any:
         """The kernel's, or None where it has none."""
         return getattr(self.kernel, "step_size", None)
 

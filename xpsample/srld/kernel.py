@@ -70,7 +70,7 @@ class Repelled(WrappedTarget):
     requires: Capability
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         costs = self.target.costs
         return costs._replace(hvp=costs.score.times(2))
 
@@ -125,7 +125,7 @@ class SRLD(Kernel):
         object.__setattr__(self, "_strength", as_strength(self.alpha, Measured))
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires | Capability.SCORE
 
     def init(self, target: BoundTarget, x: Array) -> SRLDState:

@@ -77,7 +77,7 @@ class SRMC(Kernel):
         object.__setattr__(self, "_strength", as_strength(self.alpha, Growing))
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         tilt = self._tilt.requires if Capability.SCORE in self.base.requires else Capability.NONE
         hvp = Capability.HVP if self.schedule.hvps else Capability.NONE
         return self.base.requires | self._tilt.needs | tilt | hvp

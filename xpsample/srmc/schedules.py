@@ -22,7 +22,10 @@ class Schedule(ABC):
         Hessian-vector products of the target that one `gamma` spends.
     """
 
-    hvps: int
+    @property
+    @abstractmethod
+    def hvps(self) -> int:
+        """A class attribute of schedules that always spend the same."""
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> Tree:
@@ -148,7 +151,7 @@ class Stable(Schedule):
                 )
 
     @property
-    def hvps(self) -> int:  # type: ignore[override]
+    def hvps(self) -> int:
         return self.schedule.hvps + (1 if self.eigenvalues is None else 0)
 
     def init(self, target: BoundTarget, x: Array) -> StableMemory:

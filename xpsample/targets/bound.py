@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,13 +35,22 @@ class BoundTarget(ABC):
         part of a compiled program; those of `with_data` may not.
     """
 
-    backend: Backend
-    xp: Any
-    space: Space
-    requires: Capability
-    costs: Costs
-    data: tree.Tree
-    constant_data: bool
+    if TYPE_CHECKING:  # subclasses have each as a dataclass field or as a property
+
+        @property
+        def backend(self) -> Backend: ...
+        @property
+        def xp(self) -> Any: ...
+        @property
+        def space(self) -> Space: ...
+        @property
+        def requires(self) -> Capability: ...
+        @property
+        def costs(self) -> Costs: ...
+        @property
+        def data(self) -> tree.Tree: ...
+        @property
+        def constant_data(self) -> bool: ...
 
     @cached_property
     def compiled(self) -> dict[Any, Any]:
@@ -112,10 +121,13 @@ class DataAndAcceptance(NamedTuple):
 class DerivedTarget(BoundTarget):
     """A bound target made from another one, `target`, whose library and data it shares. Subclasses are dataclasses."""
 
-    target: BoundTarget
+    if TYPE_CHECKING:
+
+        @property
+        def target(self) -> BoundTarget: ...
 
     @property
-    def backend(self) -> Backend:  # type: ignore[override]
+    def backend(self) -> Backend:
         """The underlying target's."""
         return self.target.backend
 
@@ -125,7 +137,7 @@ class DerivedTarget(BoundTarget):
         return self.target.xp
 
     @property
-    def space(self) -> Space:  # type: ignore[override]
+    def space(self) -> Space:
         """The underlying target's."""
         return self.target.space
 
@@ -135,7 +147,7 @@ class DerivedTarget(BoundTarget):
         return self.target.data
 
     @property
-    def constant_data(self) -> bool:  # type: ignore[override]
+    def constant_data(self) -> bool:
         """The underlying target's."""
         return self.target.constant_data
 

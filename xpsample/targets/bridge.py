@@ -52,7 +52,7 @@ class BridgedTarget(BoundTarget):
     target: BoundTarget
 
     @property
-    def backend(self) -> Backend:  # type: ignore[override]
+    def backend(self) -> Backend:
         """The target's."""
         return self.target.backend
 
@@ -62,16 +62,16 @@ class BridgedTarget(BoundTarget):
         return self.target.xp
 
     @property
-    def space(self) -> Space:  # type: ignore[override]
+    def space(self) -> Space:
         """The target's."""
         return self.target.space
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.target.requires
 
     @property
-    def constant_data(self) -> bool:  # type: ignore[override]
+    def constant_data(self) -> bool:
         """Of both ends."""
         return self.initial.constant_data and self.target.constant_data
 
@@ -81,7 +81,7 @@ class BridgedTarget(BoundTarget):
         return self.initial.data, self.target.data
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         pairs = zip(self.initial.costs, self.target.costs, strict=True)
         return Costs(*(a.plus(b) for a, b in pairs))
 
@@ -128,11 +128,11 @@ class AnnealedTarget(WrappedTarget):
     beta: Any
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.target.requires
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         return self.target.costs
 
     def from_base(self, base: Point) -> Point:

@@ -45,11 +45,11 @@ class TemperedTarget(WrappedTarget):
     beta: Any
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.target.requires
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         return self.target.costs
 
     def from_base(self, base: Point) -> Point:

@@ -204,7 +204,7 @@ class Tilted(WrappedTarget):
         object.__setattr__(self, "shift", -per_coordinate(self.alpha) * self.theta)
 
     @property
-    def costs(self) -> Costs:  # type: ignore[override]
+    def costs(self) -> Costs:
         moves = 0
         if wanted(self.requires).differences and self.tilt.moves:
             assert isinstance(self.space, Discrete)

@@ -162,7 +162,7 @@ class SeenMinibatch(Kernel):
     size: int
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires
 
     def init(self, target: BoundTarget, x: Array) -> Any:

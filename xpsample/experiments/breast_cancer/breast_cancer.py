@@ -137,7 +137,7 @@ def _run_all(args: argparse.Namespace) -> int:
     for line in missing(args.backend):
         report.say(line)
     report.say(
-        f"running on {', '.join(f'{p.backend.name} ({p.device}, {p.dtype})' for p in where)}; {size.chains} chains"
+        f"running on {', '.join(f'{p.backend.name} ({p.name}, {p.dtype})' for p in where)}; {size.chains} chains"
     )
     posterior = whitened(data)
     start, reference = _prepare(posterior, size, args.seed, report)

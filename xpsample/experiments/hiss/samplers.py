@@ -76,7 +76,7 @@ def run_states(
     trace = sample(target, kernel, x0, draws, thinning=thinning, seed=seed, recorders=(Draws(),), progress=False)
     x = to_host(trace.draws)
     assert target.space is not None
-    states = np.asarray(target.space.number(np, x)).astype(np.int64)  # type: ignore[attr-defined]
+    states = np.asarray(target.space.number(np, x)).astype(np.int64)
     used = {name: thinning * count for name, count in trace.run_statistics.evaluations.items() if name != "hvp"}
     return states, {
         "seconds": trace.metadata["seconds"],

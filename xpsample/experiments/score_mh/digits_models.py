@@ -155,7 +155,7 @@ class LevelBalance(TrainingLoss):
     max_norm: float
 
     @property
-    def constants(self) -> tree.Tree:  # type: ignore[override]
+    def constants(self) -> tree.Tree:
         """The score's parameters."""
         return self.score_parameters
 

@@ -388,7 +388,7 @@ class Ran(NamedTuple):
 
 def _run(problem: Problem, kernel: Kernel, acceptance: Acceptance | None) -> Ran:
     settings = {} if acceptance is None else {"acceptance": acceptance}
-    target = Target(None, score=score_network, data=problem.score.parameters, **settings)  # type: ignore[arg-type]
+    target = Target(None, score=score_network, data=problem.score.parameters, **settings)
     began = time.process_time()
     x0, steps = problem.device.array(problem.starts), problem.size.steps
     trace = sample(target, kernel, x0, 1, thinning=steps, seed=problem.seed, progress=False)

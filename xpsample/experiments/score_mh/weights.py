@@ -96,7 +96,7 @@ def learned(size: Size, device: DeviceDtype, seed: int) -> tuple[list[Sampler], 
     trained = train_acceptances(
         data,
         RandomWalk(WIDE),
-        mixture().score,  # type: ignore[arg-type]
+        mixture().score,
         bound.data,
         1,
         Training(size.hidden, 3, size.updates, 256, 5e-4),

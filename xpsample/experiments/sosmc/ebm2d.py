@@ -121,7 +121,7 @@ def _run_all(args: argparse.Namespace) -> int:
             report.say(f"  {name:8} {method:10} {found[0]['seconds']:6.1f} s")
     _tell(report, rows)
     report.rows(rows)
-    np.savez_compressed(report.out / "curves.npz", **{k: np.asarray(v, np.float32) for k, v in arrays.items()})  # type: ignore[arg-type]
+    np.savez_compressed(report.out / "curves.npz", **{k: np.asarray(v, np.float32) for k, v in arrays.items()})
     _plot(report, arrays, size)
     report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
     report.close()

@@ -157,7 +157,7 @@ def _run_all(args: argparse.Namespace) -> int:
         )
     _tell(report, results, size.runs)
     report.rows(results)
-    np.savez_compressed(report.out / "curves.npz", **curves)  # type: ignore[arg-type]
+    np.savez_compressed(report.out / "curves.npz", **curves)
     _plot(report, curves)
     report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
     report.close()

@@ -130,7 +130,7 @@ def _run_all(args: argparse.Namespace) -> int:
                 report.say(f"  {reward:6} beta {beta:g} {method:10} {row['seconds']:6.1f} s")
     _tell(report, rows)
     report.rows(rows)
-    np.savez_compressed(report.out / "curves.npz", **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(report.out / "curves.npz", **arrays)
     _plot(report, arrays, size, betas)
     report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
     report.close()

@@ -127,7 +127,7 @@ class CommonNoise(Kernel):
     base: Kernel
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires
 
     def init(self, target: BoundTarget, x: Array) -> Any:

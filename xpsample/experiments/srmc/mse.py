@@ -143,7 +143,7 @@ class RunningMean(Kernel):
     burn_in: int
 
     @property
-    def requires(self) -> Capability:  # type: ignore[override]
+    def requires(self) -> Capability:
         return self.base.requires
 
     def init(self, target: BoundTarget, x: Array) -> RunningMeanState:

@@ -111,7 +111,7 @@ def _run_all(args: argparse.Namespace) -> int:
             report.say(f"  {device!s:20} rho, Gaussian SR-{name}, scale {scale:g}: {rows[-1]['seconds']:.1f} s")
     problem = logistic(size.chains, size.reference, args.seed, report)
     first = {device.name for device in widest(found)}
-    for device in (p for p in found if p.device in first):  # cancellation depends on the dtype
+    for device in (p for p in found if p.name in first):  # cancellation depends on the dtype
         for name, base, scale in TILT_SETTINGS:
             steps = size.tilt_mala if name == "MALA" else size.tilt_hmc
             began_here = time.perf_counter()

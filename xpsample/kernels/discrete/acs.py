@@ -97,7 +97,7 @@ class Table(Cycle):
 
     def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
         row = xp.reshape(k, (1,))
-        return tuple(xp.take(table, row, axis=0)[0, ...] for table in (self.step_sizes, self.balances))  # type: ignore[return-value]
+        return tuple(xp.take(table, row, axis=0)[0, ...] for table in (self.step_sizes, self.balances))
 
 
 class ACSState(NamedTuple):
