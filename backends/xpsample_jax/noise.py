@@ -138,8 +138,8 @@ class Keys:
 def _places(shape: tuple[int, ...]) -> Array:
     """Places within a step, of which each of several devices makes its own part."""
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    device_dtypes = (jax.lax.broadcasted_iota(np.uint32, shape, k) * np.uint32(s) for k, s in enumerate(strides))
-    return sum(device_dtypes, start=jnp.zeros(shape, np.uint32))
+    places = (jax.lax.broadcasted_iota(np.uint32, shape, k) * np.uint32(s) for k, s in enumerate(strides))
+    return sum(places, start=jnp.zeros(shape, np.uint32))
 
 
 @lru_cache(maxsize=64)  # for a run asks at every block

@@ -34,5 +34,5 @@ def softplus_and_sigmoid(xp: Any, a: Array) -> tuple[Array, Array]:
 
 def minimum_with_zero(xp: Any, a: Array) -> Array:
     """min(a, 0), elementwise; nan where a is nan."""
-    own = getattr(xp, "negative_part", None)
+    own = getattr(xp, "minimum_with_zero", None)
     return xp.minimum(a, xp.zeros_like(a)) if own is None else own(a)
