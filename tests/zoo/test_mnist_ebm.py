@@ -9,11 +9,11 @@ from xpsample.zoo.data import load_dataset
 from xpsample.zoo.mnist_ebm import (
     Layer,
     Parameters,
+    fold,
     load_parameters,
     mnist_ebm,
     negative_energy,
     negative_energy_and_score,
-    recorder_state,
 )
 
 REQUIRES = ULA(1.0).requires
@@ -103,7 +103,7 @@ def test_numpy_borrows_a_gradient():
 def test_mirrors(library):
     x = np.array([-0.9, -0.2, 0.0, 0.4, 1.0])
     for u in (x, 2 - x, -2 - x, x + 4, x - 4, 6 - x):
-        np.testing.assert_allclose(library.host(recorder_state(library.array(u))), x, atol=1e-12)
+        np.testing.assert_allclose(library.host(fold(library.array(u))), x, atol=1e-12)
 
 
 def test_the_target_is_continued_by_mirror_images():

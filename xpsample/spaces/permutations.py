@@ -22,7 +22,7 @@ class Permutations(Space):
         0 .. n - 1 where the positions live; None until bound.
     """
 
-    device_dtypes: Any = field(default=None, repr=False, compare=False)
+    places: Any = field(default=None, repr=False, compare=False)
 
     def check(self, xp: Any, x: Array) -> None:
         if not xp.isdtype(x.dtype, ("integral", "real floating")):
@@ -34,4 +34,4 @@ class Permutations(Space):
             raise PositionError(f"positions must hold each of 0 .. {x.shape[-1] - 1} once along the last axis")
 
     def bind(self, backend: Backend, x: Array) -> Space:
-        return replace(self, device_dtypes=backend.from_host(np.arange(x.shape[-1], dtype=np.int32), x))
+        return replace(self, places=backend.from_host(np.arange(x.shape[-1], dtype=np.int32), x))

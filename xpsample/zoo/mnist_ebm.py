@@ -71,7 +71,7 @@ def negative_energy_and_score(x: Array, parameters: Parameters) -> tuple[Array, 
     return value, xp.reshape(gradient, x.shape)
 
 
-def recorder_state(u: Array) -> Array:
+def fold(u: Array) -> Array:
     """The point of [-1, 1] that mirrors at both ends bring u to, coordinate by coordinate; any shape."""
     return 1.0 - array_namespace(u).abs((u + 1.0) % 4.0 - 2.0)
 
@@ -105,11 +105,11 @@ def mnist_ebm(parameters: Parameters | None = None) -> Target:
 
 
 def _folded_density(u: Array, parameters: Parameters) -> Array:
-    return negative_energy(recorder_state(u), parameters)
+    return negative_energy(fold(u), parameters)
 
 
 def _folded_density_and_score(u: Array, parameters: Parameters) -> tuple[Array, Array]:
-    value, score = negative_energy_and_score(recorder_state(u), parameters)
+    value, score = negative_energy_and_score(fold(u), parameters)
     # On the walls themselves, where digits have their background, the slope of f.
     return value, array_namespace(u).where((u + 1.0) % 4.0 <= 2.0, score, -score)
 

@@ -35,11 +35,11 @@ from xpsample.targets import Target, Tempered
 from xpsample.zoo.mnist_ebm import (
     SIDE,
     Parameters,
+    fold,
     load_parameters,
     mnist_ebm,
     negative_energy,
     negative_energy_and_score,
-    recorder_state,
 )
 
 DTYPE = "float32"
@@ -248,7 +248,7 @@ def _density(
     x0 = device.array(np.broadcast_to(start, (2, len(TEMPERATURES), *digits.shape)))
     target = Tempered(mnist_ebm(parameters), device.array(1 / temperatures))
     trace = sample(target, ULA(steps), x0, 1, burn_in=size.density_steps - 1, seed=seed, recorders=(), progress=False)
-    x = recorder_state(to_host(trace.state.point.x))
+    x = fold(to_host(trace.state.point.x))
     value, known = negative_energy(x, parameters), classify(x, train)
     distance, started = known.distance, classify(digits, train).labels
     return [

@@ -42,7 +42,7 @@ class TwoOpt(Kernel[ChainState, Info]):
         first = xp.astype(xp.floor(noise["first"] * n), xp.int32)
         second = (first + 1 + xp.astype(xp.floor(noise["second"] * (n - 1)), xp.int32)) % n
         low, high = xp.minimum(first, second)[..., None], xp.maximum(first, second)[..., None]
-        place = space.device_dtypes
+        place = space.places
         place = xp.where((place >= low) & (place <= high), low + high - place, place)
         proposal = target.evaluate(xp.take_along_axis(current.x, as_index(xp, place), axis=-1))
         spent = target.costs.refresh.plus(target.costs.evaluate)
