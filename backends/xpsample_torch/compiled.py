@@ -47,9 +47,10 @@ class _CompiledStep:
             with _compiling():
                 made = self._run(target, state, noise)
         except Exception as error:
-            first = next(iter(str(error).strip().splitlines()), "")
+            cause = getattr(error, "inner_exception", error)  # what the compiler behind torch's tracing says
+            first = next(iter(str(cause).strip().splitlines()), "")
             raise BackendError(
-                f"torch.compile failed ({type(error).__name__}: {first}): leave compile=True out"
+                f"torch.compile failed ({type(cause).__name__}: {first}): leave compile=True out"
             ) from error
         self._ran = True
         return made
