@@ -123,3 +123,8 @@ __all__ = [
     "steps",
     "tune_acs",
 ]
+
+
+def __dir__() -> list[str]:
+    """What a user types, and nothing else."""
+    return [*__all__, "__version__"]
