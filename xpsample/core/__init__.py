@@ -1,1 +1,1 @@
-"""The ground floor: arrays and trees, the backend's protocol and registry, devices, hyper-parameters, errors."""
+"""The ground floor: arrays, trees, backends and their registry, devices, hyper-parameters and errors."""

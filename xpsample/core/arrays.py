@@ -6,10 +6,10 @@ from array_api_compat import is_array_api_obj
 
 
 class Array(Protocol):
-    """An array of any library that follows the Python array API standard: what the code of this library asks of one.
+    """An array of any library that follows the Python array API standard, as far as this package uses it.
 
-    Functions of arrays live in the namespace of the array's library, ``backend.xp``. Arithmetic takes arrays of the
-    same library and Python numbers.
+    The functions of arrays are in the namespace of their library, ``backend.xp``. Arithmetic takes arrays of one
+    library, and Python numbers.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Write files whole or not at all."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when it is complete and on the disk."""
+    """Give a temporary file beside `path`, and rename it to `path` when it is complete and on the disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary

@@ -17,7 +17,7 @@ from xpsample.core.specs import Specs
 
 
 class Device(NamedTuple):
-    """A device: its name, the object that the library calls it by, its real dtypes, and a note on missing ones."""
+    """A device: its name, the library's own object for it, the real dtypes that work, a note on missing ones."""
 
     name: str
     device: Any
@@ -34,7 +34,7 @@ class Compiles(enum.Enum):
 
 
 class Autodiff(ABC):
-    """What a library makes of functions of trees of its arrays: above all their derivatives."""
+    """Transformations of functions of arrays, above all derivatives, by the library's own means."""
 
     @abstractmethod
     def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
@@ -42,11 +42,11 @@ class Autodiff(ABC):
 
     @abstractmethod
     def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
-        """``(x, v, *args) -> J v`` where J is the Jacobian in x of ``score(x, *args)``, a symmetric one."""
+        """``(x, v, *args) -> J v``, where J is the Jacobian in x of ``score(x, *args)``; J must be symmetric."""
 
     @abstractmethod
     def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
-        """``(x, v, *args) -> (score(x, *args), J v)``: as `hvp`, with the score that comes along."""
+        """``(x, v, *args) -> (score(x, *args), J v)``: as `hvp`, with the score."""
 
     @abstractmethod
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
@@ -82,7 +82,10 @@ class Backend(ABC):
 
     @abstractmethod
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
-        """``carry = body(i, carry)`` for i = 0 .. n - 1; i may be traced, and is good for indexing arrays only."""
+        """``carry = body(i, carry)`` for i = 0 ..
+
+        n - 1. A compiler may trace i: use it to index arrays, and for nothing else.
+        """
 
     @abstractmethod
     def drive(

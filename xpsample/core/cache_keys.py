@@ -1,4 +1,4 @@
-"""Values as keys: whether two kernels, made apart, are the same, so that a compiled program serves both."""
+"""Keys of caches: equal kernels have equal keys, so that one compiled program serves both."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,7 +10,7 @@ SCALARS = (bool, int, float, complex, str, bytes, np.generic, type(None))
 
 @dataclass(frozen=True, eq=False)
 class _Itself:
-    """What has no value that can be compared, held so that nothing else takes its place in memory."""
+    """A value that is compared by identity. It is kept, so that no other object gets its address."""
 
     value: Any
 
@@ -22,11 +22,10 @@ class _Itself:
 
 
 def by_value(value: Any) -> Any:
-    """A key that is equal for equal values, made of the same types.
+    """A key that is equal for equal values of the same types.
 
-    Frozen dataclasses and tuples are compared part by part, dataclasses by what they were made with; numbers with their
-    type, since a program may differ with 1 or 1.0. All else is compared by identity: arrays, whose values may be on
-    another device, functions, and what can change.
+    Frozen dataclasses are compared by their fields, tuples by their items, numbers by type and value (a program may
+    differ for 1 and 1.0). All else is compared by identity: arrays, functions and mutable objects.
 
     Parameters
     ----------
@@ -37,10 +36,12 @@ def by_value(value: Any) -> Any:
     Hashable
     """
     if isinstance(value, SCALARS):
-        return type(value), repr(value)  # of floats exact, and -0.0 is not 0.0
+        return type(value), repr(value)  # exact for floats; -0.0 is not 0.0
     if isinstance(value, tuple):
         return type(value), *map(by_value, value)
-    own = vars(type(value)).get("__dataclass_params__")  # not a base's: a class that is none may hold more than fields
+    own = vars(type(value)).get(
+        "__dataclass_params__"
+    )  # of the class itself: a subclass that is no dataclass may hold more than fields
     if own is not None and own.frozen:
         return type(value), *(by_value(getattr(value, field.name)) for field in fields(value) if field.init)
     return _Itself(value)

@@ -63,7 +63,7 @@ def widest(where: list[DeviceDtype]) -> list[DeviceDtype]:
 
 
 def missing(names: list[str] | None = None) -> list[str]:
-    """One line for every backend, device or dtype that is not there, so that a skip is seen."""
+    """One line for every backend, device or dtype that is missing, so that a skip is seen."""
     lines = []
     for name in registered_backends() if names is None else names:
         if name not in installed_backends():

@@ -1,6 +1,6 @@
-"""Functions that the standard lacks: those of the array's own namespace where it has them, else made of the standard's.
+"""Elementwise functions that the array API standard lacks.
 
-A backend's namespace may define them, each one pass over the array.
+A backend's namespace may define them, to make one pass over the array. Else they are made of the standard's functions.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from xpsample.core.arrays import Array
 
 
 def sigmoid(xp: Any, a: Array) -> Array:
-    """1 / (1 + exp(-a)), elementwise; overflows nowhere."""
+    """1 / (1 + exp(-a)), elementwise, without overflow."""
     own = getattr(xp, "sigmoid", None)
     return 0.5 + 0.5 * xp.tanh(0.5 * a) if own is None else own(a)
 
@@ -24,7 +24,7 @@ def softplus(xp: Any, a: Array) -> Array:
 
 
 def softplus_and_sigmoid(xp: Any, a: Array) -> tuple[Array, Array]:
-    """`softplus` and its derivative `sigmoid`: of a namespace that has them, else made with one exponential."""
+    """`softplus` and its derivative `sigmoid`, with one exponential where the namespace has neither."""
     if getattr(xp, "softplus", None) is not None and getattr(xp, "sigmoid", None) is not None:
         return softplus(xp, a), sigmoid(xp, a)
     size = xp.abs(a)

@@ -1,4 +1,4 @@
-"""Hyper-parameters: Python numbers, or arrays whose axes are the chain axes; their checks, and how they broadcast."""
+"""Hyper-parameters: how they are declared, checked and broadcast against the chains."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 
 PER_CHAIN = {"per_chain": True}
-"""Metadata of a dataclass field whose axes, where it has some, are the chain axes."""
+"""Metadata of a dataclass field that holds a number, or an array whose axes are the chain axes."""
 
 
 VECTOR = {"coordinates": (1,)}
@@ -95,7 +95,7 @@ def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:
 
 
 def numbers_as_arrays(owner: Any, asarray: Callable[[float], Array]) -> Any:
-    """A kernel with its per-chain numbers as arrays, for a library that would make an array of each at every step.
+    """A kernel whose per-chain numbers are arrays, for a library that would else convert them at every step.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def per_coordinate(value: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """A kernel as text: its settings by name, arrays by dtype and shape, what is at its default left out."""
+    """A kernel as text: settings by name, arrays by dtype and shape, without those at their defaults."""
     if is_dataclass(value) and not isinstance(value, type):
         settings = ((f, getattr(value, f.name)) for f in fields(value) if f.init and f.repr)
         shown = (f"{f.name}={show(v)}" for f, v in settings if v is not f.default)

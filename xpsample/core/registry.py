@@ -1,4 +1,4 @@
-"""The registry: finds the backend of an array, and loads it when the first array of its library is seen.
+"""The registry of backends: finds the backend of an array, and loads it when it sees the first array of that library.
 
 Backends are published under the entry-point group ``xpsample.backends``, each under the name of the library that its
 arrays come from, the way Julia loads a package extension.
@@ -85,7 +85,7 @@ def compiled(backend: Backend, f: Callable[..., tree.Tree]) -> Callable[..., tre
 
 
 def whole(f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
-    """A function of arrays, compiled as a whole where a library would compile each of its operations for itself."""
+    """Compile a function as a whole, for libraries that else compile each operation separately."""
     arguments, by = signature(f), cache(lambda backend: compiled(backend, f))
 
     @wraps(f)
@@ -93,7 +93,7 @@ def whole(f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         arrays = arguments.bind(*args, **named).args
         try:
             backend = backend_of(arrays[0])
-        except BackendError:  # what `f` says of such an argument is to the point
+        except BackendError:  # the error of `f` says more
             return f(*arrays)
         return by(backend)(*arrays)
 
@@ -101,7 +101,7 @@ def whole(f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
 
 
 def namespace(array: object) -> Any:
-    """The namespace of an array's backend: faster to get than ``array_namespace``, which a density may call as well."""
+    """The namespace of an array's backend, found faster than by ``array_namespace``."""
     return backend_of(array).xp
 
 

@@ -22,7 +22,7 @@ def map(f: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:  # noqa: A001 (
 
 
 def rebuild(like: Tree, children: list[Tree]) -> Tree:
-    """Put `children` into a container of the kind of `like`."""
+    """Put `children` into a container of the same type as `like`."""
     if hasattr(like, "_fields"):
         return type(like)(*children)
     return type(like)(children)

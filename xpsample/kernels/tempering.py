@@ -122,7 +122,7 @@ class ParallelTempering(Kernel[TemperingState, Any]):
         return TemperingState(base, state.betas, rates, n), info
 
     def _turns(self, xp: Any, n: Array, like: Array) -> tuple[Array, Array]:
-        """Whether a pair may swap after step n, and the how many-th time that is, ``(rungs - 1, 1, ...)``."""
+        """Which pairs may swap after step n, and how often each could by then, ``(rungs - 1, 1, ...)``."""
         due, attempt = n % self.every == 0, (n + self.every - 1) // self.every
         pairs = range(like.shape[0])
         turn = xp.stack([due & ((attempt + k) % 2 == 1) for k in pairs])

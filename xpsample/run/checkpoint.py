@@ -1,7 +1,7 @@
-"""Checkpoints: a directory of npz files and one JSON file that says which of them count.
+"""Checkpoints: a directory of npz files, and one JSON file that lists those that count.
 
-``run.json`` is replaced atomically and last, so a run killed at any moment leaves the checkpoint before intact.
-Nothing is pickled.
+``run.json`` is replaced atomically and last, so a run that is killed at any moment leaves the previous checkpoint
+intact. Nothing is pickled.
 """
 
 import hashlib
@@ -135,14 +135,14 @@ class Store:
         with replacing(self.path / "run.json") as temporary:
             temporary.write_text(json.dumps(content, indent=1))
         self.shards, self.step = shards, step
-        for old in (*self.path.glob("state-*.npz"), *self.path.glob(".*.tmp")):  # the latter of killed writes
+        for old in (*self.path.glob("state-*.npz"), *self.path.glob(".*.tmp")):  # the second are left by killed writes
             if old.name != state:
                 old.unlink()
         self.last = time.monotonic()
 
 
 def describe(value: Any) -> Any:
-    """What tells a setting from another, as JSON values: arrays by a digest, dataclasses by their fields."""
+    """A setting as JSON values, to compare it with another: arrays by a digest, dataclasses by their fields."""
     if is_dataclass(value) and not isinstance(value, type):
         shown = {f.name: describe(getattr(value, f.name)) for f in fields(value) if f.init}
         return {"type": type(value).__name__, **shown}
@@ -158,7 +158,10 @@ def describe(value: Any) -> Any:
 
 
 def _summary(point: Point) -> list[float]:
-    """A target's values at the start: enough to notice that it changed, tolerant to another machine's rounding."""
+    """A target's values at the start positions, to notice that it changed.
+
+    They tolerate the rounding of another machine.
+    """
     values = point.log_density if point.log_density is not None else point.score
     host = to_host(values).astype(np.float64)
     return [float(host.mean()), float(np.abs(host).mean())]
@@ -170,7 +173,7 @@ def _order(array: np.ndarray) -> np.ndarray:
 
 
 def _laid_out(array: np.ndarray, order: np.ndarray | None) -> np.ndarray:
-    """An array with its axes in that order in memory, by which the rounding of sums turns on some libraries."""
+    """An array with its axes in the given order in memory, on which the rounding of sums depends in some libraries."""
     return array if order is None else np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
 
 

@@ -14,7 +14,7 @@ from xpsample.run.noise import NoiseSource, cut
 from xpsample.run.program import Carry, Program
 
 STACKED = 128
-"""Steps whose rows are stacked at once: few enough that Python's garbage collector does not see them grow old."""
+"""Steps whose rows are stacked together: few, so that Python's garbage collector does not follow them for long."""
 
 
 def unstacked(block: Array) -> Sequence[Array]:
@@ -47,11 +47,11 @@ def eager_drive(
     program, carry, buffers, source, start, stop
         As in `Backend.drive`.
     step : callable, optional
-        What stands for ``program.kernel.step``, such as that compiled.
+        Used instead of ``program.kernel.step``, such as that function compiled.
     unstack : callable, optional
-        ``unstack(block)`` gives the rows of a block of noise, where a library has a faster way than to index them.
+        ``unstack(block)`` gives the rows of a block of noise, where a library is faster than by indexing.
     write : callable, optional
-        ``write(rows, arrays)`` puts arrays into the rows of a buffer, likewise.
+        ``write(rows, arrays)`` puts arrays into the rows of a buffer, where a library is faster than row by row.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def eager_drive(
     xp, step, sums = program.target.xp, step or program.kernel.step, None
     for lo, hi, noise in _noise(program, carry, source, start, stop):
         carry, infos, kept = _make_steps(program, step, carry, noise, unstack, lo, hi)
-        del noise  # else two blocks of it would be there at once
+        del noise  # so that two blocks are never in memory together
         if kept:
             if buffers is None:
                 buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])

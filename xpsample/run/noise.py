@@ -1,4 +1,4 @@
-"""The randomness of a run: what a kernel declares, and where the numbers come from.
+"""Where the random numbers of a run come from.
 
 The noise of step t is a pure function of (seed, name, t) and of the shapes that the kernel declares, so a run can be
 stopped, resumed or extended at any step and sees the same numbers.
@@ -23,7 +23,7 @@ from xpsample.core.tree import dtype_name
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024
 LEAST_STEPS, MOST_STEPS = 16, 4096
-"""Steps that a run drives at once, in the middle of it."""
+"""Least and most steps of a segment, which a run drives with one call."""
 
 
 def chunk_steps(specs: Specs) -> int:
@@ -32,15 +32,15 @@ def chunk_steps(specs: Specs) -> int:
 
 
 def segment_steps(specs: Specs) -> int:
-    """Steps that a run drives at once at most: a power of two, and one chunk or several of them."""
+    """The longest segment that a run drives with one call: a power of two, and one chunk or several."""
     return max(LEAST_STEPS, min(MOST_STEPS, _steps_of_chunk(specs)))
 
 
 def segments(specs: Specs, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Steps [start, stop) in parts that are driven at once.
+    """Cut steps [start, stop) into segments, which are driven with one call each.
 
-    They get longer: a call of a driver costs as much as hundreds of small steps, and who waits for a slow run sees, and
-    has saved, its first part early. Where they end depends on the shapes alone.
+    Segments get longer along the run: a call of a driver costs as much as hundreds of small steps, and the user of a
+    slow run should see and save its first part early. Where segments end depends on the shapes alone.
     """
     length, most = max(LEAST_STEPS, chunk_steps(specs)), segment_steps(specs)
     while start < stop:
@@ -88,8 +88,8 @@ def draw_chunks(
     xp : module
         The namespace of what `draw` gives.
     multiple : int
-        Of the last chunk no more is drawn than is needed, with `steps` a multiple of this, for a generator whose first
-        numbers do not depend then on how many are drawn. When not given, chunks are drawn whole.
+        Draw no more of the last chunk than is needed, in multiples of this many steps. Only for generators whose first
+        numbers do not depend on how many are drawn. When not given, chunks are drawn whole.
     """
     length = chunk_steps(specs)
     first, last = start // length, -(-stop // length)
@@ -218,7 +218,7 @@ class Replay(NoiseSource):
 
 
 def open_interval(uniforms: np.ndarray) -> np.ndarray:
-    """Uniforms of [0, 1] moved off both ends, to the nearest numbers of their dtype (NumPy arrays)."""
+    """Move uniforms in [0, 1] off both ends, to the nearest numbers of their dtype (NumPy arrays)."""
     tiny, below_one = np.finfo(uniforms.dtype).tiny, np.nextafter(uniforms.dtype.type(1), uniforms.dtype.type(0))
     return np.clip(uniforms, tiny, below_one)
 

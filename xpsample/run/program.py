@@ -13,14 +13,14 @@ from xpsample.targets.bound import BoundTarget
 
 
 class Carry(NamedTuple):
-    """What goes from step to step: the kernel's state, and one tree for each recorder."""
+    """What one step hands to the next: the kernel's state, and one tree for each recorder."""
 
     state: Any
     recorder_states: tuple
 
 
 class Key(NamedTuple):
-    """What tells one program of a bound target from another: kernel and recorders by value."""
+    """The key of a program among those of one target: kernel and recorders by value."""
 
     kernel: Any
     recorders: Any
@@ -53,7 +53,7 @@ class Program:
 
     @cached_property
     def key(self) -> Key:
-        """What a driver keeps, with the bound target, the program that it compiled by."""
+        """The key under which a driver keeps the compiled program, with the bound target."""
         return Key(by_value(self.kernel), by_value(self.recorders), self.burn_in, self.thinning)
 
     @property

@@ -1,4 +1,4 @@
-"""What a run keeps: each recorder is a value, and memory grows with the run only for those that keep rows."""
+"""Recorders: what a run keeps. Memory grows with the run only for those that keep rows."""
 
 import math
 from abc import ABC, abstractmethod

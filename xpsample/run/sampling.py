@@ -57,7 +57,7 @@ def sample(
     kernel : Kernel
         How.
     x0 : array, shape (*chains, dim)
-        Start positions; they decide library, dtype and device of everything. Leading axes are independent chains.
+        Start positions. They decide the library, dtype and device of everything. Leading axes are independent chains.
     draws : int
         Rows to keep of every chain; ``burn_in + draws * thinning`` steps are made.
     seed : int or NoiseSource
@@ -67,13 +67,13 @@ def sample(
     thinning : int
         Steps per kept row.
     recorders : sequence of Recorder
-        What to keep; a run with `Moments` or `BatchMeans` only uses memory that does not grow with its length.
+        What to keep. With `Moments` or `BatchMeans` alone, memory does not grow with the length of the run.
     checkpoint : path or Checkpoint, optional
-        A directory. State, position in the noise and results are saved there during the run; the same call made again
-        goes on where the last one was stopped, or extends a finished run when `draws` is larger, and gives bit for
-        bit what one uninterrupted run gives. A checkpoint of another run is refused.
+        A directory where the run is saved. The same call made again goes on where the last one stopped, or extends a
+        finished run when `draws` is larger. The result is bit for bit that of one uninterrupted run. A checkpoint of
+        another run is refused.
     progress : bool, optional
-        A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
+        Show a progress bar (tqdm). By default, if tqdm is installed and stderr is a terminal.
     check : bool
         Compare the target's score with finite differences of its log density before the first step.
     compile : bool
@@ -87,7 +87,7 @@ def sample(
     Raises
     ------
     XpsampleError
-        Before the first step, for whatever does not fit together; the message says what would.
+        Before the first step, if anything does not fit together. The message says what would.
     """
     program = _prepare(target, kernel, x0, tuple(recorders), burn_in, thinning, draws, compile)
     if check:
@@ -138,7 +138,7 @@ def sample(
 
 
 def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | NoiseSource) -> Iterator[tuple[Any, Any]]:
-    """Yield (state, info) after every step, without end; the chain is that of `sample` with the same seed.
+    """Yield (state, info) after every step, without end. The chain is that of `sample` with the same seed.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
     for start in itertools.count(0, length):
         block = source.block(backend, specs, start, start + length, like)
         for i in range(length):
-            # A run of one step and one row each, so that what is yielded stays the caller's whatever is reused.
+            # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
             noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
             carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
             state, info = tree.map(lambda row: row[0, ...], rows)[0]
@@ -268,7 +268,7 @@ def _trace(
 
 
 def identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
-    """What makes a run this run, as JSON values; the number of draws is left out, so that a run can be extended."""
+    """What identifies a run, as JSON values. The number of draws is left out, so that a run can be extended."""
     return {
         "kernel": describe(program.kernel),
         "noise": source.describe(),
@@ -297,7 +297,7 @@ def _metadata(program: Program, x: Array, source: NoiseSource, seconds: float) -
 
 
 def progress_bar(progress: bool | None, total: int, done: int = 0, unit: str = "step") -> Any:
-    """A context with a tqdm bar, or with None where none is wanted or tqdm is not installed."""
+    """A context with a tqdm bar, or with None if no bar is wanted or tqdm is not installed."""
     try:
         from tqdm import tqdm
     except ImportError:

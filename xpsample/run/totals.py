@@ -11,14 +11,14 @@ from xpsample.kernels.kernel import Info
 from xpsample.run.trace import RunStatistics
 
 MOST_WAITING, MOST_SECONDS = 16, 0.1
-"""Segments, and the time that they take, whose sums are not fetched yet."""
+"""How many segments, and seconds of them, may wait for their sums to be fetched."""
 
 
 class Totals:
     """Sums of the step infos over a run, kept on the host in float64.
 
-    A driver may return before it is done. To fetch its sums at once would make it wait for us after every segment, so
-    those of short segments are fetched some at a time.
+    A driver may return before its device is done. Fetching sums waits for the device, so the sums of short segments are
+    fetched several at a time.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Totals:
         self._waiting.append(sums)
         if len(self._waiting) >= self._most:
             began, count = self._fetched, len(self._waiting)
-            self._fetch()  # waits, so that the time is what they took and not what it took to start them
+            self._fetch()  # waits, so that the time is that of the work and not that of starting it
             each = (self._fetched - began) / count
             self._most = int(max(1, min(MOST_WAITING, MOST_SECONDS / max(each, 1e-6))))
 

@@ -1,4 +1,4 @@
-"""What a run gives back: draws, statistics and recorded results as the user's own arrays, and their files."""
+"""Traces: the draws, statistics and recorded results of a run, as the user's own arrays, and their files."""
 
 import json
 import os
@@ -74,7 +74,7 @@ class Summary:
         Which estimators gave the ESS and R-hat.
     draws, chains : int
         Draws per chain, and number of chains.
-    run_statistics : Tally
+    run_statistics : RunStatistics
         Acceptance, divergences and evaluations of the run.
     """
 
@@ -128,7 +128,7 @@ class Trace:
         For example ``acceptance_probability``, ``moved``, ``diverged``, ``log_density``.
     recorded : dict of str to tree of arrays
         Results of other recorders, by recorder name.
-    run_statistics : Tally
+    run_statistics : RunStatistics
         Means and counts over all steps after burn-in.
     state : tree of arrays, or None
         The kernel's state after the last step; not saved by `save`.
@@ -211,8 +211,8 @@ class Trace:
 
         All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim);
         statistics are in ``sample_stats`` under ArviZ's names (``acceptance_rate``, ``diverging``, ``lp``).
-        The metadata and the run_statistics are attributes, as JSON where they are neither text nor a number. Results
-        of other recorders have no place in it.
+        The metadata and the run statistics are attributes, as JSON where they are neither text nor a number. Results
+        of other recorders are left out.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Kernels tuned by short runs before the run that counts."""
+"""Tune the automatic cyclical sampler by short runs."""
 
 from collections.abc import Sequence
 

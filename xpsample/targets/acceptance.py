@@ -1,4 +1,4 @@
-"""How Metropolis-Hastings gets its density ratio: from the log density, or from a score alone."""
+"""Acceptances: how Metropolis-Hastings gets its density ratio, from the log density or from a score alone."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Acceptance(ABC):
     needs_score, needs_hvp : bool
         Whether points must carry scores; whether Hessian-vector products are taken.
     parameters : tree of arrays
-        What it holds beside settings; NumPy arrays are put into the points' library.
+        Arrays that it holds beside its settings. NumPy arrays are put into the points' library.
     """
 
     exact = False
@@ -47,7 +47,7 @@ class Acceptance(ABC):
 
     @abstractmethod
     def cost(self, score: Evaluations, hvp: Evaluations) -> Evaluations:
-        """What an estimate spends, from what a score and an hvp spend."""
+        """The cost of one correction, given the costs of a score and of an hvp."""
 
 
 @dataclass(frozen=True)

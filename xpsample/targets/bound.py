@@ -27,7 +27,7 @@ class BoundTarget(ABC):
     requires : Capability
         What `evaluate` evaluates.
     costs : Costs
-        What the calls spend.
+        What each call costs.
     data : tree of arrays
         The arrays that the target holds, for drivers that pass them to a compiled program.
     constant_data : bool
@@ -67,14 +67,14 @@ class BoundTarget(ABC):
 
     @abstractmethod
     def evaluate_lazily(self, x: Array) -> Point:
-        """As `evaluate`, for a kernel that refreshes the point before it reads it: what changes may be out of date.
+        """As `evaluate`, for a kernel that refreshes the point first: parts that may change are not evaluated.
 
-        The underlying point in ``base`` is whole.
+        The underlying point in ``base`` is complete.
         """
 
     @abstractmethod
     def refresh(self, point: Point) -> Point:
-        """The same position under this target, which may have changed since: reuses what is still valid."""
+        """Evaluate a point again under this target, which may have changed since, and reuse what is still valid."""
 
     @abstractmethod
     def score(self, x: Array) -> Array:
@@ -92,7 +92,7 @@ class BoundTarget(ABC):
     def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
-        """What the points' log densities leave out of `log_ratio`, ``(*chains)``; None for nothing.
+        """What `log_ratio` adds to the difference of the points' log densities, ``(*chains)``; None for nothing.
 
         The log proposal ratio is None where a target that is made from this one asks.
         """
@@ -169,13 +169,13 @@ class WrappedTarget(DerivedTarget):
 
     @abstractmethod
     def from_base(self, base: Point) -> Point:
-        """A point of the underlying target, as one of this target."""
+        """Make a point of this target from a point of the underlying one."""
 
     def evaluate(self, x: Array) -> Point:
         return self.from_base(self.target.evaluate(x))
 
     def evaluate_lazily(self, x: Array) -> Point:
-        # What `refresh` makes anew stands in for itself, so that the point has its structure.
+        # `refresh` will replace these values; they give the point its structure.
         base, wants = self.target.evaluate(x), wanted(self.requires)
         density = base.log_density if wants.log_density or wants.ratio else None
         score = base.score if wants.score else None

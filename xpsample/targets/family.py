@@ -13,7 +13,7 @@ from xpsample.gradients.choices import GradientChoice
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """What a bound `Parametric` knows of its parameters.
+    """The parameters' side of a bound `Parametric`: derivatives in the parameters.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Targets whose parameters move: U(x, parameters) with the parameters a tree of arrays."""
+"""Targets with parameters that change along a run: U(x, parameters), the parameters a tree of arrays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

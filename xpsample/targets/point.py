@@ -1,4 +1,4 @@
-"""What a target can give, and what it evaluated at a position."""
+"""Points and capabilities: what a target can give, and what it gave at a position."""
 
 import enum
 from functools import cache
@@ -55,7 +55,7 @@ class Point(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Evaluations, per chain, of the underlying model that a call of a bound target spends."""
+    """Evaluations of the user's functions, per chain, that each call of a bound target costs."""
 
     evaluate: Evaluations
     evaluate_lazily: Evaluations

@@ -32,7 +32,10 @@ class AbstractTarget(ABC):
 
     @abstractmethod
     def prepare(self, x: Array, requires: Capability) -> BoundTarget:
-        """Bind to the library of the start positions x and to what a kernel requires; all checks are made here."""
+        """Fit the target to the library of the start positions x and to what a kernel requires.
+
+        All checks are made here.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,8 @@ class Target(AbstractTarget):
         differs from x in one variable, minus that at x, ``(*chains, dim) -> (*chains, variables, choices - 1)``, in the
         order of `Discrete.move`. Evaluated at all those positions when not given.
     gradient : GradientChoice
-        How derivatives that were not given are obtained: `Auto`, `Native`, `Via`, `FiniteDifference` or `Analytic`.
+        How derivatives that were not given are obtained: `Auto`, `NativeGradient`, `Via`, `FiniteDifference` or
+        `Analytic`.
     data : tree of arrays, optional
         Arrays that the functions need. NumPy arrays are put, once, into the positions' library, on their device and
         (floating ones) into their dtype; arrays of another library or device are refused.

@@ -41,7 +41,7 @@ class Tilt(ABC):
 
     @abstractmethod
     def cost(self, costs: Costs) -> Evaluations:
-        """What a surrogate score spends beside the target's own score at the point."""
+        """What a surrogate score costs beside the target's own score at the point."""
 
     @abstractmethod
     def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
@@ -113,7 +113,7 @@ class Difference(Tilt):
 
 @dataclass(frozen=True)
 class Untilted(Tilt):
-    """Not at all: proposals are the base kernel's on the target itself, and only the accept step sees the tilt.
+    """No tilt of the score: the base kernel proposes as on the target itself, and only the accept step sees the tilt.
 
     Costs nothing, and is right for every kernel that accepts or rejects. The practical choice on discrete spaces.
     """

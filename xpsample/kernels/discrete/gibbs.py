@@ -40,11 +40,11 @@ class SingleFlip(Kernel[ChainState, Info]):
 
 @dataclass(frozen=True, eq=False)
 class Gibbs(Kernel[ChainState, Info]):
-    """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its law given all others.
+    """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its distribution given all others.
 
-    The law is normalised over all values of the variable, which takes choices - 1 evaluations in one batched call.
-    Nothing is rejected; where the value drawn is the present one, the step has not moved. A value of log density nan or
-    inf is never drawn, and counted as a divergence.
+    That distribution is normalised over all values of the variable, which takes choices - 1 evaluations in one
+    batched call. Nothing is rejected; where the value drawn is the present one, the step has not moved. A value of
+    log density nan or inf is never drawn, and counted as a divergence.
     """
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE
