@@ -23,6 +23,53 @@ LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cud
 """What a test runs on; those that are not here are skipped by name."""
 
 
+OTHERS = {"torch", "jax", "jax.numpy", "torch-cuda", "jax-cuda", "cupy"}
+"""Libraries that the first tier of the tests leaves to the full one, but for what is about them."""
+
+BY_FOLDER = ("benchmarks", "docs", "experiments")
+"""Folders whose tests have a marker of the same name, and are not in the first tier."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--full``: every test; ``--rest``: those that ``--full`` adds to the first tier."""
+    parser.addoption("--full", action="store_true", help="run every test, about 20 minutes on two cores")
+    parser.addoption("--rest", action="store_true", help="run the tests that --full adds, and no others")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of the other tier. A test that is named on the command line runs, whatever its tier."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in BY_FOLDER:
+            item.add_marker(folder)
+    if config.getoption("--full") or any("::" in arg for arg in config.args):
+        return
+    kept = [item for item in items if _in_first_tier(item) != config.getoption("--rest")]
+    left = [item for item in items if _in_first_tier(item) == config.getoption("--rest")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Which tier runs."""
+    if config.getoption("--full"):
+        return "tier: all tests"
+    return "tier: what --full adds" if config.getoption("--rest") else "tier: the first (--full runs all tests)"
+
+
+def _in_first_tier(item: pytest.Item) -> bool:
+    """Every claim on NumPy and array-api-strict; on torch and JAX each kernel once, and what is about their backends."""
+    if any(item.get_closest_marker(name) for name in (*BY_FOLDER, "slow")):
+        return False
+    params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    named = [value if isinstance(value, tuple) else (value, "float64") for value in params]
+    others = [pair for pair in named if pair and isinstance(pair[0], str) and pair[0] in OTHERS]
+    if not others:
+        return True
+    about = item.get_closest_marker("first_tier") is not None
+    return about and all(name in ("torch", "jax") and dtype == "float64" for name, dtype, *_ in others)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Set the environment of the session's workers, and of the children that their tests start.
 

@@ -8,6 +8,8 @@ from xpsample.core.registry import whole
 from xpsample.run.noise import Native
 from xpsample.targets import Capability
 
+pytestmark = pytest.mark.first_tier
+
 jax = pytest.importorskip("jax")
 
 LONG = 3000

@@ -11,6 +11,8 @@ jax = pytest.importorskip("jax")
 
 from xpsample_jax import backend as driver  # noqa: E402
 
+pytestmark = pytest.mark.first_tier
+
 ROWS = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
 KERNEL = xps.MALA(0.1)
 

@@ -15,6 +15,8 @@ from jax.extend.random import threefry2x32_p  # noqa: E402
 from xpsample_jax import backend as driver  # noqa: E402
 from xpsample_jax import noise  # noqa: E402
 
+pytestmark = pytest.mark.first_tier
+
 THREEFRY = jax.jit(noise.threefry)
 
 

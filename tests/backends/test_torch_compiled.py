@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch")
 
 from xpsample_torch import compiled  # noqa: E402
 
+pytestmark = pytest.mark.first_tier
+
 
 def gaussian():
     return xps.Target(lambda x: -0.5 * (x * x).sum(-1), lambda x: -x, lambda x, v: -v)
@@ -123,7 +125,7 @@ def test_a_step_that_cannot_be_compiled_raises(traced):
         return -0.5 * (x * x).sum(-1) if float(x[0, 0]) < 1e6 else x[..., 0]  # a branch on a value
 
     target = xps.Target(log_density)
-    with pytest.raises(BackendError, match="torch.compile failed .*: leave compile=True out"):
+    with pytest.raises(BackendError, match=r"torch\.compile failed .*: leave compile=True out"):
         run(target, xps.RWM(0.3), True)
     assert run(target, xps.RWM(0.3), False).draws.shape == (27, 3, 2)
 
@@ -157,4 +159,6 @@ def test_a_checkpoint_is_of_a_compiled_run_or_of_one_that_is_not(compilations, t
     assert first.metadata["compiled"] is True
     with pytest.raises(CheckpointError, match="compiled"):
         run(target, kernel, False, draws=40, checkpoint=tmp_path)
-    assert_same(run(target, kernel, True, draws=40, checkpoint=tmp_path), run(target, kernel, True, draws=40), rtol=1e-12)
+    assert_same(
+        run(target, kernel, True, draws=40, checkpoint=tmp_path), run(target, kernel, True, draws=40), rtol=1e-12
+    )

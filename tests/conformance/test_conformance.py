@@ -26,6 +26,7 @@ def place_of(library):
     return DeviceDtype(library.backend, "here", library.device, library.dtype)
 
 
+@pytest.mark.first_tier
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_kernel_conforms(name, typed_library):
     device = place_of(typed_library)

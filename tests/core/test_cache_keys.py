@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpsample as xps
-from xpsample.targets import Capability
 from xpsample.core.backend import Compiles
 from xpsample.core.cache_keys import by_value
 from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Kernel, ParallelTempering
 from xpsample.spaces import Binary
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Untilted
+from xpsample.targets import Capability, Untilted
 
 ARRAY = np.asarray([1.0, 2.0, 3.0])
 
