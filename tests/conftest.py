@@ -58,7 +58,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def _in_first_tier(item: pytest.Item) -> bool:
-    """Every claim on NumPy and array-api-strict; on torch and JAX each kernel once, and what is about their backends."""
+    """Every claim on NumPy and array-api-strict; on torch and JAX each kernel once, and their backends."""
     if any(item.get_closest_marker(name) for name in (*BY_FOLDER, "slow")):
         return False
     params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()

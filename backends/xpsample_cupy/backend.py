@@ -7,7 +7,7 @@ import cupy
 import numpy as np
 from array_api_compat import cupy as xp
 
-from xpsample.core.backend import Backend, Compiles, Device
+from xpsample.core.backend import Backend, Device
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
@@ -25,7 +25,6 @@ class CupyBackend(Backend):
     name = "cupy"
     xp = xp
     autodiff = None
-    compiles = Compiles.NEVER
 
     def owns(self, array: object) -> bool:
         return isinstance(array, cupy.ndarray)

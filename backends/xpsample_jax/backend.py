@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Compiles, Device
+from xpsample.core.backend import Autodiff, Backend, Device
 from xpsample.core.specs import Specs
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
@@ -90,7 +90,6 @@ class JaxBackend(Backend):
     name = "jax"
     xp = jnp
     autodiff = JaxAutodiff()
-    compiles = Compiles.ALWAYS
 
     def owns(self, array: object) -> bool:
         return isinstance(array, jax.Array)

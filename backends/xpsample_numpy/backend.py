@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.backend import Backend, Compiles, Device
+from xpsample.core.backend import Backend, Device
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
@@ -24,7 +24,6 @@ class NumpyBackend(Backend):
     name = "numpy"
     xp = xp
     autodiff = None
-    compiles = Compiles.NEVER
 
     def owns(self, array: object) -> bool:
         return isinstance(array, (np.ndarray, np.generic))  # operators on 0-d arrays give scalars

@@ -6,7 +6,7 @@ from typing import Any
 import array_api_strict as xp
 import numpy as np
 
-from xpsample.core.backend import Backend, Compiles, Device
+from xpsample.core.backend import Backend, Device
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree, dtype_name
 from xpsample.kernels.kernel import Info
@@ -26,7 +26,6 @@ class StrictBackend(Backend):
     name = "array_api_strict"
     xp = xp
     autodiff = None
-    compiles = Compiles.NEVER
 
     def owns(self, array: object) -> bool:
         return isinstance(array, type(xp.empty(())))

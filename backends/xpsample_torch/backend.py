@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Compiles, Device
+from xpsample.core.backend import Autodiff, Backend, Device
 from xpsample.core.hyperparameters import numbers_as_arrays
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.kernels.kernel import Info
@@ -82,7 +82,6 @@ class TorchBackend(Backend):
     name = "torch"
     xp = xp
     autodiff = TorchAutodiff()
-    compiles = Compiles.ON_REQUEST
 
     def owns(self, array: object) -> bool:
         return isinstance(array, torch.Tensor)

@@ -13,13 +13,21 @@ class Array(Protocol):
     """
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """Number of axes."""
+
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Any:
+        """The library's own dtype object."""
+
     @property
-    def T(self) -> Any: ...
+    def T(self) -> Any:
+        """The transpose of a matrix."""
+
     def __getitem__(self, key: Any, /) -> Any: ...
     def __neg__(self, /) -> Any: ...
     def __add__(self, other: Any, /) -> Any: ...

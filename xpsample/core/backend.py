@@ -3,7 +3,6 @@
 A backend is a value of a final subclass of `Backend`. The registry (`xpsample.core.registry`) finds it from an array.
 """
 
-import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
@@ -23,14 +22,6 @@ class Device(NamedTuple):
     device: Any
     dtypes: tuple[str, ...]
     note: str = ""
-
-
-class Compiles(enum.Enum):
-    """Whether a library runs programs compiled."""
-
-    NEVER = enum.auto()
-    ON_REQUEST = enum.auto()
-    ALWAYS = enum.auto()
 
 
 class Autodiff(ABC):
@@ -68,9 +59,6 @@ class Backend(ABC):
 
     autodiff: Autodiff | None
     """Automatic differentiation, or None."""
-
-    compiles: Compiles
-    """Whether `drive` runs a program compiled."""
 
     @abstractmethod
     def owns(self, array: object) -> bool:

@@ -8,6 +8,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info
 from xpsample.run.noise import NoiseSource, cut
@@ -57,6 +58,9 @@ def eager_drive(
     -------
     carry, buffers, sums
     """
+    if program.compile and step is None:
+        name = program.target.backend.name
+        raise CapabilityError(f"{name} arrays cannot run compiled; JAX arrays always do")
     xp, step, sums = program.target.xp, step or program.kernel.step, None
     for lo, hi, noise in _noise(program, carry, source, start, stop):
         carry, infos, kept = _make_steps(program, step, carry, noise, unstack, lo, hi)

@@ -15,7 +15,6 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Backend, Compiles
 from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
@@ -77,8 +76,8 @@ def sample(
     check : bool
         Compare the target's score with finite differences of its log density before the first step.
     compile : bool
-        Compile the step, by ``torch.compile``, for torch arrays. JAX arrays always run compiled; NumPy and CuPy arrays
-        never do.
+        Compile the step, by ``torch.compile``, for torch arrays. JAX arrays always run compiled, NumPy and CuPy
+        arrays never.
 
     Returns
     -------
@@ -208,14 +207,7 @@ def _prepare(
         raise HyperparameterError(f"recorders need different names; got {names}")
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
-    return Program(kernel, bound, recorders, int(burn_in), int(thinning), int(draws), _compiles(bound.backend, compile))
-
-
-def _compiles(backend: Backend, wanted: bool) -> bool:
-    """Whether a run is compiled, if that is `wanted` or not."""
-    if wanted and backend.compiles is Compiles.NEVER:
-        raise CapabilityError(f"{backend.name} arrays cannot run compiled; JAX arrays always do: pass those")
-    return backend.compiles is Compiles.ALWAYS or wanted
+    return Program(kernel, bound, recorders, int(burn_in), int(thinning), int(draws), compile)
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:

@@ -114,8 +114,7 @@ class SRMC(Kernel):
         if isinstance(self._strength, Growing):
             alpha, strength = self._strength.update(xp, n, alpha, score, theta, strength)
         spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
-        gamma = xp.zeros_like(alpha) + gamma
-        state = SRMCState(base, theta, score, n, alpha, gamma, schedule, strength)
+        state = SRMCState(base, theta, score, n, alpha, xp.zeros_like(alpha) + gamma, schedule, strength)
         return state, info._replace(evaluations=spent)
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array, origin: Point | None = None) -> Tilted:

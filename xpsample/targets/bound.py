@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,6 +32,9 @@ class BoundTarget(ABC):
     constant_data : bool
         For drivers: whether `data` are those that the target was bound with, which never change, so that they may be
         part of a compiled program; those of `with_data` may not.
+    compiled : dict
+        For drivers: programs compiled for this target and for others `with_data`, which live as long as they do. Only
+        targets that `sample` takes have it.
     """
 
     if TYPE_CHECKING:  # subclasses have each as a dataclass field or as a property
@@ -51,11 +53,8 @@ class BoundTarget(ABC):
         def data(self) -> tree.Tree: ...
         @property
         def constant_data(self) -> bool: ...
-
-    @cached_property
-    def compiled(self) -> dict[Any, Any]:
-        """For drivers: programs compiled for this target, which live as long as it does."""
-        return {}
+        @property
+        def compiled(self) -> dict: ...
 
     @abstractmethod
     def as_floating(self, x: Array) -> Array:

@@ -50,6 +50,7 @@ class BridgedTarget(BoundTarget):
 
     initial: BoundTarget
     target: BoundTarget
+    compiled: dict = field(default_factory=dict, repr=False)
 
     @property
     def backend(self) -> Backend:

@@ -62,7 +62,7 @@ class Parametric(AbstractTarget):
         if bound not in self._bound:
             family = Family(self.log_density, self.gradient, bound.backend)
             costs = bound.costs._replace(refresh=bound.costs.evaluate)
-            self._bound[bound] = replace(bound, family=family, costs=costs)
+            self._bound[bound] = replace(bound, family=family, costs=costs, compiled={})
         return self._bound[bound]
 
 

@@ -1,7 +1,6 @@
 """Points and capabilities: what a target can give, and what it gave at a position."""
 
 import enum
-from functools import cache
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
@@ -30,11 +29,15 @@ class Wanted(NamedTuple):
     differences: bool
 
 
-@cache
+_WANTED: dict[Capability, Wanted] = {}
+
+
 def wanted(requires: Capability) -> Wanted:
     """Which parts of a `Point` are required. To ask a flag at every step would cost as much as some densities."""
-    asked = (Capability.LOG_DENSITY, Capability.SCORE, Capability.DENSITY_RATIO, Capability.DIFFERENCES)
-    return Wanted(*(one in requires for one in asked))
+    if requires not in _WANTED:  # no functools.cache, which torch.compile does not look into without a warning
+        asked = (Capability.LOG_DENSITY, Capability.SCORE, Capability.DENSITY_RATIO, Capability.DIFFERENCES)
+        _WANTED[requires] = Wanted(*(one in requires for one in asked))
+    return _WANTED[requires]
 
 
 class Point(NamedTuple):

@@ -258,6 +258,7 @@ class PreparedTarget(BoundTarget):
     data: tree.Tree = None
     constant_data: bool = True
     family: Family | None = None
+    compiled: dict = field(default_factory=dict, repr=False)
     _args: tuple = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -322,7 +323,7 @@ class PreparedTarget(BoundTarget):
     def member(self, parameters: tree.Tree) -> "PreparedTarget":
         """The member of a family at parameters, as a target that stays the same: its `refresh` costs nothing."""
         costs = self.costs._replace(refresh=Evaluations())
-        return replace(self, data=parameters, constant_data=False, family=None, costs=costs)
+        return replace(self, data=parameters, constant_data=False, family=None, costs=costs, compiled={})
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:

@@ -43,6 +43,7 @@ class TemperedTarget(WrappedTarget):
 
     target: BoundTarget
     beta: Any
+    compiled: dict = field(default_factory=dict, repr=False)
 
     @property
     def requires(self) -> Capability:

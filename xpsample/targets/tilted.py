@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from xpsample.core.arrays import Array
@@ -209,7 +208,10 @@ class Tilted(WrappedTarget):
         if wanted(self.requires).differences and self.tilt.moves:
             assert isinstance(self.space, Discrete)
             moves = self.space.variables(self.theta.shape[-1]) * (self.space.choices - 1)
-        return _costs(self.target.costs, self.tilt, self.requires, moves)
+        key = self.target.costs, self.tilt, self.requires, moves
+        if key not in _COSTS:
+            _COSTS[key] = _costs(*key)
+        return _COSTS[key]
 
     def from_base(self, base: Point) -> Point:
         density = score = differences = None
@@ -249,11 +251,11 @@ class Tilted(WrappedTarget):
         # The Hessian of alpha theta . s needs third derivatives: a difference quotient of the surrogate's own scores.
         return FiniteDifference().along(self.score, self.as_floating(x), v)
 
-    def score_plus_hvp(self, x: Array, v: Array) -> Array:
-        return self.score(x) + self.hvp(x, v)
+
+_COSTS: dict[Any, Costs] = {}
+"""What tilted targets' calls spend, by the arguments of `_costs`: to add them up at every step takes too long."""
 
 
-@cache
 def _costs(inner: Costs, tilt: Tilt, requires: Capability, moves: int) -> Costs:
     """What a tilted target's calls spend, from what those of the untilted one do; `moves` are tilted one by one."""
     product = tilt.cost(inner)
