@@ -8,6 +8,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
+from xpsample.core import tree
 from xpsample.core.errors import CapabilityError, GradientError, LogDensityError
 from xpsample.gradients import Analytic, Auto, FiniteDifference, NativeGradient, Via
 from xpsample.gradients.choices import Evaluations
@@ -349,6 +350,43 @@ def test_parameter_gradients_borrowed(borrowing, lender):
 @pytest.mark.parametrize(("scheme", "tolerance"), [("central", 1e-8), ("forward", 1e-3)])
 def test_parameter_gradients_by_differences(library, scheme, tolerance):
     assert_parameter_gradient(library, FiniteDifference(1e-5, scheme), tolerance)
+
+
+def curved_energy(x, p):
+    return array_namespace(x).sum(x**2 * p["scale"] ** 3 + x * p["shift"][0], axis=-1)
+
+
+@pytest.mark.parametrize("scheme", ["central", "forward"])
+def test_runs_are_differenced_apart(library, scheme):
+    """A run that has left the finite numbers leaves the others what they are alone, bit for bit."""
+    rng = np.random.default_rng(4)
+    x, weights = rng.normal(size=(2, 3, 5, 2)), rng.normal(size=(2, 3, 5))
+    parameters = {"scale": rng.normal(size=(2, 3, 1, 2)), "shift": [rng.normal(size=(2, 3, 1, 1))]}
+    weights[1, 1] = np.nan
+    choice = FiniteDifference(1e-4, scheme)
+
+    def gradient(parameters, x, weights):
+        x, p = library.array(x), tree.map(library.array, parameters)
+        family = Parametric(curved_energy, p, gradient=choice).prepare(x, Capability.LOG_DENSITY).family
+        return tree.map(library.host, family.potential_gradient(p, x, library.array(weights)))
+
+    together = gradient(parameters, x, weights)
+    assert together["scale"].shape == (2, 3, 1, 2) and together["shift"][0].shape == (2, 3, 1, 1)
+    for run in np.ndindex(2, 3):
+        if run == (1, 1):
+            continue
+        alone = gradient(tree.map(lambda leaf, run=run: leaf[run], parameters), x[run], weights[run])
+        np.testing.assert_array_equal(together["scale"][run], alone["scale"])
+        np.testing.assert_array_equal(together["shift"][0][run], alone["shift"][0])
+
+
+def test_runs_that_share_a_parameter_add_up():
+    x = np.random.default_rng(4).normal(size=(3, 5, 2))
+    p = {"scale": np.asarray([0.5, -0.3]), "shift": [np.asarray([[0.2]])]}
+    family = Parametric(curved_energy, p, gradient=FiniteDifference(1e-4)).prepare(x, Capability.LOG_DENSITY).family
+    gradient = family.potential_gradient(p, x, np.ones((3, 5)))
+    np.testing.assert_allclose(gradient["scale"], -np.sum(x**2, axis=(0, 1)) * 3 * p["scale"] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(gradient["shift"][0], -np.sum(x).reshape(1, 1), rtol=1e-6)
 
 
 def test_parameter_gradients_are_none_of_an_analytic_choices_business():

@@ -11,11 +11,8 @@ from tests.enumerated import listed, quadratic
 from tests.kernels.support import COVARIANCE, noise_of, walk
 from xpsample import Portable, sample
 from xpsample.core.errors import HyperparameterError, TraceError
-from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Gibbs, ParallelTempering
+from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Gibbs
 from xpsample.particles.ais import AIS, AISState, log_normalizer
-from xpsample.particles.smc import TemperedSMC
-from xpsample.sosmc.moves import Reversible
-from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
 from xpsample.targets.bridge import AnnealedTarget, Bridge
 from xpsample.zoo.gaussian import gaussian
@@ -50,7 +47,7 @@ def anneal_bits(kernel, batches=BATCHES):
     return trace.state.log_weight, math.log(len(states)), exact
 
 
-@pytest.mark.parametrize("base", [GWG(), DMALA(0.5), Gibbs(), SRMC(GWG(), 0.0)], ids=["GWG", "DMALA", "Gibbs", "SR"])
+@pytest.mark.parametrize("base", [GWG(), DMALA(0.5), Gibbs()], ids=["GWG", "DMALA", "Gibbs"])
 def test_the_normaliser_of_a_listed_target(base):
     assert_exact(*anneal_bits(AIS(base, BETAS)))
 
@@ -182,16 +179,3 @@ def test_weights_that_say_nothing_are_refused(weights):
 def test_a_bad_ladder_is_refused(betas):
     with pytest.raises(HyperparameterError, match="betas must go from 0 to 1 and never decrease"):
         AIS(GWG(), betas)
-
-
-@pytest.mark.parametrize(
-    ("owner", "make"),
-    [
-        ("AIS", lambda kernel: AIS(kernel, (0.0, 1.0))),
-        ("TemperedSMC", lambda kernel: TemperedSMC(kernel, (0.0, 1.0))),
-        ("SOSMC", Reversible),
-    ],
-)
-def test_tempering_inside_is_refused(owner, make):
-    with pytest.raises(HyperparameterError, match=rf"{owner} changes the target .* ParallelTempering needs one"):
-        make(ParallelTempering(GWG(), (1.0, 0.4)))

@@ -10,7 +10,7 @@ from scipy.stats import chi2, norm
 from tests.kernels.support import BOUND, noise_of, walk
 from xpsample import sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
-from xpsample.kernels import HMC, MALA, RWM, ULA, ParallelTempering, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, RWM, ULA, UnderdampedLangevin
 from xpsample.particles.annealed import Annealed
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.spaces import Binary
@@ -237,9 +237,7 @@ def test_bad_settings(change, words):
         Annealed(**{"base": ULA(0.1), "sigmas": LADDER, "steps": 2} | change)
 
 
-def test_bad_bases_and_targets():
-    with pytest.raises(HyperparameterError, match="Give Annealed the kernel"):
-        Annealed(ParallelTempering(MALA(0.1), (1.0, 0.5)), LADDER)
+def test_bad_targets():
     x, kernel = np.zeros((3, 1)), Annealed(ULA(0.1), LADDER)
     with pytest.raises(CapabilityError, match='the entry "sigma"'):
         sample(gaussian_mixture(WEIGHTS, MEANS, SD), kernel, x, 1, seed=0, progress=False)

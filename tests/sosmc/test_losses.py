@@ -1,13 +1,15 @@
 """Estimated gradients against numerical ones of losses by quadrature: the particles are the nodes, weighted exactly."""
 
 import math
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
 from xpsample import FiniteDifference, Via, sample
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.errors import DivergenceWarning, HyperparameterError
 from xpsample.core.specs import Normal, Uniform
 from xpsample.gradients import Auto
 from xpsample.optimize.optimizers import Adam
@@ -218,3 +220,29 @@ def test_a_half_plane_reward_reaches_the_closed_form(beta):
     error = np.std(per_run, ddof=1) / math.sqrt(RUNS)
     assert abs(np.mean(per_run) - 1 / (1 + math.exp(-1 / beta))) < 5 * error
     assert error < 0.01
+
+
+@pytest.mark.parametrize("gradient", [FiniteDifference(1e-3), FiniteDifference(1e-3, "forward")], ids=str)
+def test_a_run_that_diverges_leaves_the_others_alone(gradient):
+    """Its loss was part of the sum whose differences are the gradients of all runs, which became nan as well."""
+    family = replace(half_plane(), gradient=gradient, parameters=np.zeros((3, 1, 1)), _bound={})
+    x0 = np.random.default_rng(0).normal(size=(3, 20, 2))
+    spoilt = x0.copy()
+    spoilt[1] = 1e3
+
+    def reward(x):
+        return np.where(x[..., 0] < 1e2, below(x), np.nan)
+
+    kernel = SOSMC(RewardReverseKL(reward, 1.0), LangevinMove(0.3), Adam(0.2), 0.0)
+
+    def end(x):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DivergenceWarning)
+            return sample(family, kernel, x, 5, seed=1, progress=False).state
+
+    with np.errstate(all="ignore"):
+        whole, broken = end(x0), end(spoilt)
+    for run in (0, 2):
+        np.testing.assert_array_equal(broken.parameters[run], whole.parameters[run])
+        np.testing.assert_array_equal(broken.point.x[run], whole.point.x[run])
+    assert not np.all(np.isfinite(broken.parameters[1]))

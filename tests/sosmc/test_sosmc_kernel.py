@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.sosmc.sosmc_support import Along, noise_of, nothing, scaled, shifted, walk
-from xpsample import HMC, MALA, RWM, SRMC, Portable, sample
+from xpsample import HMC, MALA, RWM, Portable, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Multinomial, Residual, Stratified, Systematic
@@ -39,8 +39,8 @@ def z_scores(state, theta, exact=1.0):
 
 
 END = STEPS * VELOCITY
-MOVES = [LangevinMove(0.1), LangevinMove(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2), SRMC(MALA(0.1), 0.0)]
-NAMES = ["langevin", "colder", "RWM", "MALA", "HMC", "SRMC"]
+MOVES = [LangevinMove(0.1), LangevinMove(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2)]
+NAMES = ["langevin", "colder", "RWM", "MALA", "HMC"]
 
 
 @pytest.mark.parametrize("move", MOVES, ids=NAMES)

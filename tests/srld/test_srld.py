@@ -139,6 +139,31 @@ def test_a_shared_past_is_that_of_all_chains(library):
     assert np.all(np.isfinite(library.host(moved.draws)))
 
 
+@pytest.mark.parametrize("kernel", [RBF(2.0), RBF()], ids=["number", "median"])
+def test_a_shared_past_stays_within_its_group(library, kernel):
+    """A sweep over alpha is one run for each: the rows do not repel one another."""
+    alphas, noise = np.asarray([[0.5], [3.0]]), np.random.default_rng(2).normal(size=(STEPS, 2, CHAINS, DIM))
+    start = np.random.default_rng(4).normal(size=(2, CHAINS, DIM))
+
+    def run(alpha, x0, z):
+        repelled = SRLD(ULA(ETA), alpha, Rolling(3, 2), kernel, shared=True)
+        replayed = Replay({"proposal": library.array(z)})
+        return library.host(sample(TARGET, repelled, library.array(x0), STEPS, seed=replayed, progress=False).draws)
+
+    together = run(library.array(alphas), start, noise)
+    for i in range(2):
+        np.testing.assert_allclose(together[:, i], run(float(alphas[i, 0]), start[i], noise[:, i]), rtol=1e-12)
+
+
+def test_a_single_chain_shares_its_past_with_itself():
+    replayed = Replay({"proposal": NOISE[:, 0]})
+    own, shared = (
+        sample(TARGET, SRLD(ULA(ETA), 1.5, Rolling(3, 2), shared=shared), START[0], STEPS, seed=replayed).draws
+        for shared in (False, True)
+    )
+    np.testing.assert_array_equal(shared, own)
+
+
 BASES = {
     "ula": ULA(0.1),
     "underdamped": UnderdampedLangevin(0.3),

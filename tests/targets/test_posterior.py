@@ -185,8 +185,6 @@ def test_underdamped_langevin_takes_batches():
     ("make", "error", "message"),
     [
         (lambda: Minibatch(ULA(0.1), 0), HyperparameterError, "size must be a positive integer; got 0"),
-        (lambda: Minibatch(MALA(0.1), 3), CapabilityError, "MALA accepts by the log density"),
-        (lambda: Minibatch(SRLD(MALA(0.1), 1.0, Rolling(2)), 3), CapabilityError, "accepts by the log density"),
         (
             lambda: sample(gaussian(np.eye(3)), Minibatch(ULA(0.1), 2), START, 1, seed=1),
             CapabilityError,

@@ -18,7 +18,7 @@ class HyperparameterError(XpsampleError, ValueError):
 
 
 class CapabilityError(XpsampleError, TypeError):
-    """A kernel needs something (a density, a score, an hvp) that the target cannot give."""
+    """A kernel needs something that the target (a density, a score, an hvp) or the kernel inside it cannot give."""
 
 
 class BackendError(XpsampleError, TypeError):

@@ -1,5 +1,6 @@
 """The gradient choices: analytic, native autodiff, borrowed autodiff, finite differences, or the best there is."""
 
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -68,7 +69,10 @@ class GradientChoice(ABC):
     def value_and_gradient(
         self, backend: Backend, loss: Callable[..., Array]
     ) -> Callable[..., tuple[Array, tree.Tree]]:
-        """``(parameters, *args) -> (loss, gradient)`` for a scalar `loss` of a tree of arrays."""
+        """``(parameters, *args) -> (loss, gradient)`` of the sum of a `loss` of a tree of arrays.
+
+        The loss is a scalar, or ``(*runs)`` of independent runs, whose parameters have leaves ``(*runs, 1, ...)``.
+        """
 
 
 @dataclass(frozen=True)
@@ -265,21 +269,22 @@ class FiniteDifference(GradientChoice):
 
         def both(parameters: tree.Tree, *args: Any) -> tuple[Array, tree.Tree]:
             value = loss(parameters, *args)
-            paths = dict(tree.items(parameters))
+            runs, paths = tuple(value.shape), dict(tree.items(parameters))
 
             def slope(path: str, unit: Array) -> Array:
                 ahead = loss(tree.fill(parameters, paths | {path: paths[path] + eps * unit}), *args)
                 if self.scheme == "forward":
                     return (ahead - value) / eps
-                return (ahead - loss(tree.fill(parameters, paths | {path: paths[path] - eps * unit}), *args)) / (
-                    2 * eps
-                )
+                behind = loss(tree.fill(parameters, paths | {path: paths[path] - eps * unit}), *args)
+                return (ahead - behind) / (2 * eps)
 
             def gradient(path: str, leaf: Array) -> Array:
-                flat = xp.reshape(leaf, (-1,))
-                units = _eye_like(xp, flat)
-                slopes = [slope(path, xp.reshape(units[i, ...], leaf.shape)) for i in range(flat.shape[0])]
-                return xp.reshape(xp.stack(slopes), leaf.shape)
+                # Runs with parameters of their own move at once, and each is differenced by itself.
+                apart = bool(runs) and tuple(leaf.shape[: len(runs) + 1]) == (*runs, 1)
+                own = tuple(leaf.shape[len(runs) :]) if apart else tuple(leaf.shape)
+                units = xp.eye(math.prod(own), dtype=leaf.dtype, device=device_of(leaf))
+                slopes = [slope(path, xp.reshape(units[i, ...], own)) for i in range(units.shape[0])]
+                return xp.reshape(xp.stack([a if apart else xp.sum(a) for a in slopes], axis=-1), leaf.shape)
 
             return value, tree.fill(parameters, {path: gradient(path, leaf) for path, leaf in paths.items()})
 

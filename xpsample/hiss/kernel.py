@@ -12,9 +12,10 @@ from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.hiss.smoothed import Conditional, Logistic, Smoothing
-from xpsample.kernels.compose import nested, unnested
+from xpsample.kernels.compose import check_base, nested, unnested
 from xpsample.kernels.discrete.common import choose_or_stay, space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, check_moving_target, metropolis, with_position
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, with_position
+from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -70,8 +71,8 @@ class HiSS(Kernel):
     Parameters
     ----------
     base : Kernel
-        The inner kernel: one that leaves a target on a discrete space invariant, whatever it remembers beside its
-        position. `ParallelTempering` remembers hot rungs: it goes around `HiSS`, and is refused inside.
+        The inner kernel, on a discrete space: HiSS leaves the target invariant where that does. `ParallelTempering`
+        and `SRMC` go around `HiSS` and are refused inside.
     scale : float or array
         eta, in units of x; broadcasts against the chain axes.
     sweeps : int
@@ -92,7 +93,16 @@ class HiSS(Kernel):
     adjusted: bool = True
 
     def __post_init__(self) -> None:
-        check_moving_target("HiSS", self.base, "ParallelTempering(HiSS(...), betas) is exact")
+        check_base(
+            "HiSS",
+            self.base,
+            {
+                Trait.SAMPLES: "take a kernel that samples the target that it is given",
+                Trait.UNTILTED: "denoising is accepted by the density of the target; SRMC(HiSS(...), ...) is right",
+                Trait.MOVABLE: "the target of the inner steps changes; ParallelTempering(HiSS(...), betas) is exact",
+                Trait.EXACT: "denoising is accepted by the density; take the kernel on the whole data",
+            },
+        )
         check_range("scale", self.scale, 0)
         for name, low in (("sweeps", 1), ("refinements", 0)):
             value = getattr(self, name)
@@ -103,6 +113,11 @@ class HiSS(Kernel):
     def requires(self) -> Capability:
         inner = self.base.requires if self.refinements else Capability.NONE
         return inner | Capability.LOG_DENSITY | Capability.DISCRETE
+
+    @property
+    def traits(self) -> Trait:
+        exact = self.adjusted and (not self.refinements or Trait.INVARIANT in self.base.traits)
+        return ADJUSTED if exact else MEMORYLESS
 
     def init(self, target: BoundTarget, x: Array) -> HiSSState:
         start = self._conditional(target, target.as_floating(x))

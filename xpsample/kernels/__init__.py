@@ -26,20 +26,24 @@ from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
 from xpsample.kernels.step_sizes import PolynomialDecay, StepSizes
 from xpsample.kernels.tempering import ParallelTempering
+from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, UNADJUSTED, Trait
 from xpsample.kernels.ula import ULA
 from xpsample.kernels.underdamped import UnderdampedLangevin
 
 __all__ = [
     "ACS",
+    "ADJUSTED",
     "DMALA",
     "DULA",
     "GWG",
     "HMC",
     "MALA",
+    "MEMORYLESS",
     "MYULA",
     "PCN",
     "RWM",
     "ULA",
+    "UNADJUSTED",
     "ACSState",
     "Balancing",
     "Barker",
@@ -58,6 +62,7 @@ __all__ = [
     "SquareRoot",
     "StepSizes",
     "Table",
+    "Trait",
     "TwoOpt",
     "UnderdampedLangevin",
     "freeze",

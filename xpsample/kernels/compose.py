@@ -1,10 +1,41 @@
-"""What kernels that hold another kernel share: the shape that it sees, and its noise among theirs."""
+"""What kernels that hold another kernel share: what they ask of it, the shape that it sees, its noise among theirs."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
 from xpsample.core.specs import Specs
+from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.traits import LACKING, Trait
+
+
+def check_base(owner: str, base: Any, needs: Mapping[Trait, str]) -> None:
+    """Refuse a kernel inside another one that would be biased by it.
+
+    Parameters
+    ----------
+    owner : str
+        The kernel around it.
+    base : Kernel
+    needs : mapping of Trait to str
+        What the owner relies on, and what to do where the base lacks it.
+
+    Raises
+    ------
+    CapabilityError
+        Names the owner, the kernel that lacks something (it may be deep inside), and what would do.
+    """
+    if not isinstance(base, Kernel):
+        given = f"the class {base.__name__}" if isinstance(base, type) else f"a {type(base).__name__}"
+        raise CapabilityError(f"{owner} goes around a kernel, such as RWM(1.0); got {given}")
+    for trait, instead in needs.items():
+        if trait not in base.traits:
+            culprit, inner = base, getattr(base, "base", None)
+            while isinstance(inner, Kernel) and trait not in inner.traits:
+                culprit, inner = inner, getattr(inner, "base", None)
+            name = type(culprit).__name__
+            raise CapabilityError(f"{owner} cannot go around {name}, since {LACKING[trait]}: {instead}")
 
 
 class Shaped(NamedTuple):

@@ -2,14 +2,14 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.elementwise import minimum_with_zero
-from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.traits import MEMORYLESS, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -46,12 +46,16 @@ class Kernel(ABC, Generic[State, StepInfo]):
     ----------
     requires : Capability
         What the target must give.
-    needs_fixed_target : bool
-        Whether it leaves a target invariant only while the target is the same at all steps, because its state holds
-        more positions than the one that it draws. False unless a kernel says otherwise.
+    traits : Trait
+        What a kernel around it may rely on.
     """
 
-    needs_fixed_target = False
+    if TYPE_CHECKING:  # kernels have it as a class attribute or as a property
+
+        @property
+        def traits(self) -> Trait: ...
+    else:
+        traits = MEMORYLESS
 
     @property
     @abstractmethod
@@ -69,18 +73,6 @@ class Kernel(ABC, Generic[State, StepInfo]):
     @abstractmethod
     def step(self, target: BoundTarget, state: State, noise: dict[str, Array]) -> tuple[State, StepInfo]:
         """One transition: (new state, info), a deterministic function of (state, noise)."""
-
-
-def check_moving_target(owner: str, base: Kernel, instead: str) -> None:
-    """Refuse a base that needs a fixed target, in a kernel that changes its target from step to step."""
-    inner: Any = base
-    while inner is not None:
-        if inner.needs_fixed_target:
-            raise HyperparameterError(
-                f"{owner} changes the target of its inner kernel from step to step; {type(inner).__name__} needs one "
-                f"that stays the same, and would be biased. {instead}"
-            )
-        inner = getattr(inner, "base", None)
 
 
 def with_position(state: Any, point: Point) -> Any:

@@ -10,7 +10,9 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs, Uniform
+from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 from xpsample.targets.posterior import Rows
@@ -37,7 +39,8 @@ class Minibatch(Kernel[Any, Any]):
     Raises
     ------
     CapabilityError
-        If the base needs a log density: accepting by a random one would be wrong.
+        If the base compares evaluations: accepting by random log densities would be wrong, and so are differences of
+        random scores.
     """
 
     base: Kernel
@@ -47,15 +50,16 @@ class Minibatch(Kernel[Any, Any]):
     def __post_init__(self) -> None:
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
             raise HyperparameterError(f"size must be a positive integer; got {self.size!r}")
-        if self.base.requires & (Capability.LOG_DENSITY | Capability.DENSITY_RATIO):
-            raise CapabilityError(
-                f"{type(self.base).__name__} accepts by the log density, which a batch of rows does not give: take a "
-                "kernel without an accept step (ULA, UnderdampedLangevin)"
-            )
+        unadjusted = "take a kernel without an accept step (ULA, UnderdampedLangevin), or SRLD over one"
+        check_base("Minibatch", self.base, {Trait.TAKES_ESTIMATES: unadjusted})
 
     @property
     def requires(self) -> Capability:
         return self.base.requires
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits & ~(Trait.EXACT | Trait.TAKES_ESTIMATES)
 
     def init(self, target: BoundTarget, x: Array) -> Any:
         if not isinstance(target.data, Rows):

@@ -8,6 +8,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.traits import Trait
 from xpsample.kernels.ula import ULAState
 from xpsample.prox import Regularizer
 from xpsample.targets.bound import BoundTarget
@@ -41,7 +42,8 @@ class MYULA(Kernel[ULAState, Info]):
     smoothing: Any = field(metadata=PER_CHAIN)
     strength: Array | float | Callable[[Any], Any] = field(default=1.0, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE
+    requires = Capability.SCORE | Capability.REAL
+    traits = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES  # of f alone, whose target it does not sample
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)

@@ -8,6 +8,7 @@ from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
@@ -34,7 +35,8 @@ class PCN(Kernel[ChainState, Info]):
     covariance: Array | None = field(default=None, metadata=MATRIX)
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO
+    requires = Capability.DENSITY_RATIO | Capability.REAL
+    traits = ADJUSTED
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, 0, 1)

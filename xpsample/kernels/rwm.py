@@ -8,6 +8,7 @@ from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_co
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
@@ -28,7 +29,8 @@ class RWM(Kernel[ChainState, Info]):
     covariance: Array | None = field(default=None, metadata=MATRIX)
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO
+    requires = Capability.DENSITY_RATIO | Capability.REAL
+    traits = ADJUSTED
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)

@@ -15,8 +15,9 @@ from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.specs import Specs, Uniform
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.compose import Shaped, nested, unnested
+from xpsample.kernels.compose import Shaped, check_base, nested, unnested
 from xpsample.kernels.kernel import Kernel, select, with_position
+from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.tempered import TemperedTarget
@@ -58,8 +59,8 @@ class ParallelTempering(Kernel[TemperingState, Any]):
     Parameters
     ----------
     base : Kernel
-        Moves every rung. Its hyper-parameters may have the shape ``(rungs, 1, ...)``, with a 1 for each chain axis, to
-        differ by rung.
+        Moves every rung; what is drawn is as near to the target as what it samples. Its hyper-parameters may have the
+        shape ``(rungs, 1, ...)``, with a 1 for each chain axis, to differ by rung.
     betas : sequence of float
         Inverse temperatures, from 1 downwards, two at least (`geometric_ladder`). The last may be 0 where the space is
         finite.
@@ -71,9 +72,16 @@ class ParallelTempering(Kernel[TemperingState, Any]):
     betas: Sequence[float]
     every: int = 1
 
-    needs_fixed_target = True
-
     def __post_init__(self) -> None:
+        check_base(
+            "ParallelTempering",
+            self.base,
+            {
+                Trait.SAMPLES: "rungs swap as draws of its powers; take a kernel that samples what it is given",
+                Trait.UNTILTED: "rungs swap by the density of the target; SRMC(ParallelTempering(...), ...) is right",
+                Trait.EXACT: "rungs swap by the density; take the kernel on the whole data",
+            },
+        )
         betas = tuple(float(b) for b in self.betas)
         if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):
             raise HyperparameterError(
@@ -86,6 +94,10 @@ class ParallelTempering(Kernel[TemperingState, Any]):
     @property
     def requires(self) -> Capability:
         return self.base.requires | Capability.LOG_DENSITY
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits & ~(Trait.MOVABLE | Trait.TAKES_ESTIMATES)  # the hot rungs would lag behind
 
     def init(self, target: BoundTarget, x: Array) -> TemperingState:
         xp, real = target.xp, target.as_floating(x)

@@ -9,6 +9,7 @@ from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.step_sizes import StepSizes, check_step_size
+from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 
@@ -43,7 +44,8 @@ class ULA(Kernel[ULAState, Info]):
     preconditioner: Array | None = field(default=None, metadata=MATRIX)
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.SCORE
+    requires = Capability.SCORE | Capability.REAL
+    traits = UNADJUSTED
 
     def __post_init__(self) -> None:
         check_step_size(self.step_size)

@@ -8,6 +8,7 @@ from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, p
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -48,7 +49,8 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     mass: Array | None = field(default=None, metadata=MATRIX)
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.SCORE
+    requires = Capability.SCORE | Capability.REAL
+    traits = UNADJUSTED
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)

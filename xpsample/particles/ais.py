@@ -11,8 +11,11 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import Kernel, check_moving_target
+from xpsample.kernels.compose import check_base
+from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.traits import Trait
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
+from xpsample.particles.weights import NEEDED_TO_WEIGH
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
@@ -47,17 +50,26 @@ class AIS(Kernel):
     Parameters
     ----------
     base : Kernel
-        It must leave its target invariant: a repellent one, whose tilt moves, makes the weights approximate, and
-        `ParallelTempering`, whose hot rungs would lag behind, is refused.
+        It must leave its target invariant. Unadjusted and repellent ones are refused, for which the weights would be
+        wrong, and `ParallelTempering`, whose hot rungs would lag behind.
     betas : sequence of float
         From 0 to 1, never decreasing. A value given several times gives as many steps at it.
+    approximate : bool
+        Whether a base is taken that samples its target without leaving it invariant, for draws as in Appendix D.3.3 of
+        the SRMC paper. The weights are then of unknown error.
     """
 
     base: Kernel
     betas: Sequence[float]
+    approximate: bool = False
+
+    traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
 
     def __post_init__(self) -> None:
-        check_moving_target("AIS", self.base, "Give AIS the kernel that moves the rungs")
+        needs = dict(NEEDED_TO_WEIGH)
+        if self.approximate:
+            needs[Trait.SAMPLES] = needs.pop(Trait.INVARIANT)
+        check_base("AIS", self.base, needs)
         object.__setattr__(self, "betas", check_ladder(self.betas))
 
     @property

@@ -14,10 +14,10 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.compose import nested, unnested
-from xpsample.kernels.kernel import Info, Kernel, check_moving_target, with_position
+from xpsample.kernels.compose import check_base, nested, unnested
+from xpsample.kernels.kernel import Info, Kernel, with_position
+from xpsample.kernels.traits import Trait
 from xpsample.particles.ladders import ladder_array, rung
-from xpsample.spaces.space import Real
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter
 from xpsample.targets.point import Capability, Costs, Point
 
@@ -53,8 +53,8 @@ class Annealed(Kernel):
     Parameters
     ----------
     base : Kernel
-        It must leave its target invariant, whatever it remembers beside its position; what it remembers is in units of
-        the level.
+        What it remembers beside its position is in units of the level. `ParallelTempering`, whose hot rungs would lag
+        behind, is refused.
     sigmas : sequence of float
         Noise levels, positive and never increasing, in units of x. `geometric_ladder` makes them.
     steps : int
@@ -68,8 +68,10 @@ class Annealed(Kernel):
     steps: int = 1
     units: Sequence[float] | None = None
 
+    traits = Trait.NONE  # its targets are those of its own levels
+
     def __post_init__(self) -> None:
-        check_moving_target("Annealed", self.base, "Give Annealed the kernel that moves the rungs")
+        check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
         sigmas = _positive("sigmas", self.sigmas)
         if any(a < b for a, b in pairwise(sigmas)):
             raise HyperparameterError(f"sigmas must never increase; got {sigmas}")
@@ -83,7 +85,7 @@ class Annealed(Kernel):
 
     @property
     def requires(self) -> Capability:
-        return self.base.requires
+        return self.base.requires | Capability.REAL
 
     def init(self, target: BoundTarget, x: Array) -> AnnealedState:
         own = _own(target)
@@ -91,8 +93,6 @@ class Annealed(Kernel):
             raise CapabilityError(
                 'Annealed sets the entry "sigma" of the target\'s data: pass Target(..., data={"sigma": ..., ...})'
             )
-        if not isinstance(target.space, Real):
-            raise CapabilityError(f"Annealed moves real positions; the target's space is {target.space!r}")
         sigmas, units = (ladder_array(target, ladder or (), x) for ladder in (self.sigmas, self.units))
         count = counter(target, x)
         level = _level(target, sigmas, units, count)

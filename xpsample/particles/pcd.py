@@ -18,6 +18,7 @@ from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
+from xpsample.kernels.traits import Trait
 from xpsample.particles.batches import Batches
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
@@ -81,7 +82,8 @@ class PCD(Kernel):
     energy_penalty: float = 0.0
     gradient_penalty: float = 0.0
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE
+    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    traits = Trait.NONE  # it moves parameters
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)

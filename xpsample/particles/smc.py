@@ -17,11 +17,13 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import Kernel, check_moving_target
+from xpsample.kernels.compose import check_base
+from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.traits import Trait
 from xpsample.particles.ais import LogNormalizer
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
-from xpsample.particles.weights import Weights, log_sum_exp
+from xpsample.particles.weights import NEEDED_TO_WEIGH, Weights, log_sum_exp
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
@@ -64,7 +66,7 @@ class TemperedSMC(Kernel):
     Parameters
     ----------
     base : Kernel
-        It must leave its target invariant.
+        As for `AIS`.
     betas : sequence of float, optional
         From 0 to 1, never decreasing. Steps after the last leave the temperature alone.
     ess : float, optional
@@ -81,8 +83,10 @@ class TemperedSMC(Kernel):
     threshold: float = 0.5
     resampling: Resampling = Multinomial()
 
+    traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
+
     def __post_init__(self) -> None:
-        check_moving_target("TemperedSMC", self.base, "Give it the kernel that moves the rungs")
+        check_base("TemperedSMC", self.base, NEEDED_TO_WEIGH)
         if (self.betas is None) == (self.ess is None):
             raise HyperparameterError("TemperedSMC takes either betas or ess")
         if self.betas is not None:

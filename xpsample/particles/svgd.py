@@ -14,9 +14,13 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.traits import Trait
 from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, common_bandwidth, squared_distances, stein_force
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
+
+OF_A_SET = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES
+"""Traits of particles that move by one another: none is a chain that samples the target."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class SVGD(Kernel):
     kernel: PairKernel = RBF()
     adagrad: AdaGrad | None = None
 
-    requires = Capability.SCORE
+    requires = Capability.SCORE | Capability.REAL
+    traits = OF_A_SET
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
@@ -125,7 +130,8 @@ class StochasticSVGD(Kernel):
     step_size: Any = field(metadata=PER_CHAIN)
     kernel: PairKernel = RBF()
 
-    requires = Capability.SCORE
+    requires = Capability.SCORE | Capability.REAL
+    traits = OF_A_SET
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)

@@ -4,6 +4,14 @@ import math
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
+from xpsample.kernels.traits import Trait
+
+NEEDED_TO_WEIGH = {
+    Trait.INVARIANT: "its weights would be wrong; take a kernel that accepts or rejects (MALA, HMC, DMALA, ...)",
+    Trait.MOVABLE: "the target moves from step to step; take the kernel inside it",
+    Trait.EXACT: "weights are ratios of densities; take the kernel on the whole data",
+}
+"""What moves of weighted particles must be, to be weighted by the target's densities alone."""
 
 
 def log_sum_exp(xp: Any, logs: Array) -> Array:

@@ -10,6 +10,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
+from xpsample.kernels.traits import Trait
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.spaces.discrete import as_index
 from xpsample.targets.bound import BoundTarget, counter
@@ -60,6 +61,7 @@ class Epoch(Kernel):
     epochs: int
 
     requires = Capability.NONE
+    traits = Trait.NONE  # it moves parameters
 
     def init(self, target: BoundTarget, x: Array) -> EpochState:
         parameters = tree.map(lambda leaf: 1 * leaf, target.data["start"])

@@ -14,6 +14,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Info, Kernel
+from xpsample.kernels.traits import Trait
 from xpsample.optimize.optimizers import Optimizer
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import Weights
@@ -121,6 +122,8 @@ class SOSMC(Kernel):
     resampling: Resampling = Multinomial()
     adapt_move: Adaptation | None = None
     adapt_optimizer: Adaptation | None = None
+
+    traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
 
     def __post_init__(self) -> None:
         check_range("threshold", self.threshold, 0, 1, closed=True)

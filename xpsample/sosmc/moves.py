@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import Info, Kernel, check_moving_target, normal_like, select, with_position
-from xpsample.kernels.ula import ULA
-from xpsample.kernels.underdamped import UnderdampedLangevin
+from xpsample.kernels.compose import check_base
+from xpsample.kernels.kernel import Info, Kernel, normal_like, select, with_position
+from xpsample.kernels.traits import Trait
+from xpsample.particles.weights import NEEDED_TO_WEIGH
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -101,7 +101,7 @@ class LangevinMove(Move):
     noise_scale: float = 1.0
     drift: Drift | None = None
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE
+    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
@@ -186,7 +186,7 @@ class Unweighted(Move):
 
 @dataclass(frozen=True, eq=False)
 class Reversible(Move):
-    """A kernel that is reversible for pi_theta, such as MALA, RWM or HMC: ``log G = U_{k-1}(x) - U_k(x)`` (App. A.2).
+    """A kernel that leaves pi_theta invariant, such as MALA, RWM or HMC: ``log G = U_{k-1}(x) - U_k(x)`` (App. A.2).
 
     The weights depend on the particles before they move, so they are weighed, resampled and then moved under theta_k.
 
@@ -199,11 +199,8 @@ class Reversible(Move):
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        check_moving_target("SOSMC", self.kernel, "Give SOSMC the kernel that moves the rungs")
-        if isinstance(self.kernel, (ULA, UnderdampedLangevin)):
-            raise CapabilityError(
-                f"{type(self.kernel).__name__} leaves no member of the family invariant: use LangevinMove(step_size)"
-            )
+        langevin = "its weights would be wrong; LangevinMove(step_size, drift=...) weighs unadjusted moves"
+        check_base("SOSMC", self.kernel, NEEDED_TO_WEIGH | {Trait.INVARIANT: langevin})
 
     @property
     def requires(self) -> Capability:

@@ -39,7 +39,7 @@ class SingleChain(Move):
     step_size: Any = field(metadata=PER_CHAIN)
     burn_in: int = 0
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE
+    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)

@@ -133,9 +133,11 @@ def repeated(xp: Any, past: Past, count: Array) -> Past:
 
 
 def pooled(xp: Any, past: Past) -> Past:
-    """One past for all chains: (1, ..., 1, chains * M, dim)."""
-    dim = past.x.shape[-1]
-    shape = (*(1,) * (past.x.ndim - 2), -1, dim)
+    """One past for all chains of the last chain axis: (*groups, chains, M, dim) to (*groups, 1, chains * M, dim)."""
+    if past.x.ndim < 3:
+        return past  # a single chain
+    *groups, chains, positions, dim = past.x.shape
+    shape = (*groups, 1, chains * positions, dim)
     return Past(xp.reshape(past.x, shape), xp.reshape(past.score, shape))
 
 

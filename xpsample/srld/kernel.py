@@ -12,8 +12,10 @@ from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import FiniteDifference
+from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.strength import Strength, as_strength
+from xpsample.kernels.traits import Trait
 from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
 from xpsample.srld.history import History, Past, empty, pooled, repeated
 from xpsample.srld.strength import Measured
@@ -111,7 +113,8 @@ class SRLD(Kernel):
     kernel : PairKernel
         K and its bandwidth.
     shared : bool
-        Whether every chain is repelled by the past of all chains (``M * chains`` positions) instead of its own.
+        Whether every chain is repelled by the past of all chains of the last chain axis (``M * chains`` positions)
+        instead of its own. The groups of leading axes stay apart.
     """
 
     base: Kernel
@@ -123,10 +126,15 @@ class SRLD(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_strength", as_strength(self.alpha, Measured))
+        check_base("SRLD", self.base, {Trait.SAMPLES: "its past would not be that of the target"})
 
     @property
     def requires(self) -> Capability:
-        return self.base.requires | Capability.SCORE
+        return self.base.requires | Capability.SCORE | Capability.REAL
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits & ~Trait.INVARIANT
 
     def init(self, target: BoundTarget, x: Array) -> SRLDState:
         xp = target.xp

@@ -10,8 +10,10 @@ from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import FiniteDifference
+from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.strength import Strength, as_strength
+from xpsample.kernels.traits import Trait
 from xpsample.srmc.schedules import PowerLaw, Schedule
 from xpsample.srmc.strength import Growing
 from xpsample.targets.bound import BoundTarget, counter
@@ -52,7 +54,8 @@ class SRMC(Kernel):
     Parameters
     ----------
     base : Kernel
-        Any kernel.
+        Any kernel that samples its target, by the target's own densities and scores. Where the tilt leaves proposals as
+        they are (`Untilted`, `Ratio`), it must accept or reject.
     alpha : float, array or Growing
         Repellence strength, at least 0; 0 makes the base kernel's steps bit for bit. An array broadcasts against the
         chain axes; `Adaptive` grows during a warm-up.
@@ -75,12 +78,25 @@ class SRMC(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_strength", as_strength(self.alpha, Growing))
+        needs = {
+            Trait.SAMPLES: "SRMC tilts the target that the chains sample",
+            Trait.EXACT: "the history would take up their noise and the tilt their differences; take the kernel on the "
+            "whole data, or SRLD(Minibatch(...), ...)",
+        }
+        if not self._tilt.moves:
+            name = type(self._tilt).__name__
+            needs[Trait.INVARIANT] = f"with {name}() only an accept step sees the tilt; take Exact() or Shift()"
+        check_base("SRMC", self.base, needs)
 
     @property
     def requires(self) -> Capability:
         tilt = self._tilt.requires if Capability.SCORE in self.base.requires else Capability.NONE
         hvp = Capability.HVP if self.schedule.hvps else Capability.NONE
         return self.base.requires | self._tilt.needs | tilt | hvp
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits & (Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT)
 
     @property
     def _tilt(self) -> Tilt:

@@ -30,8 +30,9 @@ class Family:
     _derivatives: dict = field(default_factory=dict, repr=False)
 
     def parameter_gradient(self, loss: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
-        """``(parameters, *args) -> (loss, gradient)`` of a scalar loss of the parameters, by the target's choice.
+        """``(parameters, *args) -> (loss, gradient)`` of a loss of the parameters, by the target's choice.
 
+        The loss is a scalar, or ``(*runs)`` of independent runs, whose parameters have leaves ``(*runs, 1, ...)``.
         The derivative of a loss is made once and kept as long as the family: pass the same function at every step.
         """
         if loss not in self._derivatives:
@@ -58,4 +59,4 @@ class _WeightedPotential:
     log_density: Callable[..., Array]
 
     def __call__(self, parameters: Tree, x: Array, coefficients: Array) -> Array:
-        return -array_namespace(x).sum(coefficients * self.log_density(x, parameters))
+        return -array_namespace(x).sum(coefficients * self.log_density(x, parameters), axis=-1)

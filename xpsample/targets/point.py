@@ -18,6 +18,8 @@ class Capability(enum.Flag):
     DIFFERENCES = enum.auto()
     DENSITY_RATIO = enum.auto()
     """`BoundTarget.log_ratio`: less than a log density, since an `Acceptance` makes it from a score, too."""
+    REAL = enum.auto()
+    """Positions that may be anywhere in R^dim."""
 
 
 class Wanted(NamedTuple):

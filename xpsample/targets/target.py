@@ -127,6 +127,11 @@ class Target(AbstractTarget):
                 "kernels that accept or reject do with the score, Target(None, score=..., acceptance=LineIntegral()), "
                 "or use an unadjusted kernel (ULA, UnderdampedLangevin)"
             )
+        if Capability.REAL in requires and not isinstance(self.space, Real):
+            raise CapabilityError(
+                f"the kernel moves real positions and the target's space is {self.space!r}: take one that stays on it "
+                "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
+            )
         if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not isinstance(self.space, Discrete):
             raise CapabilityError(
                 f"the kernel moves on a discrete space and the target's space is {type(self.space).__name__}(): pass "

@@ -16,7 +16,9 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Specs, Uniform
+from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 from xpsample.targets.target import Target
@@ -161,9 +163,16 @@ class SeenMinibatch(Kernel):
     base: Kernel
     size: int
 
+    def __post_init__(self) -> None:
+        check_base("SeenMinibatch", self.base, {Trait.TAKES_ESTIMATES: "take a kernel without an accept step"})
+
     @property
     def requires(self) -> Capability:
         return self.base.requires
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits & ~(Trait.EXACT | Trait.TAKES_ESTIMATES)
 
     def init(self, target: BoundTarget, x: Array) -> Any:
         return self.base.init(target, x)

@@ -20,7 +20,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
 from xpsample.experiments.srld.banana import MMD, SETTINGS, Setting, starts
-from xpsample.kernels import ULA, Kernel
+from xpsample.kernels import ULA, Kernel, Trait
 from xpsample.metrics import (
     autocorrelation,
     chain_ess,
@@ -129,6 +129,10 @@ class CommonNoise(Kernel):
     @property
     def requires(self) -> Capability:
         return self.base.requires
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits
 
     def init(self, target: BoundTarget, x: Array) -> Any:
         return self.base.init(target, x)

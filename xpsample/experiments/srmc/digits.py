@@ -248,7 +248,7 @@ def _anneal(machine: RBM, known: Digits, device: DeviceDtype, size: Size, seed: 
     for name, (alpha, base) in kernels.items():
         x0 = device.array(start.astype(np.float64))
         trace = sample(
-            *(rbm(machine), AIS(base, betas.tolist()), x0, 1),
+            *(rbm(machine), AIS(base, betas.tolist(), approximate=alpha > 0), x0, 1),
             thinning=len(betas) - 1,
             seed=seed,
             recorders=(Record("x", lambda state: state.point.x),),

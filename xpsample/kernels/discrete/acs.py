@@ -11,6 +11,7 @@ from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.dlp import langevin_noise, langevin_step
 from xpsample.kernels.kernel import Info, Kernel
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 
@@ -124,6 +125,7 @@ class ACS(Kernel[ACSState, Info]):
     cycle: Cycle
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ACSState:
         return ACSState(target.evaluate(x), counter(target, x))

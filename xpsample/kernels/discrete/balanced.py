@@ -8,6 +8,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import informed_step, space_of
 from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -60,6 +61,7 @@ class LocallyBalanced(Kernel[ChainState, Info]):
     balancing: Balancing = Barker()
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
+    traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))

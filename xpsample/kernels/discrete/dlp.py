@@ -8,6 +8,7 @@ from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of, uniform_per_variable
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, metropolis, none_frozen, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED, UNADJUSTED
 from xpsample.kernels.ula import ULAState
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -74,6 +75,7 @@ class DMALA(Kernel[ChainState, Info]):
     balance: Any = field(default=0.5, metadata=PER_CHAIN)
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    traits = ADJUSTED
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
@@ -105,6 +107,7 @@ class DULA(Kernel[ULAState, Info]):
     step_size: Any = field(metadata=PER_CHAIN)
 
     requires = Capability.SCORE | Capability.DISCRETE
+    traits = UNADJUSTED
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)

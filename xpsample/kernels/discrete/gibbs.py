@@ -8,6 +8,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import choose, choose_or_stay, informed_step, space_of
 from xpsample.kernels.kernel import ChainState, Info, Kernel, select, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -20,6 +21,7 @@ class SingleFlip(Kernel[ChainState, Info]):
     """
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))
@@ -48,6 +50,7 @@ class Gibbs(Kernel[ChainState, Info]):
     """
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))

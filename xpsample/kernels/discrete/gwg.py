@@ -8,6 +8,7 @@ from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import estimated_differences, informed_step
 from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -28,6 +29,7 @@ class GWG(Kernel[ChainState, Info]):
     temperature: Any = field(default=0.5, metadata=PER_CHAIN)
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    traits = ADJUSTED
 
     def __post_init__(self) -> None:
         check_range("temperature", self.temperature, 0, closed=True)

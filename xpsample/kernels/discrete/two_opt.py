@@ -6,6 +6,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.spaces.discrete import as_index
 from xpsample.spaces.permutations import Permutations
 from xpsample.targets.bound import BoundTarget
@@ -21,6 +22,7 @@ class TwoOpt(Kernel[ChainState, Info]):
     """
 
     requires = Capability.LOG_DENSITY
+    traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         if not isinstance(target.space, Permutations):

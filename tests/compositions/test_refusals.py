@@ -1,0 +1,216 @@
+"""What a composition would bias is refused, by name, before the first step; what each refusal says would do, runs.
+
+Most of these ran, without a word, on other distributions than the target: see test_invariance.py, which shows it.
+"""
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import CapabilityError
+from xpsample.kernels import Kernel, Trait
+from xpsample.sosmc import LangevinMove, Reversible
+from xpsample.zoo.gaussian import gaussian
+
+BETAS, PAST = (1.0, 0.4), xps.Rolling(2)
+ULA, MYULA, DULA = xps.ULA(0.1), xps.MYULA(0.1, xps.L1(), 0.1), xps.DULA(0.5)
+UNADJUSTED = {"ULA": ULA, "MYULA": MYULA, "DULA": DULA, "UnderdampedLangevin": xps.UnderdampedLangevin(0.1)}
+SGLD = xps.Minibatch(ULA, 4)
+TEMPERING = xps.ParallelTempering(xps.MALA(0.1), BETAS)
+REPELLENT = xps.SRMC(xps.MALA(0.1), 0.5)
+
+WRAPPERS = {
+    "SRMC": lambda base: xps.SRMC(base, 0.5),
+    "SRLD": lambda base: xps.SRLD(base, 0.5, PAST),
+    "ParallelTempering": lambda base: xps.ParallelTempering(base, BETAS),
+    "HiSS": lambda base: xps.HiSS(base, 1.0, 1, 1),
+    "Annealed": lambda base: xps.Annealed(base, (2.0, 1.0)),
+    "AIS": lambda base: xps.AIS(base, (0.0, 1.0)),
+    "TemperedSMC": lambda base: xps.TemperedSMC(base, (0.0, 1.0)),
+    "Minibatch": lambda base: xps.Minibatch(base, 4),
+    "SOSMC": Reversible,
+}
+WEIGHING = ("AIS", "TemperedSMC", "SOSMC")
+COMPARING = ("SRMC", "ParallelTempering", "HiSS", *WEIGHING)
+
+
+def assert_refused(owner, base, culprit, words):
+    with pytest.raises(CapabilityError, match=rf"^{owner} cannot go around {culprit}, since .*{words}"):
+        WRAPPERS[owner](base)
+
+
+@pytest.mark.parametrize("culprit", UNADJUSTED)
+@pytest.mark.parametrize("owner", WEIGHING)
+def test_weights_need_moves_that_leave_the_target_invariant(owner, culprit):
+    instead = "LangevinMove" if owner == "SOSMC" else "MALA, HMC, DMALA"
+    words = rf"it does not leave its target invariant: .*{instead}"
+    assert_refused(owner, UNADJUSTED[culprit], culprit, words)
+    if culprit != "MYULA":  # which is refused there, too, for another reason
+        assert_refused(owner, xps.ParallelTempering(UNADJUSTED[culprit], BETAS), culprit, words)
+
+
+@pytest.mark.parametrize("owner", WEIGHING)
+@pytest.mark.parametrize(
+    ("base", "culprit"),
+    [
+        (REPELLENT, "SRMC"),
+        (xps.SRLD(xps.MALA(0.1), 0.5, PAST), "SRLD"),
+        (xps.SVGD(0.1), "SVGD"),
+        (xps.StochasticSVGD(0.1), "StochasticSVGD"),
+        (xps.HiSS(DULA, 1.0, 1, 1), "DULA"),
+        (xps.HiSS(xps.GWG(), 1.0, 1, 1, adjusted=False), "HiSS"),
+        (xps.TemperedSMC(xps.MALA(0.1), (0.0, 1.0)), "TemperedSMC"),
+    ],
+    ids=lambda a: a if isinstance(a, str) else "",
+)
+def test_weights_need_them_of_the_innermost_kernel_too(owner, base, culprit):
+    assert_refused(owner, base, culprit, "it does not leave its target invariant")
+
+
+def test_annealing_for_draws_takes_what_samples_its_target():
+    for base in (*UNADJUSTED.values(), REPELLENT, xps.SRLD(ULA, 0.5, PAST)):
+        if base is MYULA:
+            continue
+        assert xps.AIS(base, (0.0, 1.0), approximate=True).base is base
+    for base in (MYULA, xps.SVGD(0.1), SGLD, TEMPERING):
+        with pytest.raises(CapabilityError, match="AIS cannot go around"):
+            xps.AIS(base, (0.0, 1.0), approximate=True)
+
+
+def test_unadjusted_hiss_without_refinements_is_as_exact_as_its_denoising():
+    xps.AIS(xps.HiSS(DULA, 1.0, 1, 0), (0.0, 1.0))
+
+
+@pytest.mark.parametrize("owner", COMPARING)
+@pytest.mark.parametrize("base", [SGLD, xps.SRLD(SGLD, 0.5, PAST)], ids=["SGLD", "SRLD"])
+def test_what_compares_densities_or_scores_needs_exact_ones(owner, base):
+    words = "its densities and scores are random estimates: .*whole data"
+    if owner in WEIGHING:
+        words = "it does not leave its target invariant"
+    culprit = "ULA" if owner in WEIGHING else "Minibatch"
+    assert_refused(owner, base, culprit, words)
+
+
+@pytest.mark.parametrize("tilt", [xps.Exact(), xps.Shift(), xps.FiniteDifference(1e-4, "forward")], ids=repr)
+def test_no_tilt_is_made_of_two_batches(tilt):
+    """A difference of the scores of two batches, over eps: the variance was 0.018 for 0.006 at eps 1e-4."""
+    with pytest.raises(CapabilityError, match="SRMC cannot go around Minibatch"):
+        xps.SRMC(SGLD, 1.0, tilt=tilt)
+    with pytest.raises(CapabilityError, match="Minibatch cannot go around SRMC, since it compares evaluations"):
+        xps.Minibatch(xps.SRMC(ULA, 1.0, tilt=tilt), 4)
+
+
+@pytest.mark.parametrize(
+    ("base", "culprit"),
+    [
+        (xps.MALA(0.1), "MALA"),
+        (xps.RWM(0.1), "RWM"),
+        (xps.GWG(), "GWG"),
+        (xps.SRLD(xps.MALA(0.1), 0.5, PAST), "MALA"),
+        (xps.ParallelTempering(ULA, BETAS), "ParallelTempering"),
+        (SGLD, "Minibatch"),
+        (xps.AIS(xps.MALA(0.1), (0.0, 1.0)), "MALA"),
+    ],
+    ids=lambda a: a if isinstance(a, str) else "",
+)
+def test_batches_are_for_kernels_that_compare_nothing(base, culprit):
+    assert_refused("Minibatch", base, culprit, "it compares evaluations, .*ULA, UnderdampedLangevin")
+
+
+@pytest.mark.parametrize("tilt", [xps.Untilted(), xps.Ratio()], ids=repr)
+@pytest.mark.parametrize(
+    ("base", "culprit"),
+    [*((kernel, name) for name, kernel in UNADJUSTED.items() if name != "MYULA")]
+    + [(xps.ParallelTempering(DULA, BETAS), "DULA"), (xps.HiSS(DULA, 1.0, 1, 1), "DULA")],
+    ids=lambda a: a if isinstance(a, str) else "",
+)
+def test_a_tilt_that_only_an_accept_step_sees_needs_one(base, culprit, tilt):
+    words = rf"with {type(tilt).__name__}\(\) only an accept step sees the tilt; take Exact\(\) or Shift\(\)"
+    with pytest.raises(CapabilityError, match=f"SRMC cannot go around {culprit}, since .*{words}"):
+        xps.SRMC(base, 0.5, tilt=tilt)
+    xps.SRMC(base, 0.5, tilt=xps.Shift())
+
+
+@pytest.mark.parametrize("owner", ["ParallelTempering", "HiSS"])
+@pytest.mark.parametrize("tilt", [xps.Exact(), xps.Untilted()], ids=repr)
+def test_a_tilt_goes_around_what_accepts_by_the_density(owner, tilt):
+    """At a fixed history the chain of ParallelTempering(SRMC(...)) sampled neither distribution."""
+    assert_refused(owner, xps.SRMC(xps.GWG(), 0.5, tilt=tilt), "SRMC", rf"SRMC\({owner}\(\.\.\.\), \.\.\.\) is right")
+    assert_refused(owner, xps.SRLD(REPELLENT, 0.5, PAST), "SRMC", "its history tilts")
+    xps.SRMC(WRAPPERS[owner](xps.GWG()), 0.5, tilt=tilt)
+
+
+@pytest.mark.parametrize("owner", ["Annealed", "HiSS", *WEIGHING])
+def test_tempering_needs_a_target_that_stays(owner):
+    words = "it needs a target that stays the same at all steps"
+    assert_refused(owner, TEMPERING, "ParallelTempering", words)
+    if owner == "Annealed":  # the others refuse SRMC itself
+        assert_refused(owner, xps.SRMC(TEMPERING, 0.5), "ParallelTempering", words)
+
+
+@pytest.mark.parametrize("owner", ["SRMC", "SRLD", "ParallelTempering", "HiSS"])
+@pytest.mark.parametrize(
+    ("base", "culprit"),
+    [
+        (MYULA, "MYULA"),
+        (xps.SVGD(0.1), "SVGD"),
+        (xps.AIS(xps.GWG(), (0.0, 1.0)), "AIS"),
+        (xps.TemperedSMC(xps.GWG(), (0.0, 1.0)), "TemperedSMC"),
+        (xps.Annealed(ULA, (2.0, 1.0)), "Annealed"),
+        (xps.SOSMC(lambda x, p: p, LangevinMove(0.1), None), "SOSMC"),
+    ],
+    ids=lambda a: a if isinstance(a, str) else "",
+)
+def test_what_does_not_sample_its_target_goes_into_no_sampler(owner, base, culprit):
+    assert_refused(owner, base, culprit, "its chains do not sample the target that it is given")
+
+
+@pytest.mark.parametrize("owner", WRAPPERS)
+@pytest.mark.parametrize(("base", "given"), [(xps.RWM, "the class RWM"), (0.5, "a float"), (None, "a NoneType")])
+def test_what_is_no_kernel(owner, base, given):
+    with pytest.raises(CapabilityError, match=rf"{owner} goes around a kernel, such as RWM\(1\.0\); got {given}"):
+        WRAPPERS[owner](base)
+
+
+class Silent(Kernel):
+    """A kernel that declares nothing of itself."""
+
+    requires = xps.RWM(1.0).requires
+    init, noise, step = xps.RWM.init, xps.RWM.noise, xps.RWM.step
+
+
+class Declared(Silent):
+    """One that does."""
+
+    traits = Silent.traits | Trait.INVARIANT
+
+
+def test_a_kernel_of_ones_own_is_trusted_with_what_it_declares():
+    for owner in ("SRMC", "SRLD", "ParallelTempering", "HiSS", "Annealed"):
+        WRAPPERS[owner](Silent())
+    for owner in WEIGHING:
+        assert_refused(owner, Silent(), "Silent", "it does not leave its target invariant")
+        WRAPPERS[owner](Declared())
+    assert_refused("Minibatch", Silent(), "Silent", "it compares evaluations")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [xps.RWM(1.0), xps.PCN(0.5), xps.MALA(0.1), xps.HMC(0.1, 2), ULA, xps.SRMC(xps.RWM(1.0), 0.5), xps.SVGD(0.1)]
+    + [xps.IndependentMH(), UNADJUSTED["UnderdampedLangevin"], xps.SRLD(xps.DULA(0.5), 0.5, PAST)]
+    + [xps.HiSS(xps.RWM(1.0), 1.0, 1, 1), xps.ParallelTempering(xps.RWM(1.0), BETAS)],
+    ids=lambda kernel: type(kernel).__name__,
+)
+@pytest.mark.parametrize("space", [xps.Spins(), xps.Permutations()], ids=repr)
+def test_moves_of_real_positions_stay_off_other_spaces(kernel, space):
+    """They left the space with their first step, and sampled the density as one of real numbers."""
+    target = xps.Target(lambda x: -np.sum(x, axis=-1), lambda x: 0 * x - 1, space=space)
+    x0 = np.ones((4, 3)) if isinstance(space, xps.Spins) else np.tile(np.arange(3), (4, 1))
+    with pytest.raises(CapabilityError, match=r"the kernel moves (real positions|on a discrete space) and the target"):
+        xps.sample(target, kernel, x0, 3, seed=1)
+
+
+def test_what_the_messages_name_runs():
+    normal, x0 = gaussian(np.eye(2)), np.zeros((3, 2))
+    for kernel in (xps.SRMC(TEMPERING, 0.5), xps.SRMC(ULA, 0.5, tilt=xps.Shift())):
+        assert xps.sample(normal, kernel, x0, 5, seed=1).draws.shape == (5, 3, 2)

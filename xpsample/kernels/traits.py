@@ -1,0 +1,41 @@
+"""What a kernel may be relied on for by another one around it."""
+
+import enum
+
+
+class Trait(enum.Flag):
+    """What a kernel declares of itself, and what wrappers ask of the kernel inside: a set of flags, not an order."""
+
+    NONE = 0
+    SAMPLES = enum.auto()
+    """In the long run every chain samples the target that it is given, exactly or nearly."""
+    UNTILTED = enum.auto()
+    """The density that it moves on is that of the target that it is given, whatever it remembers."""
+    INVARIANT = enum.auto()
+    """Every step leaves the target that it is given invariant."""
+    MOVABLE = enum.auto()
+    """The target may be another one at every step: nothing that the kernel remembers has to move with it."""
+    EXACT = enum.auto()
+    """Density and score at the state's point are the target's own, and no estimates."""
+    TAKES_ESTIMATES = enum.auto()
+    """Every score is used once, at a position that does not depend on it, so that an unbiased estimate will do."""
+
+
+LACKING = {
+    Trait.SAMPLES: "its chains do not sample the target that it is given",
+    Trait.UNTILTED: "it moves on a density that its history tilts",
+    Trait.INVARIANT: "it does not leave its target invariant",
+    Trait.MOVABLE: "it needs a target that stays the same at all steps",
+    Trait.EXACT: "its densities and scores are random estimates",
+    Trait.TAKES_ESTIMATES: "it compares evaluations, which random estimates do not allow",
+}
+"""What a message says of a kernel without a trait."""
+
+MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT
+"""Of a kernel that remembers nothing but where it is; what a kernel that declares nothing is taken for."""
+
+ADJUSTED = MEMORYLESS | Trait.INVARIANT
+"""Of a kernel that accepts or rejects, or draws from conditional distributions: RWM, HMC, Gibbs, ..."""
+
+UNADJUSTED = MEMORYLESS | Trait.TAKES_ESTIMATES
+"""Of a kernel that moves along the score and takes every move: ULA, UnderdampedLangevin, ..."""
