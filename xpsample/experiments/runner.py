@@ -227,10 +227,10 @@ class Experiment(Generic[Size]):
                     rows.append(row)  # one by one, so that those before an error are kept
                 self._report(run, rows)
             except KeyboardInterrupt:
-                run.say(f"\nstopped by Ctrl-C, with {len(rows)} rows of results")
+                run.say(_stopped("Ctrl-C", rows))
                 return INTERRUPTED
             except Exception as error:
-                run.say(f"\nstopped by {type(error).__name__}, with {len(rows)} rows of results")
+                run.say(_stopped(type(error).__name__, rows))
                 raise
             finally:
                 write_rows(run.out, rows)
@@ -249,6 +249,10 @@ class Experiment(Generic[Size]):
             run.say(f"\nbeside the paper\n{self.paper}")
         for name, plot in self.figures.items():
             _draw(run.out / f"{name}.png", plot, run, rows)
+
+
+def _stopped(what: str, rows: Sequence[Row]) -> str:
+    return f"\nstopped by {what}, with {len(rows)} row{'' if len(rows) == 1 else 's'} of results"
 
 
 def _draw(path: Path, plot: Callable[[Any, Run[Any], list[Row]], None], run: Run[Any], rows: list[Row]) -> None:
