@@ -10,7 +10,7 @@ import pytest
 import xpsample
 from xpsample import cli
 from xpsample.core.errors import XpsampleError
-from xpsample.experiments import EXPERIMENTS, Experiment
+from xpsample.experiments import EXPERIMENTS, Entry
 
 
 def exit_code(*argv):
@@ -71,7 +71,7 @@ def test_experiment_options_and_errors(capsys, monkeypatch):
         return args.times
 
     monkeypatch.setitem(sys.modules, "made_up", types.SimpleNamespace(add_arguments=add_arguments, run=run))
-    monkeypatch.setattr(cli, "EXPERIMENTS", {"made-up": Experiment("made_up", "A made-up one.")})
+    monkeypatch.setattr(cli, "EXPERIMENTS", {"made-up": Entry("made_up", "A made-up one.")})
     assert cli.main(["run", "made-up", "--times", "7"]) == 7
     assert exit_code("run", "made-up", "--help") == 0
     assert "--times" in capsys.readouterr().out

@@ -3,11 +3,14 @@
 import argparse
 import csv
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from xpsample.experiments.runner import one_thread
+from xpsample.experiments.table import table
+
+__all__ = ["Report", "add_common_arguments", "one_thread", "table"]
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, name: str, backends: str = "every installed one") -> None:
@@ -34,23 +37,6 @@ def _seed(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return value
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let libraries that are loaded inside start one OpenMP thread, unless the user has set OMP_NUM_THREADS.
-
-    On the small arrays of an experiment threads gain nothing, and on a busy machine they wait for each other: a
-    hundredfold loss was seen. Libraries loaded before are not affected.
-    """
-    if "OMP_NUM_THREADS" in os.environ:
-        yield
-        return
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        del os.environ["OMP_NUM_THREADS"]
 
 
 class Report:
@@ -83,24 +69,3 @@ class Report:
     def close(self) -> None:
         """Write ``report.txt``."""
         (self.out / "report.txt").write_text("\n".join(self.lines) + "\n", encoding="utf-8")
-
-
-def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[str, str]]) -> str:
-    """A table for people: text to the left, numbers to the right.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-    columns : mapping of str to (str, str)
-        Key of the rows to heading and format specification, such as ``("R-hat", ".3f")``.
-    """
-    cells = [[format(row[key], spec) for key, (_, spec) in columns.items()] for row in rows]
-    heads = [head for head, _ in columns.values()]
-    left = [isinstance(rows[0][key], str) for key in columns]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-
-    def line(texts: Sequence[str]) -> str:
-        padded = (f"{t:<{w}}" if to_left else f"{t:>{w}}" for t, w, to_left in zip(texts, widths, left, strict=True))
-        return "  ".join(padded).rstrip()
-
-    return "\n".join([line(heads), "  ".join("-" * w for w in widths), *map(line, cells)])

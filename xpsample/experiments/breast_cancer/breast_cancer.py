@@ -6,19 +6,19 @@ SRMC's settings are the paper's recommendations (Section 4), alpha = 1 and rho =
 offset of its gains is explained at `kernels`.
 """
 
-import argparse
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.breast_cancer.plot import plot
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.table import Columns, Row
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.run.recorders import Moments
-from xpsample.run.sampling import sample
 from xpsample.run.trace import Trace
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Target
@@ -33,7 +33,7 @@ TOGETHER = 16
 """Positions have shape (chains / 16, 16, dim), all of them independent chains. NumPy then multiplies matrices too small
 for its BLAS to start threads, whose waiting costs more than they save, above all on a busy machine."""
 
-COLUMNS = {
+COLUMNS: Columns = {
     "backend": ("backend", "s"),
     "device": ("device", "s"),
     "dtype": ("dtype", "s"),
@@ -116,60 +116,33 @@ def kernels() -> dict[str, tuple[Kernel, int]]:
     }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "breast-cancer")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the table, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, data = QUICK if args.quick else FULL, Report(args.out), load_breast_cancer()
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """A row for each device and kernel; the draws of each are left in a file, and for the figure."""
+    data, size = load_breast_cancer(), run.size
     count, dim = data.train_features.shape
-    report.say("Bayesian logistic regression, Wisconsin breast-cancer data (UCI, doi:10.24432/C5DW2B)")
-    report.say(f"{count} training rows, {len(data.test_labels)} held out, {dim} coefficients with prior N(0, 1)")
-    where = widest(device_dtypes(args.backend))
-    for line in missing(args.backend):
-        report.say(line)
-    report.say(
-        f"running on {', '.join(f'{p.backend.name} ({p.name}, {p.dtype})' for p in where)}; {size.chains} chains"
-    )
+    run.say(f"{count} training rows, {len(data.test_labels)} held out, {dim} coefficients with prior N(0, 1)")
     posterior = whitened(data)
-    start, reference = _prepare(posterior, size, args.seed, report)
-
-    results, traces = [], {}
-    for device in where:
+    start, reference = _prepare(posterior, run)
+    run.shown |= {"traces": {}, "reference": reference, "names": data.names}
+    for device in run.devices:
         for name, (kernel, steps) in kernels().items():
-            trace, seconds, compiling = _run(posterior, kernel, steps, device, start, size, args.seed)
+            trace, seconds, compiling = _sample(run, posterior, kernel, steps, device.array(start))
             trace = replace(
                 trace,
                 draws=posterior.coefficients(_one_chain_axis(trace.draws)),
                 statistics={kind: _one_chain_axis(values) for kind, values in trace.statistics.items()},
                 metadata=trace.metadata | {"names": list(data.names)},
             )
-            trace.save(report.out / f"draws-{device}-{name}.npz")
-            row = {"backend": device.backend.name, "device": device.name, "dtype": device.dtype, "kernel": name}
-            row |= _measure(trace, seconds, compiling, (size.burn_in + size.draws) * steps, reference, data)
-            results.append(row)
-            if device is where[0]:
-                traces[name] = trace
-            report.say(
-                f"  {device!s:26} {name:8} {seconds:6.2f} s, acceptance {row['acceptance']:.2f}, "
-                f"ESS {row['ess']:.0f}" + (f" (compiled in {compiling:.1f} s)" if compiling else "")
+            trace.save(run.out / f"draws-{device}-{name}.npz")
+            if device is run.devices[0]:
+                run.shown["traces"][name] = trace
+            row: Row = {"backend": device.backend.name, "device": device.name, "dtype": device.dtype, "kernel": name}
+            row |= {"seconds": seconds, "compile_seconds": compiling}
+            row |= _row(trace, seconds, (size.burn_in + size.draws) * steps, reference, data)
+            run.say(
+                f"  {device!s:26} {name:8} {seconds:6.2f} s" + (f", compiled in {compiling:.1f} s" * bool(compiling))
             )
-
-    report.say("\n" + table(results, COLUMNS) + "\n\n" + LEGEND + "\n")
-    report.rows(results)
-    _plot(report, traces, results, reference, data)
-    report.say(f"files are in {report.out}; xpsample.load(FILE) reads draws-*.npz back, and its .to_arviz() converts")
-    report.say(f"the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+            yield row
 
 
 def whitened(data: BreastCancer, draws: int = 200) -> Posterior:
@@ -196,21 +169,25 @@ def whitened(data: BreastCancer, draws: int = 200) -> Posterior:
     return Posterior(original, affine(original, center, factor), center, factor)
 
 
-def _prepare(posterior: Posterior, size: Size, seed: int, report: Report) -> tuple[np.ndarray, Reference]:
+def _prepare(posterior: Posterior, run: Run[Size]) -> tuple[np.ndarray, Reference]:
     """The start positions that all runs share, and the reference; both on NumPy.
 
     Overdispersed positions lie in tails where the curvature is up to forty times that of the middle: with the runs'
     steps a proposal from there may never be accepted. The paper starts from the target; here HMC with small steps goes
     there first.
     """
+    size, seed = run.size, run.seed
     shape = (size.chains // TOGETHER, TOGETHER, len(posterior.center))
     x0 = SPREAD * np.random.default_rng(seed).standard_normal(shape)
-    warm = sample(posterior.target, HMC(0.15, steps=10), x0, 1, seed=seed, burn_in=size.warm_up, progress=False)
-    report.say(f"start: N(mode, {SPREAD:g}^2 x approximate covariance), then {size.warm_up} steps of HMC, short ones")
+    warm = run.sample(posterior.target, HMC(0.15, steps=10), x0, 1, burn_in=size.warm_up)
+    run.say(
+        f"{size.chains} chains from N(mode, {SPREAD:g}^2 x approximate covariance), then {size.warm_up} steps of HMC, "
+        "short ones"
+    )
 
     # In the coefficients themselves, so that it checks the change of coordinates, too; and with another seed than the
     # runs', since an error against the same noise would look too small.
-    long = sample(
+    long = run.sample(
         posterior.original,
         HMC(0.6, steps=3, mass=np.linalg.inv(posterior.factor @ posterior.factor.T)),
         posterior.coefficients(warm.state.point.x),
@@ -218,36 +195,24 @@ def _prepare(posterior: Posterior, size: Size, seed: int, report: Report) -> tup
         seed=seed + 10**6,
         burn_in=size.reference // 20,
         recorders=(Moments(),),
-        progress=False,
     )
     moments = long.recorded["moments"]
     means, variances = (np.reshape(a, (size.chains, -1)) for a in (moments.mean, moments.variance))
     sd = np.sqrt(np.mean(variances, axis=0) + np.var(means, axis=0))
     reference = Reference(np.mean(means, axis=0), sd, np.std(means, axis=0, ddof=1) / np.sqrt(size.chains))
-    report.say(
+    run.say(
         f"reference: {size.reference} HMC steps of {size.chains} chains in {long.metadata['seconds']:.1f} s; standard "
         f"error of its means {np.sqrt(np.mean((reference.mcse / sd) ** 2)):.4f} posterior sd (root mean square)"
     )
     return warm.state.point.x, reference
 
 
-def _run(
-    posterior: Posterior, kernel: Kernel, steps: int, device: DeviceDtype, start: np.ndarray, size: Size, seed: int
-) -> tuple[Trace, float, float]:
+def _sample(run: Run[Size], posterior: Posterior, kernel: Kernel, steps: int, x0: Array) -> tuple[Trace, float, float]:
     """The trace, the seconds of the run, and those of its compilation (0 where nothing is compiled)."""
-    x0 = device.array(start)
+    size = run.size
 
     def once() -> Trace:
-        return sample(
-            posterior.target,
-            kernel,
-            x0,
-            size.draws,
-            seed=seed,
-            burn_in=size.burn_in * steps,
-            thinning=steps,
-            progress=False,
-        )
+        return run.sample(posterior.target, kernel, x0, size.draws, burn_in=size.burn_in * steps, thinning=steps)
 
     trace = once()
     first = trace.metadata["seconds"]
@@ -264,9 +229,7 @@ def _one_chain_axis(values: Any) -> np.ndarray:
     return np.reshape(host, (host.shape[0], -1, *host.shape[3:]))
 
 
-def _measure(
-    trace: Trace, seconds: float, compiling: float, steps: int, reference: Reference, data: BreastCancer
-) -> dict[str, Any]:
+def _row(trace: Trace, seconds: float, steps: int, reference: Reference, data: BreastCancer) -> dict[str, Any]:
     """The numbers of a row; the trace's draws are coefficients on the host."""
     summary = trace.summary()
     draws = trace.draws
@@ -276,8 +239,6 @@ def _measure(
     error = (summary.mean - reference.mean) / reference.sd
     chain_errors = (draws.mean(axis=0) - reference.mean) / reference.sd
     return {
-        "seconds": seconds,
-        "compile_seconds": compiling,
         "acceptance": float(np.mean(trace.run_statistics.acceptance_probability)),
         "divergences": int(np.sum(trace.run_statistics.diverged)),
         "scores": scores,
@@ -307,12 +268,26 @@ def held_out_log_density(draws: np.ndarray, data: BreastCancer) -> float:
     return float(np.mean(np.log(mean / len(draws))))
 
 
-def _plot(
-    report: Report, traces: dict[str, Trace], results: list[dict[str, Any]], reference: Reference, data: BreastCancer
-) -> None:
-    try:
-        from xpsample.experiments.breast_cancer.plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", traces, results, reference, data.names)
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """What repellence does to the error of a chain and to the work that a draw takes, on the first device."""
+    found = {row["kernel"]: row for row in rows[: len(kernels())]}
+    lines = [
+        f"{name} against {name[3:]}: error of one chain's means {row['chain_error'] / base['chain_error']:.2f} of it, "
+        f"effective draws per evaluation {row['ess_per_1000_evaluations'] / base['ess_per_1000_evaluations']:.2f}"
+        for name, row in found.items()
+        if (base := found.get(name[3:]))
+    ]
+    return "\n".join([*lines, "xpsample.load(FILE) reads draws-*.npz back, and its .to_arviz() converts"])
+
+
+EXPERIMENT = Experiment(
+    name="breast-cancer",
+    title="Bayesian logistic regression, Wisconsin breast-cancer data (UCI, doi:10.24432/C5DW2B)",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    columns=COLUMNS,
+    legend=LEGEND,
+    conclude=conclude,
+    figures={"plot": plot},
+    backends=None,
+)

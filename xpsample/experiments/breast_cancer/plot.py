@@ -1,16 +1,13 @@
-"""The figure of the breast-cancer experiment; needs matplotlib, and nothing else here does."""
+"""The figure of the breast-cancer experiment."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Run
+from xpsample.experiments.table import Row
 from xpsample.run.trace import Trace
 
 # Okabe-Ito colours, safe for colour-blind readers: one hue for a base kernel, its darker neighbour with repellence.
@@ -20,52 +17,33 @@ TRACED_CHAINS = 3
 TRACED_DRAWS = 200
 
 
-def plot(
-    path: Path,
-    traces: Mapping[str, Trace],
-    results: Sequence[Mapping[str, Any]],
-    reference: Any,
-    names: Sequence[str],
-) -> None:
-    """Draw intervals, traces, errors and speeds into a PNG file.
-
-    Parameters
-    ----------
-    path : path
-    traces : mapping of str to Trace
-        By kernel, of one backend; draws of the coefficients on the host, shape (draw, chain, dim).
-    results : sequence of mapping
-        The rows of the table, for all backends.
-    reference : NamedTuple
-        ``mean`` and ``sd`` of the coefficients, each (dim,).
-    names : sequence of str
-        Names of the coefficients.
-    """
-    figure = Figure(figsize=(15, 11.5), layout="constrained")
-    FigureCanvasAgg(figure)  # no window system, whatever the user's matplotlib is set up for
-    columns: Any = figure.subfigures(1, 2, width_ratios=(1, 1.05))
-    left, right = columns
+def plot(figure: Any, run: Run[Any], rows: Sequence[Row]) -> None:
+    """Intervals, traces and errors of the first device, and the speeds of all."""
+    traces, reference, names = (run.shown[key] for key in ("traces", "reference", "names"))
+    figure.set_size_inches(15, 11.5)
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.05))
     _intervals(left.subplots(), traces, reference, names)
     above, below = right.subfigures(2, 1, height_ratios=(1.25, 1))
     _traces(above, traces, reference, names)
     errors, speeds = below.subplots(1, 2)
     _errors(errors, traces, reference)
-    _speeds(speeds, results)
+    _speeds(speeds, rows)
     figure.suptitle(
         "Which measurements tell a malignant breast mass?  Bayesian logistic regression, Wisconsin data",
         fontsize=15,
         fontweight="bold",
     )
-    figure.savefig(path, dpi=110)
 
 
-def _clean(axes: Axes, title: str) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
+def _clean(axes: Any, title: str) -> None:
+    tidy(axes)
     axes.tick_params(colors=GREY, labelcolor="black", labelsize=9)
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
 
 
-def _intervals(axes: Axes, traces: Mapping[str, Trace], reference: Any, names: Sequence[str]) -> None:
+def _intervals(axes: Any, traces: Mapping[str, Trace], reference: Any, names: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+
     order = np.argsort(np.abs(reference.mean))  # the largest ends on top
     rows = np.arange(len(order))
     for k, (kernel, trace) in enumerate(traces.items()):
@@ -119,7 +97,7 @@ def _traces(figure: Any, traces: Mapping[str, Trace], reference: Any, names: Seq
     panels[-1].set_xlabel("draw after burn-in (grey: 90 % of the reference, as a normal)")
 
 
-def _errors(axes: Axes, traces: Mapping[str, Trace], reference: Any) -> None:
+def _errors(axes: Any, traces: Mapping[str, Trace], reference: Any) -> None:
     for kernel, trace in traces.items():
         count = np.arange(1, len(trace.draws) + 1)
         running = np.cumsum(trace.draws, axis=0) / count[:, None, None]
@@ -132,7 +110,9 @@ def _errors(axes: Axes, traces: Mapping[str, Trace], reference: Any) -> None:
     _clean(axes, "Error for the work done")
 
 
-def _speeds(axes: Axes, results: Sequence[Mapping[str, Any]]) -> None:
+def _speeds(axes: Any, results: Sequence[Row]) -> None:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
     homes = list(dict.fromkeys((r["backend"], r["device"], r["dtype"]) for r in results))
     kernels = list(dict.fromkeys(r["kernel"] for r in results))
     height = 0.8 / len(kernels)

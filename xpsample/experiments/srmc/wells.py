@@ -4,21 +4,21 @@ The paper shows one chain of each sampler. Here ULA (alpha = 0) and SR-ULA (alph
 chains for each tilt, with the settings of the paper's Appendix A.
 """
 
-import argparse
 import math
-import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
-from xpsample.kernels import ULA
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.table import Column, Row
+from xpsample.kernels import MALA, ULA
 from xpsample.run.recorders import Moments, Record
-from xpsample.run.sampling import sample
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Exact, Shift, Target, Tilt
+from xpsample.targets import Exact, Shift, Target, Tilt, Tilted
 from xpsample.zoo.mixture import gaussian_mixture
 
 WEIGHTS, SDS = np.array([0.8, 0.2]), np.array([0.18, 1.0])
@@ -39,6 +39,12 @@ naive       the same with x1 > 0 only
 in wide     share of kept steps of the second half of the run with responsibility of the wide component > 0.5
 near 1      of those, share with 0.5 < x1 < 1.5
 mean x1     over the whole run from X0 on, mean over chains +- its standard error; rmse is a chain's error"""
+
+
+PAPER = """\
+one chain of each: ULA has not left after 100k steps; SR-ULA leaves by about 2k, and after 100k has explored both wells
+with theta near 0"""
+COLOURS = {"ULA": "#6b6b6b", "SR-ULA Exact": "#B3440A", "SR-ULA Shift": "#00568A"}
 
 
 class Size(NamedTuple):
@@ -93,62 +99,43 @@ def truth() -> dict[str, float]:
     return {"in_wide": float(np.mean(inside)), "near_1": float(np.mean((first > 0.5) & (first < 1.5)))}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srmc-wells", backends="numpy")
+def marks(size: Size) -> list[int]:
+    """Steps at which chains are counted and arrows drawn."""
+    return sorted({n for n in (1000, 2000, 3000) if n < size.steps} | {size.steps})
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the table, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    where = widest(device_dtypes(names))
-    report.say("Two wells: 0.8 N((-2, 0), 0.18^2 I) + 0.2 N((2, 0), I); SRMC paper, Fig. 1 and Appendix A")
-    for line in missing(names):
-        report.say(line)
-    report.say(
-        f"{size.chains} chains of each sampler from (-2, 0), {size.steps} steps, eta = {ETA}, alpha = {ALPHAS[1]:g}, "
-        f"gamma_n = 0.1 (n + 2)^-0.6, seed {args.seed}"
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """Both alphas in one run of each tilt; positions (row, chain, 2) and theta of chain 0 are left for the figure."""
+    run.say(
+        f"{run.size.chains} chains of each sampler from (-2, 0), {run.size.steps} steps, eta = {ETA}, "
+        f"alpha = {ALPHAS[1]:g}, gamma_n = 0.1 (n + 2)^-0.6"
     )
-    marks = sorted({n for n in (1000, 2000, 3000) if n < size.steps} | {size.steps})
-    exact, results, shown = truth(), [], {}
-    for device in where:
+    for device in run.devices:
         for tilt_name, tilt in TILTS.items():
-            seconds, x, theta, mean = _run(device, tilt, size, args.seed)
-            report.say(f"  {device!s:26} {tilt_name:6} {seconds:6.1f} s")
+            seconds, x, theta, mean = _chains(run, device, tilt_name, tilt)
             for i, alpha in enumerate(ALPHAS):
                 if alpha == 0 and tilt_name != "Exact":
                     continue  # without repellence the tilts are one and the same
                 name = "ULA" if alpha == 0 else f"SR-ULA {tilt_name}"
                 row = {"backend": device.backend.name, "device": device.name, "dtype": device.dtype, "sampler": name}
-                results.append(row | {"seconds": seconds} | _measure(x[:, i], mean[i], marks))
-                if device is where[0]:
-                    shown[name] = (x[:, i], theta[:, i])
-    _tell(report, results, marks, size, exact)
-    report.rows(results)
-    _plot(report, shown, marks)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+                yield row | {"seconds": seconds} | _row(x[:, i], mean[i], marks(run.size))
+                if device is run.devices[0]:
+                    run.shown[name] = (x[:, i], theta[:, i])
 
 
-def _run(device: DeviceDtype, tilt: Tilt, size: Size, seed: int) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def _chains(
+    run: Run[Size], device: DeviceDtype, name: str, tilt: Tilt
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Seconds; every THINNING-th position (row, alpha, chain, 2); theta of chain 0 (row, alpha, 2); means over time."""
     kernel = SRMC(ULA(ETA), device.array(np.array(ALPHAS)[:, None]), SCHEDULE, tilt)
-    x0 = device.array(np.broadcast_to(MEANS[0], (len(ALPHAS), size.chains, 2)))
+    x0 = device.array(np.broadcast_to(MEANS[0], (len(ALPHAS), run.size.chains, 2)))
     recorders = (
         Moments(),
         Record("x", lambda state: state.point.x),
         Record("theta", lambda state: state.theta[:, 0, :]),
     )
-    trace = sample(
-        wells(), kernel, x0, size.steps // THINNING, thinning=THINNING, seed=seed, recorders=recorders, progress=False
-    )
+    draws = run.size.steps // THINNING
+    trace = run.sample(wells(), kernel, x0, draws, thinning=THINNING, recorders=recorders, label=f"{device} {name}")
     kept = trace.recorded
     x, theta, mean = (
         to_host(a).astype(np.float64, copy=False) for a in (kept["x"], kept["theta"], kept["moments"].mean)
@@ -156,7 +143,7 @@ def _run(device: DeviceDtype, tilt: Tilt, size: Size, seed: int) -> tuple[float,
     return trace.metadata["seconds"], x, theta, mean
 
 
-def _measure(x: np.ndarray, mean: np.ndarray, marks: list[int]) -> dict[str, Any]:
+def _row(x: np.ndarray, mean: np.ndarray, marks: list[int]) -> dict[str, Any]:
     """The numbers of a sampler: positions (row, chain, 2), and means over the run (chain, 2)."""
     chains, row = x.shape[1], {}
     honest, naive = (np.logical_or.accumulate(where, axis=0) for where in (escaped(x), x[..., 0] > 0))
@@ -168,62 +155,99 @@ def _measure(x: np.ndarray, mean: np.ndarray, marks: list[int]) -> dict[str, Any
     late = x[len(x) // 2 :]
     inside = responsibility(late) > 0.5
     first, narrow = late[inside, 0], late[~inside]
-    # nan becomes None: json knows no nan
-    near = float(np.mean((first > 0.5) & (first < 1.5))) if len(first) else None
+    near = float(np.mean((first > 0.5) & (first < 1.5))) if len(first) else math.nan
     centred = narrow - np.mean(narrow, axis=0) if len(narrow) else narrow
     return row | {
         "in_wide": float(np.mean(inside)),
         "in_wide_se": float(np.std(np.mean(inside, axis=0), ddof=1) / math.sqrt(chains)),
         "near_1": near,
-        "narrow_sd": float(np.sqrt(np.mean(centred**2))) if len(narrow) else None,
+        "narrow_sd": float(np.sqrt(np.mean(centred**2))) if len(narrow) else math.nan,
         "mean_x1": float(np.mean(mean[:, 0])),
         "mean_x1_se": float(np.std(mean[:, 0], ddof=1) / math.sqrt(chains)),
         "mean_x1_rmse": float(np.sqrt(np.mean((mean[:, 0] - WEIGHTS @ MEANS[:, 0]) ** 2))),
     }
 
 
-def _tell(report: Report, results: list[dict[str, Any]], marks: list[int], size: Size, exact: dict[str, float]) -> None:
-    """Print the table, the paper's claim and the bias of the step size."""
-    cells = []
-    for row in results:
-        cell = {"backend": row["backend"], "sampler": row["sampler"]}
-        for n in marks:
-            share = row[f"escaped_{n}"]
-            cell[f"e{n}"] = f"{share:.3f} ({row[f'escaped_{n}_low']:.3f}-{row[f'escaped_{n}_high']:.3f})"
-            cell[f"n{n}"] = f"{row[f'naive_{n}']:.3f}"
-        cell["wide"] = f"{row['in_wide']:.3f} +- {row['in_wide_se']:.3f}"
-        cell["near"] = "-" if row["near_1"] is None else f"{row['near_1']:.2f}"
-        cell["mean"] = f"{row['mean_x1']:.3f} +- {row['mean_x1_se']:.3f}"
-        cell["rmse"] = f"{row['mean_x1_rmse']:.3f}"
-        cells.append(cell)
-    blank = dict.fromkeys(cells[0], "")
-    mean = float(WEIGHTS @ MEANS[:, 0])
-    cells.append(
-        blank
-        | {"sampler": "target", "wide": f"{exact['in_wide']:.3f}", "near": f"{exact['near_1']:.2f}"}
-        | {"mean": f"{mean:.3f}"}
-    )
-    label = {n: f"{n // 1000}k" for n in marks}
-    columns = {"backend": ("backend", "s"), "sampler": ("sampler", "s")}
-    columns |= {f"e{n}": (f"by {label[n]}", "s") for n in marks}
-    report.say("\n" + table(cells, columns) + "\n")
-    columns = {"backend": ("backend", "s"), "sampler": ("sampler", "s")}
-    columns |= {f"n{n}": (f"naive {label[n]}", "s") for n in marks}
-    columns |= {"wide": ("in wide", "s"), "near": ("near 1", "s"), "mean": ("mean x1", "s"), "rmse": ("rmse", "s")}
-    report.say(table(cells, columns) + "\n\n" + LEGEND + "\n")
-    report.say("the paper, one chain of each: ULA has not left after 100k steps; SR-ULA leaves by about 2k, and after")
-    report.say("100k has explored both wells with theta near 0")
-    report.say(
-        f"bias of eta = {ETA} in the narrow well (eta / sd^2 = {ETA / SDS[0] ** 2:.2f}): ULA's standard deviation "
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """The table, with what the target's own draws give."""
+
+    columns: dict[str, Column] = {"backend": ("backend", "s"), "sampler": ("sampler", "s")}
+    columns |= {f"escaped_{n}": (f"by {n // 1000}k", ".3f (low-high)") for n in marks(run.size)}
+    columns |= {f"naive_{n}": (f"naive {n // 1000}k", ".3f") for n in marks(run.size)}
+    columns |= {"in_wide": ("in wide", ".3f +-"), "near_1": ("near 1", ".2f")}
+    columns |= {"mean_x1": ("mean x1", ".3f +-"), "mean_x1_rmse": ("rmse", ".3f")}
+    target = {"sampler": "target", "mean_x1": float(WEIGHTS @ MEANS[:, 0])} | truth()
+    run.table([*rows, target], columns, legend=LEGEND)
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Escapes, the time in the wide well, and the bias of the step size."""
+    last, found = run.size.steps, [f"by step {run.size.steps:,} the wide well has been reached by"]
+    found += [f"  {row['escaped_' + str(last)]:.1%} of the chains of {row['sampler']}" for row in rows]
+    return "\n".join(found) + (
+        f"\nbias of eta = {ETA} in the narrow well (eta / sd^2 = {ETA / SDS[0] ** 2:.2f}): ULA's standard deviation "
         f"there is {ula_sd(SDS[0]):.4f}, not {SDS[0]}; measured in the second half: "
-        + ", ".join(f"{r['sampler']} {r['narrow_sd']:.4f}" for r in results if r["narrow_sd"] is not None)
+        + ", ".join(f"{r['sampler']} {r['narrow_sd']:.4f}" for r in rows)
     )
 
 
-def _plot(report: Report, shown: dict[str, tuple[np.ndarray, np.ndarray]], marks: list[int]) -> None:
-    try:
-        from xpsample.experiments.srmc.wells_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", shown, marks)
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """The score and the surrogate's score of chain 0 at the marks, and shares of chains against steps."""
+    at = marks(run.size)
+    figure.set_size_inches(3.1 * len(at), 8.4)
+    grid = figure.add_gridspec(3, 2 * len(at))
+    for i, name in enumerate(("SR-ULA Exact", "SR-ULA Shift")):
+        for j, n in enumerate(at):
+            axes = figure.add_subplot(grid[i, 2 * j : 2 * j + 2])
+            _arrows(axes, name, run.shown[name], n)
+    curves = figure.add_subplot(grid[2, : len(at)]), figure.add_subplot(grid[2, len(at) :])
+    for name, (x, _) in run.shown.items():
+        steps = THINNING * np.arange(1, len(x) + 1)
+        ever = np.logical_or.accumulate(escaped(x), axis=0)
+        curves[0].plot(steps, np.mean(ever, axis=1), color=COLOURS[name], label=name)
+        curves[1].plot(steps, np.mean(responsibility(x) > 0.5, axis=1), color=COLOURS[name], lw=0.8)
+    curves[1].axhline(0.2, color="black", ls="--", lw=1, label="target")
+    curves[1].legend(frameon=False, loc="upper left")
+    curves[0].legend(frameon=False, loc="upper left")
+    curves[0].set_title("share of chains that have been in the wide well")
+    curves[1].set_title("share of chains in the wide well now")
+    for axes in curves:
+        axes.set(xscale="log", xlabel="step", ylim=(0, 1.03))
+        tidy(axes)
+
+
+def _arrows(axes: Any, name: str, chains: tuple[np.ndarray, np.ndarray], n: int) -> None:
+    """The score in grey, the surrogate's in red, both shortened; the path of chain 0 until n and where it is."""
+    fine = np.stack(np.meshgrid(np.linspace(-3.4, 4.6, 160), np.linspace(-2.6, 2.6, 100)), axis=-1)
+    coarse = np.stack(np.meshgrid(np.linspace(-3.2, 4.4, 16), np.linspace(-2.4, 2.4, 9)), axis=-1)
+    tilt = Exact() if name.endswith("Exact") else Shift()
+    bound = wells().prepare(coarse, SRMC(MALA(1.0), alpha=1.0).requires)
+    x, theta = chains
+    history = np.broadcast_to(theta[n // THINNING - 1], coarse.shape)
+    own = bound.score(coarse)
+    tilted = Tilted(bound, history, ALPHAS[1], tilt, bound.requires).score(coarse)
+    axes.contourf(
+        fine[..., 0], fine[..., 1], bound.evaluate(fine).log_density, levels=np.linspace(-10, 2, 13), cmap="Blues"
+    )
+    for arrows, colour, width in ((own, "#8a8a8a", 0.006), (tilted, "#c0392b", 0.004)):
+        short = arrows / (1.0 + np.linalg.norm(arrows, axis=-1, keepdims=True))
+        axes.quiver(
+            coarse[..., 0], coarse[..., 1], short[..., 0], short[..., 1], color=colour, width=width, scale=18, zorder=3
+        )
+    path = x[: n // THINNING, 0]
+    axes.plot(path[:, 0], path[:, 1], color="black", lw=0.4, alpha=0.6)
+    axes.plot(*path[-1], "o", color="#00d0d8", mec="black", ms=6, zorder=4)
+    axes.set(xlim=(-3.4, 4.6), ylim=(-2.6, 2.6), aspect="equal")
+    axes.set_title(f"{name}, n = {n:,}", fontsize=9)
+
+
+EXPERIMENT = Experiment(
+    name="srmc-wells",
+    title="Two wells: 0.8 N((-2, 0), 0.18^2 I) + 0.2 N((2, 0), I); SRMC paper, Fig. 1 and Appendix A",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+)

@@ -1,0 +1,380 @@
+"""The runner of experiments, on small made-up ones: options, devices, tables, files, figures, and what goes wrong."""
+
+import argparse
+import csv
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xpsample import MALA, Target, cli
+from xpsample.core.devices import device_dtypes
+from xpsample.core.errors import DivergenceWarning, XpsampleError
+from xpsample.experiments import EXPERIMENTS, Entry
+from xpsample.experiments.runner import Experiment, Run, float32, one_thread
+from xpsample.experiments.table import mean_and_error, table
+from xpsample.zoo.gaussian import gaussian
+
+ROWS = [{"name": "one", "value": 1.5, "value_se": 0.25}, {"name": "two", "value": math.nan, "far": np.float32(2.0)}]
+
+
+def made_up(measure=lambda run: ROWS, **changes):
+    settings = {"full": 100, "quick": 1}
+    columns = {"name": ("name", "s"), "value": ("value", ".2f +-")}
+    defaults = {
+        "columns": columns,
+        "settings": settings,
+        "conclude": lambda run, rows: f"{len(rows)} rows of {run.size}",
+    }
+    return Experiment(**{"name": "made-up", "title": "A made-up one", "measure": measure} | defaults | changes)
+
+
+@pytest.fixture
+def run_it(monkeypatch, tmp_path):
+    """Runs an experiment through the command line, in ``tmp_path / "out"``; gives the exit code."""
+
+    def run_it(experiment, *options):
+        monkeypatch.setitem(sys.modules, "made_up", types.SimpleNamespace(EXPERIMENT=experiment))
+        monkeypatch.setattr(cli, "EXPERIMENTS", {"made-up": Entry("made_up", "A made-up one.")})
+        return cli.main(["run", "made-up", "--out", str(tmp_path / "out"), *options])
+
+    return run_it
+
+
+def a_run(tmp_path, **options):
+    args = argparse.Namespace(**{"seed": 0, "out": tmp_path} | options)
+    return Run(None, args, device_dtypes(["numpy"]))
+
+
+# ---- options and devices ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "size"), [((), 100), (("--quick",), 1), (("--paper",), 9000)])
+def test_options_choose_the_settings(run_it, tmp_path, options, size):
+    assert run_it(made_up(settings={"full": 100, "quick": 1, "paper": 9000}), *options) == 0
+    assert f"2 rows of {size}\n" in (tmp_path / "out" / "report.txt").read_text()
+
+
+def test_paper_is_an_option_of_those_that_have_it(run_it, capsys):
+    with pytest.raises(SystemExit):
+        run_it(made_up(), "--paper")
+    with pytest.raises(SystemExit):
+        run_it(made_up(settings={"full": 100, "quick": 1, "paper": 9000}), "--paper", "--quick")
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_own_options_and_the_seed_reach_the_measure(run_it):
+    seen = []
+
+    def measure(run):
+        seen.append((run.seed, run.args.times))
+        return ROWS
+
+    experiment = made_up(measure, options=lambda parser: parser.add_argument("--times", type=int, default=1))
+    assert run_it(experiment, "--seed", "3", "--times", "7") == 0
+    assert seen == [(3, 7)]
+
+
+def test_the_seed_is_not_negative(run_it, capsys):
+    with pytest.raises(SystemExit):
+        run_it(made_up(), "--seed", "-1")
+    assert "must not be negative" in capsys.readouterr().err
+
+
+def test_help_shows_the_defaults(run_it, capsys):
+    for backends, told in ((("numpy",), "(default: numpy)"), (None, "(default: every installed one)")):
+        with pytest.raises(SystemExit):
+            run_it(made_up(backends=backends), "--help")
+        text = " ".join(capsys.readouterr().out.split())
+        assert told in text
+    parser = argparse.ArgumentParser()
+    made_up().add_arguments(parser)
+    assert parser.parse_args([]).out == Path("xpsample-out/made-up")
+
+
+def test_devices_are_picked_and_named(run_it, tmp_path):
+    seen = []
+
+    def measure(run):
+        seen.extend(run.devices)
+        return ROWS
+
+    assert run_it(made_up(measure)) == run_it(made_up(measure, devices=float32)) == 0
+    assert [str(device) for device in seen] == ["numpy-cpu-float64", "numpy-cpu-float32"]
+    assert "full size, seed 0, on numpy-cpu-float32\n" in (tmp_path / "out" / "report.txt").read_text()
+    seen.clear()
+    assert run_it(made_up(measure, devices=list)) == 0
+    assert {device.dtype for device in seen} == {"float32", "float64"}
+
+
+def test_unknown_backend(run_it, capsys):
+    assert run_it(made_up(), "--backend", "nompy") == 1
+    error = capsys.readouterr().err
+    assert "nompy" in error and "numpy" in error and "Traceback" not in error
+
+
+def test_one_thread_leaves_the_users_setting(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with one_thread():
+        assert os.environ["OMP_NUM_THREADS"] == "1"
+    assert "OMP_NUM_THREADS" not in os.environ
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    with one_thread():
+        assert os.environ["OMP_NUM_THREADS"] == "3"
+
+
+def test_an_experiment_runs_in_one_thread(run_it, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    seen = []
+    assert run_it(made_up(lambda run: seen.append(os.environ["OMP_NUM_THREADS"]) or ROWS)) == 0
+    assert seen == ["1"]
+
+
+# ---- what it prints and writes ---------------------------------------------------------------------------------------
+
+
+def test_rows_are_written_in_full(run_it, tmp_path):
+    assert run_it(made_up()) == 0
+    expected = [
+        {"name": "one", "value": 1.5, "value_se": 0.25, "far": None},
+        {"name": "two", "value": None, "value_se": None, "far": 2.0},
+    ]
+    assert json.loads((tmp_path / "out" / "results.json").read_text()) == expected
+    with open(tmp_path / "out" / "results.csv", newline="") as file:
+        assert list(csv.DictReader(file))[1] == {"name": "two", "value": "", "value_se": "", "far": "2.0"}
+
+
+def test_infinity_is_left_out(run_it, tmp_path):
+    assert run_it(made_up(lambda run: [{"name": "far", "value": np.float64(math.inf)}])) == 0
+    assert json.loads((tmp_path / "out" / "results.json").read_text()) == [{"name": "far", "value": None}]
+
+
+def test_the_report_is_what_was_printed_in_this_order(run_it, tmp_path, capsys):
+    def measure(run):
+        run.say("of this kind")
+        return ROWS
+
+    assert run_it(made_up(measure, legend="value  is one", paper="the same")) == 0
+    text = (tmp_path / "out" / "report.txt").read_text()
+    assert text == capsys.readouterr().out
+    told = ["A made-up one", "full size, seed 0", "of this kind", "one   1.50 +- 0.25", "value  is one"]
+    told += ["what came out\n2 rows of 100", "beside the paper\nthe same", "files are in"]
+    places = [text.index(part) for part in told]
+    assert places == sorted(places)
+
+
+def test_own_tables_replace_the_one_of_all_rows(run_it, capsys):
+    def tell(run, rows):
+        run.table(rows[:1], {"name": ("who", "s")}, title="the first", legend="no more")
+
+    assert run_it(made_up(tell=tell)) == 0
+    text = capsys.readouterr().out
+    assert "\nthe first\nwho\n---\none\n\nno more\n" in text and "value" not in text
+
+
+def test_without_a_paper_nothing_is_beside_it(run_it, capsys):
+    assert run_it(made_up()) == 0
+    assert "beside the paper" not in capsys.readouterr().out
+
+
+def test_tables_fit_the_terminal_and_the_report_has_them_in_one_piece(run_it, tmp_path, monkeypatch, capsys):
+    columns = {"name": ("name", "s")} | {key: (f"heading {key}", ".1f") for key in "abcdef"}
+    rows = [dict.fromkeys("abcdef", 1.0) | {"name": "some name"}]
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run_it(made_up(lambda run: rows, columns=columns)) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("\nsome name  ") == 3  # 9 + 2 + 9 + 2 + 9 are 31, and one more are 42
+    assert all(len(line) <= 40 for line in printed.splitlines() if "heading" in line)
+    assert (tmp_path / "out" / "report.txt").read_text().count("\nsome name  ") == 1
+
+
+def test_long_steps_are_told(tmp_path, monkeypatch, capsys):
+    run = a_run(tmp_path)
+    with run.step("digging"):
+        pass
+    assert capsys.readouterr() == ("  digging: 0.0 s\n", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with run.step("digging"):
+        assert capsys.readouterr() == ("", "  digging ...\n")
+
+
+def test_sampling_takes_the_seed_and_says_its_label(tmp_path, capsys):
+    run, x0 = a_run(tmp_path, seed=5), np.zeros((2, 1))
+    one, same, other = (
+        run.sample(gaussian(np.eye(1)), MALA(0.5), x0, 3, label=label, **options).draws
+        for label, options in (("a", {}), ("b", {"seed": 5}), ("", {"seed": 6}))
+    )
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["  a", "  b"]
+
+
+def test_divergences_are_warned_of_unless_they_are_counted(tmp_path):
+    run = a_run(tmp_path)
+    target = Target(lambda x: np.where(abs(x[..., 0]) > 0.1, np.nan, 0.0), score=lambda x: 0.0 * x)
+    with pytest.warns(DivergenceWarning):
+        run.sample(target, MALA(1.0), np.zeros((4, 1)), 5)
+    trace = run.sample(target, MALA(1.0), np.zeros((4, 1)), 5, quiet=True)
+    assert np.sum(trace.run_statistics.diverged) > 0
+
+
+def test_arrays_are_saved(tmp_path):
+    a_run(tmp_path).save("curves", a=np.arange(3))
+    with np.load(tmp_path / "curves.npz") as found:
+        np.testing.assert_array_equal(found["a"], [0, 1, 2])
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+
+def draw(figure, run, rows):
+    figure.subplots().plot([row.get("value") for row in rows])
+
+
+def test_figures_are_drawn(run_it, tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    assert run_it(made_up(figures={"plot": draw, "empty": lambda figure, run, rows: None})) == 0
+    assert (tmp_path / "out" / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "out" / "empty.png").exists()
+
+
+def test_without_matplotlib_the_rest_is_there(run_it, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert run_it(made_up(figures={"plot": draw})) == 0
+    text = (tmp_path / "out" / "report.txt").read_text()
+    assert 'no plot.png: it needs matplotlib, pip install "xpsample[plot]"' in text
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.txt", "results.csv", "results.json"]
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def stopping(error):
+    def measure(run):
+        yield ROWS[0]
+        raise error
+
+    return made_up(measure)
+
+
+def test_what_was_measured_before_an_error_is_kept(run_it, tmp_path, capsys):
+    assert run_it(stopping(XpsampleError("thirteen is out of range"))) == 1
+    assert capsys.readouterr().err == "xpsample: thirteen is out of range\n"
+    assert [row["name"] for row in json.loads((tmp_path / "out" / "results.json").read_text())] == ["one"]
+    text = (tmp_path / "out" / "report.txt").read_text()
+    assert "stopped by XpsampleError, with 1 row of results" in text and "what came out" not in text
+
+
+def test_errors_of_the_code_are_not_swallowed(run_it, tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        run_it(stopping(ZeroDivisionError()))
+    assert (tmp_path / "out" / "results.csv").exists()
+
+
+def test_ctrl_c_keeps_the_rows(run_it, tmp_path, capsys):
+    assert run_it(stopping(KeyboardInterrupt())) == 130
+    assert "stopped by Ctrl-C, with 1 row of results" in capsys.readouterr().out
+    assert (tmp_path / "out" / "results.json").exists()
+
+
+def test_a_failing_figure_keeps_the_results(run_it, tmp_path):
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    with pytest.raises(KeyError):
+        run_it(made_up(figures={"plot": lambda figure, run, rows: rows[0]["no such key"]}))
+    assert len(json.loads((tmp_path / "out" / "results.json").read_text())) == 2
+
+
+def test_no_rows_are_no_files(run_it, tmp_path):
+    assert run_it(made_up(lambda run: [])) == 0
+    assert "(no rows)" in (tmp_path / "out" / "report.txt").read_text()
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_clear_error(run_it, tmp_path, capsys):
+    (tmp_path / "out").write_text("a file")
+    seen = []
+    assert run_it(made_up(lambda run: seen.append(run))) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith(f"xpsample: cannot write to {tmp_path / 'out'}: ") and "--out" in told.err
+    assert told.err.count("\n") == 1 and not told.out and not seen
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_table_aligns():
+    rows = [{"a": "x", "b": 1.0, "c": 2}, {"a": "longer", "b": 10.0, "c": 3}]
+    assert (
+        table(rows, {"a": ("name", "s"), "b": ("b", ".1f")}) == "name       b\n------  ----\nx        1.0\nlonger  10.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "spec", "cell"),
+    [
+        ({"a": 1.25}, ".1f", "1.2"),
+        ({"a": 1.25, "a_se": 0.5}, ".2f +-", "1.25 +- 0.50"),
+        ({"a": 1.25, "a_se": None}, ".2f +-", "1.25"),
+        ({"a": 1.25, "a_se": math.nan}, ".2f +-", "1.25"),
+        ({"a": 1.25}, ".2f +-", "1.25"),
+        ({"a": 1, "a_low": 0, "a_high": 3}, "d (low-high)", "1 (0-3)"),
+        ({"a": 1, "b": 2}, lambda row: f"{row['a']} of {row['b']}", "1 of 2"),
+        ({"a": None}, ".1f", "-"),
+        ({"a": math.nan}, ".1f +-", "-"),
+        ({"a": math.inf}, ".1f", "inf"),
+        ({}, ".1f", ""),
+        ({"a": "none"}, ".1f", "none"),
+    ],
+)
+def test_cells(row, spec, cell):
+    assert table([row], {"a": ("a", spec)}).split("\n")[2:] == [cell]
+
+
+def test_blocks_repeat_the_keys():
+    rows = [{"k": "key", "n": 7, "x": 1.0, "y": 2.0, "z": 3.0}]
+    columns = {"k": ("k", "s"), "n": ("n", "d"), "x": ("x", ".1f"), "y": ("y", ".1f"), "z": ("z", ".1f")}
+    heads = [
+        [line.split() for line in block.split("\n")] for block in table(rows, columns, ("k", "n"), 17).split("\n\n")
+    ]
+    assert [block[0] for block in heads] == [["k", "n", "x", "y"], ["k", "n", "z"]]
+    assert [block[2] for block in heads] == [["key", "7", "1.0", "2.0"], ["key", "7", "3.0"]]
+    # The leading columns of text are keys by default; a block has a column that is none, though it is too wide.
+    assert [block.split("\n")[0].split() for block in table(rows, columns, width=4).split("\n\n")] == [
+        ["k", column] for column in "nxyz"
+    ]
+    assert "\n\n" not in table(rows, columns, width=21)
+    assert "\n\n" in table(rows, columns, width=20)
+
+
+def test_mean_and_error():
+    assert mean_and_error("a", [1.0, 2.0, 3.0]) == {"a": 2.0, "a_se": pytest.approx(1 / math.sqrt(3))}
+    assert math.isnan(mean_and_error("a", [1.0])["a_se"])
+
+
+# ---- the registry ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_entry_is_its_experiment(name):
+    experiment = EXPERIMENTS[name].load()
+    if not isinstance(experiment, Experiment):
+        pytest.skip("not on the runner yet")
+    assert experiment.name == name and {"full", "quick"} <= set(experiment.settings) <= {"full", "quick", "paper"}
+    assert (experiment.tell is None) == bool(experiment.columns)
+
+
+def test_the_list_imports_no_experiment():
+    script = "import sys; from xpsample.cli import main; main(['list']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "xpsample.experiments" in loaded
+    assert [name for name in loaded if name.startswith("xpsample.experiments.")] == []

@@ -1,0 +1,293 @@
+"""The runner of experiments: options, devices, progress, tables, files and figures, the same for all of them.
+
+An experiment is a module with its settings, a function that measures, its columns and its figure, and at its end the
+value ``EXPERIMENT`` that names them. See ``docs/developer/experiments.md``.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.errors import DivergenceWarning
+from xpsample.experiments.files import open_folder, write_rows
+from xpsample.experiments.table import Columns, Row, table
+from xpsample.kernels import Kernel
+from xpsample.run.sampling import sample
+from xpsample.run.trace import Trace
+from xpsample.targets import AbstractTarget
+
+Size = TypeVar("Size")
+INTERRUPTED = 130
+"""Exit code of a run that Ctrl-C ends."""
+
+
+@final
+class Run(Generic[Size]):
+    """What an experiment's functions are given: how large, where, with which seed, and how to say what they find.
+
+    Parameters
+    ----------
+    size : Size
+        The experiment's settings that the options chose.
+    args : argparse.Namespace
+        The options, the experiment's own ones too.
+    devices : list of DeviceDtype
+        Where to run.
+
+    Attributes
+    ----------
+    seed : int
+    out : pathlib.Path
+        The folder of all files.
+    shown : dict
+        What the measure leaves for the tables, the conclusion and the figure, beside its rows.
+    """
+
+    def __init__(self, size: Size, args: argparse.Namespace, devices: list[DeviceDtype]) -> None:
+        self.size, self.args, self.devices = size, args, devices
+        self.seed: int = args.seed
+        self.out: Path = args.out
+        self.shown: dict[str, Any] = {}
+        self._lines: list[str] = []
+        open_folder(self.out)
+
+    def say(self, text: str = "") -> None:
+        """Print at once, and into ``report.txt``."""
+        self._lines.append(text)
+        print(text, flush=True)
+
+    def table(
+        self,
+        rows: Sequence[Row],
+        columns: Columns,
+        keys: Sequence[str] | None = None,
+        title: str = "",
+        legend: str = "",
+    ) -> None:
+        """Print a table that fits the terminal, and put it in one piece into ``report.txt``; see `table`."""
+        before, after = f"\n{title}\n" if title else "\n", f"\n\n{legend}" if legend else ""
+        width, _ = shutil.get_terminal_size((sys.maxsize, 24))
+        self._lines.append(before + table(rows, columns, keys) + after)
+        print(before + table(rows, columns, keys, width) + after, flush=True)
+
+    @contextmanager
+    def step(self, label: str) -> Iterator[None]:
+        """Around what takes long: says what it is while it runs, on a terminal, and how long it took afterwards."""
+        began = time.perf_counter()
+        if sys.stderr.isatty():
+            print(f"  {label} ...", file=sys.stderr, flush=True)
+        yield
+        self.say(f"  {label}: {time.perf_counter() - began:.1f} s")
+
+    def sample(
+        self,
+        target: AbstractTarget,
+        kernel: Kernel,
+        x0: Array,
+        draws: int,
+        *,
+        label: str = "",
+        quiet: bool = False,
+        **options: Any,
+    ) -> Trace:
+        """`xpsample.sample` with the run's seed and a bar of progress.
+
+        Parameters
+        ----------
+        label : str
+            As for `step`; a run without one is not worth a line.
+        quiet : bool
+            Leave out the warning of divergences, of an experiment that counts them.
+        **options
+            Of `xpsample.sample`; `seed` may be another one.
+        """
+        with self.step(label) if label else nullcontext(), warnings.catch_warnings():
+            if quiet:
+                warnings.simplefilter("ignore", DivergenceWarning)
+            return sample(target, kernel, x0, draws, **({"seed": self.seed} | options))
+
+    def save(self, name: str, **arrays: Any) -> None:
+        """Arrays into ``NAME.npz``."""
+        np.savez_compressed(self.out / f"{name}.npz", **arrays)
+
+    def close(self) -> None:
+        """Write ``report.txt``."""
+        (self.out / "report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+
+
+def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
+    """Of devices and dtypes, float32 on the first device of each kind: for models that need no more digits."""
+    return widest([device for device in found if device.dtype == "float32"])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Generic[Size]):
+    """An experiment: settings, a measure, columns, a conclusion and figures.
+
+    Parameters
+    ----------
+    name, title : str
+        What ``xpsample run`` calls it, and the first line of its report.
+    settings : mapping of str to Size
+        ``"full"``, ``"quick"`` for seconds, and ``"paper"`` where the paper's own are beyond the full ones.
+    measure : callable
+        Takes the `Run`, yields rows for ``results.csv`` and ``results.json``; what came before an error is kept.
+    columns : mapping
+        Of the table, see `xpsample.experiments.table.table`.
+    conclude : callable
+        Takes the run and the rows, gives the lines "what came out".
+    paper : str
+        The lines "beside the paper"; nothing for an experiment that is of no paper.
+    keys : sequence of str, optional
+        Columns that name a row: a table that is split repeats them.
+    legend : str
+        Below the table.
+    tell : callable, optional
+        Prints the tables, where one of all rows is not it. Takes the run and the rows.
+    figures : mapping of str to callable
+        File name without ending to a function that takes an empty matplotlib figure, the run and the rows. A figure
+        that it leaves empty is not written.
+    options : callable, optional
+        Adds options of the experiment's own to an `argparse.ArgumentParser`.
+    devices : callable
+        Picks where to run from all devices and dtypes.
+    backends : sequence of str, optional
+        Where to run without ``--backend``; None for every installed one.
+    """
+
+    name: str
+    title: str
+    settings: Mapping[str, Size]
+    measure: Callable[[Run[Size]], Iterable[Row]]
+    columns: Columns = field(default_factory=dict)
+    conclude: Callable[[Run[Size], list[Row]], str]
+    paper: str = ""
+    keys: Sequence[str] | None = None
+    legend: str = ""
+    tell: Callable[[Run[Size], list[Row]], None] | None = None
+    figures: Mapping[str, Callable[[Any, Run[Size], list[Row]], None]] = field(default_factory=dict)
+    options: Callable[[argparse.ArgumentParser], None] | None = None
+    devices: Callable[[list[DeviceDtype]], list[DeviceDtype]] = widest
+    backends: Sequence[str] | None = ("numpy",)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Options of all experiments, and this one's own."""
+        default = "every installed one" if self.backends is None else ", ".join(self.backends)
+        parser.add_argument(
+            "--backend",
+            action="append",
+            metavar="NAME",
+            help=f"array library to run on; may be given several times (default: {default})",
+        )
+        sizes = parser.add_mutually_exclusive_group()
+        sizes.add_argument(
+            "--quick", action="store_true", help="a small version that takes seconds, to see that it works"
+        )
+        if "paper" in self.settings:
+            sizes.add_argument("--paper", action="store_true", help="the paper's size, which takes much longer")
+        parser.add_argument(
+            "--seed", type=_seed, default=0, help="seed of the runs, not negative (default: %(default)s)"
+        )
+        parser.add_argument(
+            "--out",
+            type=Path,
+            default=Path("xpsample-out") / self.name,
+            metavar="DIR",
+            help="where the files go (default: %(default)s)",
+        )
+        if self.options is not None:
+            self.options(parser)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Run it, print what it finds, and write the files; the exit code."""
+        began, names = time.perf_counter(), args.backend or (None if self.backends is None else list(self.backends))
+        chosen = "quick" if args.quick else "paper" if getattr(args, "paper", False) else "full"
+        rows: list[Row] = []
+        with one_thread():
+            run = Run(self.settings[chosen], args, self.devices(device_dtypes(names)))
+            run.say(self.title)
+            for line in missing(names):
+                run.say(line)
+            run.say(f"{chosen} size, seed {run.seed}, on {', '.join(map(str, run.devices))}")
+            try:
+                for row in self.measure(run):
+                    rows.append(row)  # one by one, so that those before an error are kept
+                self._report(run, rows)
+            except KeyboardInterrupt:
+                run.say(_stopped("Ctrl-C", rows))
+                return INTERRUPTED
+            except Exception as error:
+                run.say(_stopped(type(error).__name__, rows))
+                raise
+            finally:
+                write_rows(run.out, rows)
+                run.say(f"\nfiles are in {run.out}; the whole took {time.perf_counter() - began:.0f} s")
+                run.close()
+        return 0
+
+    def _report(self, run: Run[Size], rows: list[Row]) -> None:
+        """Tables, conclusion, the paper's, figures."""
+        if self.tell is not None:
+            self.tell(run, rows)
+        else:
+            run.table(rows, self.columns, self.keys, legend=self.legend)
+        run.say(f"\nwhat came out\n{self.conclude(run, rows)}")
+        if self.paper:
+            run.say(f"\nbeside the paper\n{self.paper}")
+        for name, plot in self.figures.items():
+            _draw(run.out / f"{name}.png", plot, run, rows)
+
+
+def _stopped(what: str, rows: Sequence[Row]) -> str:
+    return f"\nstopped by {what}, with {len(rows)} row{'' if len(rows) == 1 else 's'} of results"
+
+
+def _draw(path: Path, plot: Callable[[Any, Run[Any], list[Row]], None], run: Run[Any], rows: list[Row]) -> None:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        run.say(f'no {path.name}: it needs matplotlib, pip install "xpsample[plot]"')
+        return
+    figure = Figure(layout="constrained")
+    FigureCanvasAgg(figure)  # no window system, whatever the user's matplotlib is set up for
+    plot(figure, run, rows)
+    if figure.axes:
+        figure.savefig(path, dpi=110, metadata={"Software": ""})
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return value
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let libraries that are loaded inside start one OpenMP thread, unless the user has set OMP_NUM_THREADS.
+
+    On the small arrays of an experiment threads gain nothing, and on a busy machine they wait for each other: a
+    hundredfold loss was seen. Libraries loaded before are not affected.
+    """
+    if "OMP_NUM_THREADS" in os.environ:
+        yield
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
