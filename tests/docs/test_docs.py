@@ -19,7 +19,7 @@ from sphinx.util.inventory import InventoryFile
 
 import xpsample
 from xpsample import Portable, Target, sample
-from xpsample.core import backend
+from xpsample.core import registry
 from xpsample.core.registry import to_host
 
 ROOT = Path(__file__).parents[2]
@@ -53,20 +53,20 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A folder of its own, importable, with entry points that pages declare; all is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(backend, "_by_type", dict(backend._by_type))
-    entries = dict(backend._entry_points())
+    monkeypatch.setattr(registry, "_by_type", dict(registry._by_type))
+    entries = dict(registry._entry_points())
 
     def register(page: Path) -> list[str]:
         declared = {}
         for _, code in blocks(page, "toml"):
-            declared |= tomllib.loads(code)["project"]["entry-points"][backend.ENTRY_POINT_GROUP]
-        new = {name: EntryPoint(name, value, backend.ENTRY_POINT_GROUP) for name, value in declared.items()}
-        monkeypatch.setattr(backend, "_entry_points", lambda: entries | new)
+            declared |= tomllib.loads(code)["project"]["entry-points"][registry.ENTRY_POINT_GROUP]
+        new = {name: EntryPoint(name, value, registry.ENTRY_POINT_GROUP) for name, value in declared.items()}
+        monkeypatch.setattr(registry, "_entry_points", lambda: entries | new)
         return list(declared)
 
     known = set(sys.modules)
     yield register
-    backend.backend_named.cache_clear()
+    registry.backend_named.cache_clear()
     for name in set(sys.modules) - known:
         if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(tmp_path):
             del sys.modules[name]
@@ -140,8 +140,8 @@ def test_the_custom_backend_registers_and_gives_numpys_chain(elsewhere, tmp_path
     run_page(CUSTOM_BACKEND, tmp_path)
     mylib = importlib.import_module("mylib")
     x0 = np.random.default_rng(2).standard_normal((5, 2))
-    assert backend.backend_of(mylib.Array(x0)).name == "mylib"
-    assert "mylib" in backend.installed_backends()
+    assert registry.backend_of(mylib.Array(x0)).name == "mylib"
+    assert "mylib" in registry.installed_backends()
 
     def chain(x, xp, kernel) -> Any:
         target = Target(lambda x: -0.5 * xp.sum(x * x, axis=-1), score=lambda x: -x)
