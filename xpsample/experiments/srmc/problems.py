@@ -7,7 +7,7 @@ import numpy as np
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run
-from xpsample.experiments.table import Columns
+from xpsample.experiments.table import columns
 from xpsample.kernels import HMC, Kernel
 from xpsample.run.recorders import Moments
 from xpsample.targets import Target
@@ -182,19 +182,10 @@ def counted(found: Errors, at: tuple[int, ...], trace: float) -> dict[str, Any]:
     }
 
 
-RATIO_COLUMNS: Columns = {
-    "mse": ("MSE", ".2e"),
-    "ratio": ("ratio", ".3g"),
-    "low": ("low", ".3g"),
-    "high": ("high", ".3g"),
-    "ratio_median": ("median", ".3g"),
-    "acceptance": ("accept", ".2f"),
-    "broken": ("broken", "d"),
-    "far": ("far", "d"),
-    "stuck": ("stuck", "d"),
-    "diverged": ("div", "d"),
-    "cost": ("evals", ".3g"),
-}
+RATIO_COLUMNS = columns(
+    "mse .2e MSE | ratio .3g | low .3g | high .3g | ratio_median .3g median | acceptance .2f accept | broken d "
+    "| far d | stuck d | diverged d div | cost .3g evals"
+)
 
 RATIO_LEGEND = """\
 ratio    MSE of the running mean over that of the same kernel with alpha = 0 after the same steps; low, high its 95 %

@@ -24,7 +24,7 @@ from xpsample.experiments.srmc.problems import (
     logistic,
 )
 from xpsample.experiments.srmc.ratio_plot import plot_ratios
-from xpsample.experiments.table import Columns, Row
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.srmc import SRMC, Adaptive, PowerLaw, Schedule, Stable, autocorrelation, spectrum, warmup_steps
 
@@ -42,25 +42,11 @@ capped     alpha = alpha_ref, the history's gamma capped by Stable: given the sp
 alpha      mean over the chains at the end
 {RATIO_LEGEND}"""
 
-COLUMNS: Columns = {
-    "place": ("place", "s"),
-    "target": ("target", "s"),
-    "kernel": ("kernel", "s"),
-    "method": ("method", "s"),
-    "reference": ("alpha_ref", "g"),
-    "alpha": ("alpha", ".3g"),
-    **RATIO_COLUMNS,
-}
-VERDICT: Columns = {
-    "place": ("place", "s"),
-    "target": ("target", "s"),
-    "kernel": ("kernel", "s"),
-    "method": ("method", "s"),
-    "below": ("below it", "s"),
-    "even": ("not told apart", "s"),
-    "above": ("above it", "s"),
-    "broken": ("alpha_ref (broken chains)", "s"),
-}
+COLUMNS = columns("place | target | kernel | method | reference g alpha_ref | alpha .3g") | RATIO_COLUMNS
+VERDICT = columns(
+    "place | target | kernel | method | below s below it | even s not told apart | above s above it "
+    "| broken s alpha_ref (broken chains)"
+)
 
 PAPER = """\
 adaptive alpha is a robustness mechanism; on the Gaussian it does not beat the best fixed alpha; on the

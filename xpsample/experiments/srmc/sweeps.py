@@ -23,7 +23,7 @@ from xpsample.experiments.srmc.problems import (
     logistic,
 )
 from xpsample.experiments.srmc.ratio_plot import plot_ratios
-from xpsample.experiments.table import Column, Row
+from xpsample.experiments.table import Row, columns
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.srmc import SRMC, PowerLaw
@@ -138,12 +138,10 @@ def _tilted(
 
 def tell(run: Run[Size], rows: list[Row]) -> None:
     """A table for each sweep, without alpha = 0, to which the others are compared."""
-    swept: dict[str, Column] = {"rho": ("rho", "g"), "tilt": ("tilt", "s")}
-    for sweep in swept:
-        keys: dict[str, Column] = {"place": ("place", "s"), "kernel": ("kernel", "s"), "scale": ("scale", "g")}
-        keys |= {sweep: swept[sweep], "alpha": ("alpha", "g")}
+    for sweep, swept in {"rho": "rho g", "tilt": "tilt"}.items():
+        keys = columns(f"place | kernel | scale g | {swept} | alpha g")
         shown = [row for row in rows if row["sweep"] == sweep and row["alpha"] > 0]
-        run.table(shown, {**keys, **RATIO_COLUMNS}, list(keys))
+        run.table(shown, keys | RATIO_COLUMNS, list(keys))
     run.say("\n" + RATIO_LEGEND)
 
 
