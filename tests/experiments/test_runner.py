@@ -19,7 +19,7 @@ from xpsample.core.devices import device_dtypes
 from xpsample.core.errors import DivergenceWarning, XpsampleError
 from xpsample.experiments import EXPERIMENTS, Entry
 from xpsample.experiments.runner import Experiment, Run, float32, one_thread
-from xpsample.experiments.table import mean_and_error, table
+from xpsample.experiments.table import columns, mean_and_error, table
 from xpsample.zoo.gaussian import gaussian
 
 ROWS = [{"name": "one", "value": 1.5, "value_se": 0.25}, {"name": "two", "value": math.nan, "far": np.float32(2.0)}]
@@ -27,7 +27,7 @@ ROWS = [{"name": "one", "value": 1.5, "value_se": 0.25}, {"name": "two", "value"
 
 def made_up(measure=lambda run: ROWS, **changes):
     settings = {"full": 100, "quick": 1}
-    columns = {"name": ("name", "s"), "value": ("value", ".2f +-")}
+    columns = {"name": ("name", "s"), "value": ("value", ".2f+-")}
     defaults = {
         "columns": columns,
         "settings": settings,
@@ -322,14 +322,14 @@ def test_table_aligns():
     ("row", "spec", "cell"),
     [
         ({"a": 1.25}, ".1f", "1.2"),
-        ({"a": 1.25, "a_se": 0.5}, ".2f +-", "1.25 +- 0.50"),
-        ({"a": 1.25, "a_se": None}, ".2f +-", "1.25"),
-        ({"a": 1.25, "a_se": math.nan}, ".2f +-", "1.25"),
-        ({"a": 1.25}, ".2f +-", "1.25"),
-        ({"a": 1, "a_low": 0, "a_high": 3}, "d (low-high)", "1 (0-3)"),
+        ({"a": 1.25, "a_se": 0.5}, ".2f+-", "1.25 +- 0.50"),
+        ({"a": 1.25, "a_se": None}, ".2f+-", "1.25"),
+        ({"a": 1.25, "a_se": math.nan}, ".2f+-", "1.25"),
+        ({"a": 1.25}, ".2f+-", "1.25"),
+        ({"a": 1, "a_low": 0, "a_high": 3}, "d(low-high)", "1 (0-3)"),
         ({"a": 1, "b": 2}, lambda row: f"{row['a']} of {row['b']}", "1 of 2"),
         ({"a": None}, ".1f", "-"),
-        ({"a": math.nan}, ".1f +-", "-"),
+        ({"a": math.nan}, ".1f+-", "-"),
         ({"a": math.inf}, ".1f", "inf"),
         ({}, ".1f", ""),
         ({"a": "none"}, ".1f", "none"),
@@ -337,6 +337,15 @@ def test_table_aligns():
 )
 def test_cells(row, spec, cell):
     assert table([row], {"a": ("a", spec)}).split("\n")[2:] == [cell]
+
+
+def test_columns_in_one_string():
+    assert columns("target | alpha g | mse .2e+- mean error | kind s sort") == {
+        "target": ("target", "s"),
+        "alpha": ("alpha", "g"),
+        "mse": ("mean error", ".2e+-"),
+        "kind": ("sort", "s"),
+    }
 
 
 def test_blocks_repeat_the_keys():

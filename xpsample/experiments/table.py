@@ -13,6 +13,16 @@ Columns = Mapping[str, Column]
 """Key of the rows to heading and format, see `table`."""
 
 GAP = "  "
+PLUS_MINUS, INTERVAL = "+-", "(low-high)"
+
+
+def columns(text: str) -> dict[str, Column]:
+    """Columns in one string, such as ``"target | alpha g | mse .2e+- error"``.
+
+    Of each column the key of the rows; its format, that of text when left out; and its heading, the key when left out.
+    """
+    parts = ([*part.split(maxsplit=2), "", ""] for part in text.split(" | "))
+    return {key: (head.strip() or key, spec or "s") for key, spec, head, *_ in parts}
 
 
 def table(rows: Sequence[Row], columns: Columns, keys: Sequence[str] | None = None, width: int | None = None) -> str:
@@ -24,7 +34,7 @@ def table(rows: Sequence[Row], columns: Columns, keys: Sequence[str] | None = No
         A key that a row lacks is shown as nothing, None and nan as ``-``.
     columns : mapping of str to (str, str or callable)
         Key of the rows to heading and format. That is a format specification such as ``".3f"``; one with ``+-`` after
-        it, such as ``".3f +-"``, adds the number under ``KEY_se``, and one with ``(low-high)`` those under ``KEY_low``
+        it, such as ``".3f+-"``, adds the number under ``KEY_se``, and one with ``(low-high)`` those under ``KEY_low``
         and ``KEY_high``. Or it is a function of the row, which gives the text.
     keys : sequence of str, optional
         The columns that name a row; by default the first ones of text.
@@ -77,11 +87,12 @@ def _cell(row: Row, key: str, spec: Spec) -> str:
         return value
     if _is_nothing(value):
         return "-"
-    plain, _, more = spec.partition(" ")
+    more = next((suffix for suffix in (PLUS_MINUS, INTERVAL) if spec.endswith(suffix)), "")
+    plain = spec.removesuffix(more)
     text = format(value, plain)
-    if more == "+-" and not _is_nothing(row.get(f"{key}_se")):
+    if more == PLUS_MINUS and not _is_nothing(row.get(f"{key}_se")):
         return f"{text} +- {row[f'{key}_se']:{plain}}"
-    if more == "(low-high)":
+    if more == INTERVAL:
         return f"{text} ({row[f'{key}_low']:{plain}}-{row[f'{key}_high']:{plain}})"
     return text
 

@@ -39,7 +39,7 @@ def test_table(out):
 
 def test_report_and_plot(out):
     text = (out / "report.txt").read_text()
-    assert "right on 91." in text and "the paper, on CIFAR-10" in text and "uniform" in text
+    assert "right on 91." in text and "beside the paper\nCIFAR-10" in text and "uniform" in text
     if importlib.util.find_spec("matplotlib") is not None:
         assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
 

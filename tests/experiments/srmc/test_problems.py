@@ -1,12 +1,20 @@
 """What the SRMC experiments share: targets, and errors of means with their intervals."""
 
+from argparse import Namespace
+
 import numpy as np
 import pytest
 
 import xpsample as xps
 from xpsample.core.devices import device_dtypes, widest
-from xpsample.experiments.report import Report
+from xpsample.experiments.runner import Run
 from xpsample.experiments.srmc import problems as problems
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with seed 4, on NumPy."""
+    return Run(None, Namespace(seed=4, out=tmp_path), widest(device_dtypes(["numpy"])))
 
 
 def test_gaussians_are_those_stated():
@@ -23,8 +31,8 @@ def test_gaussians_are_those_stated():
         np.testing.assert_allclose(xps.srmc.spectrum(problem.target, problem.start[:1]), spectrum, rtol=0.25)
 
 
-def test_logistic_mean_is_that_of_importance_sampling(tmp_path):
-    problem = problems.logistic(20, 500, 0, Report(tmp_path))
+def test_logistic_mean_is_that_of_importance_sampling(run):
+    problem = problems.logistic(run, 20, 500)
     # Student proposals around the draws' mean: independent of the chain that made the reference.
     rng, nu, n = np.random.default_rng(1), 5, 200_000
     covariance = np.cov(problem.start.T) + 0.05 * np.eye(10)
@@ -42,11 +50,10 @@ def test_logistic_mean_is_that_of_importance_sampling(tmp_path):
     assert np.all(np.abs(mean - problem.mean) < 5 * error + 0.005)
 
 
-def test_errors_are_those_of_the_draws():
+def test_errors_are_those_of_the_draws(run):
     problem = problems.decaying_gaussian(3, 0)
-    device = widest(device_dtypes(["numpy"]))[0]
     kernel = xps.SRMC(xps.MALA(0.05), np.array([[0.0], [1.0]]))
-    found = problems.errors(problem, kernel, device, (2,), 50, 4)
+    found = problems.errors(run, problem, kernel, run.devices[0], (2,), 50)
     x0 = np.broadcast_to(problem.start, (2, 3, 10)).copy()
     draws = xps.sample(problem.target, kernel, x0, 50, seed=4, progress=False).draws[15:]
     np.testing.assert_allclose(found.squared, np.sum(draws.mean(axis=0) ** 2, axis=-1), rtol=1e-12)

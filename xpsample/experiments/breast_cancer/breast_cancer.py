@@ -16,7 +16,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.experiments.breast_cancer.plot import plot
 from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.table import Columns, Row
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.run.recorders import Moments
 from xpsample.run.trace import Trace
@@ -33,24 +33,11 @@ TOGETHER = 16
 """Positions have shape (chains / 16, 16, dim), all of them independent chains. NumPy then multiplies matrices too small
 for its BLAS to start threads, whose waiting costs more than they save, above all on a busy machine."""
 
-COLUMNS: Columns = {
-    "backend": ("backend", "s"),
-    "device": ("device", "s"),
-    "dtype": ("dtype", "s"),
-    "kernel": ("kernel", "s"),
-    "seconds": ("seconds", ".2f"),
-    "compile_seconds": ("compile", ".1f"),
-    "acceptance": ("accept", ".2f"),
-    "scores": ("scores", ".3g"),
-    "hvps": ("hvps", ".3g"),
-    "ess": ("ESS", ".0f"),
-    "ess_per_second": ("ESS/s", ".0f"),
-    "ess_per_1000_evaluations": ("ESS/1k", ".1f"),
-    "rhat": ("R-hat", ".3f"),
-    "error": ("error", ".4f"),
-    "chain_error": ("1-chain", ".4f"),
-    "held_out_log_density": ("held-out", ".4f"),
-}
+COLUMNS = columns(
+    "backend | device | dtype | kernel | seconds .2f | compile_seconds .1f compile | acceptance .2f accept "
+    "| scores .3g | hvps .3g | ess .0f ESS | ess_per_second .0f ESS/s | ess_per_1000_evaluations .1f ESS/1k "
+    "| rhat .3f R-hat | error .4f | chain_error .4f 1-chain | held_out_log_density .4f held-out"
+)
 
 LEGEND = """\
 seconds    one run, burn-in included, compilation not; compile is what the first run took longer

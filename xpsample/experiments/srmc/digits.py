@@ -4,17 +4,19 @@ The paper's energy model is not available; the one here is a restricted Boltzman
 block Gibbs sampler of its own, which tells what the model's classes are and how long mixing takes.
 """
 
-import argparse
 import math
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing
+from xpsample.core.arrays import Array
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.digits import CLASSES, Digits, classify, load_digits
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import GWG, Kernel, ParallelTempering, SingleFlip
 from xpsample.metrics import (
     class_shares,
@@ -29,7 +31,7 @@ from xpsample.metrics import (
 from xpsample.particles.ais import AIS, log_normalizer
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.run.recorders import Record
-from xpsample.run.sampling import sample
+from xpsample.run.trace import Trace
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Untilted
 from xpsample.zoo.rbm import RBM, gibbs_sweep, rbm
@@ -45,30 +47,17 @@ ROWS = 50
 """Equally spaced steps at which the images are classified."""
 DIGIT = 7
 
-COLUMNS = {
-    "sampler": ("sampler", "s"),
-    "alpha": ("alpha", "g"),
-    "same_class": ("still a 7", ".2f"),
-    "classes": ("classes", "d"),
-    "kl": ("KL", ".3f"),
-    "tv": ("TV", ".3f"),
-    "entropy": ("entropy", ".3f"),
-    "cumulative_kl": ("cumulative KL", ".3f"),
-    "vendi": ("Vendi", ".2f"),
-    "theta": ("alpha |theta|", ".2g"),
-    "moved": ("moved", ".2f"),
-    "seconds": ("s", ".0f"),
-}
-AIS_COLUMNS = {
-    "sampler": ("sampler", "s"),
-    "alpha": ("alpha", "g"),
-    "entropy": ("class entropy", ".4f"),
-    "vendi": ("Vendi", ".4f"),
-    "log_z": ("log Z", ".2f"),
-    "log_z_se": ("se", ".2f"),
-    "weight_ess": ("ESS", ".1f"),
-    "log_density": ("mean log density", ".1f"),
-}
+COLUMNS = columns(
+    "sampler | alpha g | same_class .2f still a 7 | classes d | kl .3f KL | tv .3f TV | entropy .3f "
+    "| cumulative_kl .3f cumulative KL | vendi .2f Vendi | theta .2g alpha |theta| | moved .2f | seconds .0f s"
+)
+AIS_COLUMNS = columns(
+    "sampler | alpha g | entropy .4f class entropy | vendi .4f Vendi | log_z .2f log Z | log_z_se .2f se "
+    "| weight_ess .1f ESS | log_density .1f mean log density"
+)
+PAPER = """\
+another model: GWG stays near the 7, SR-GWG at alpha = 1e-4 is at every digit by 10,000
+annealed: entropy 2.1140 and Vendi 8.2572 with GWG, 2.1628 and 8.4319 with SR-GWG"""
 LEGEND = """\
 classes    of the chains' last images: how many are met; KL(p || uniform) of their shares (Eq. 89), total variation from
            uniform (TV, Eq. 90), entropy over log 10 (Eq. 91)
@@ -94,65 +83,35 @@ FULL = Size(chains=100, steps=10_000, updates=6_000, ais_chains=200, betas=5_000
 QUICK = Size(chains=5, steps=100, updates=100, ais_chains=10, betas=50)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srmc-digits", backends="numpy")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """Rows of the chains from a 7; the annealed ones, the courses and the last images are left for the rest."""
     known, tested = load_digits()
-    report.say("Binarised digits: escape from one image, and annealed draws; SRMC paper, Appendix D.3")
-    for line in missing(names):
-        report.say(line)
-    machine = _machine(known, size, args, report)
+    machine = _machine(run, known)
     seven = (tested.images[tested.labels == DIGIT][0] > 0).astype(np.float32)
-    where = [device for device in device_dtypes(names) if device.dtype == "float32"]
-    rows: list[dict[str, Any]] = []
-    annealed: list[dict[str, Any]] = []
-    curves: dict[str, np.ndarray] = {}
-    for device in where:
-        found, shown, images = _escape(machine, seven, known, device, size, args.seed)
-        rows += found + _controls(machine, seven, known, device, size, args.seed)
-        annealed += _anneal(machine, known, device, size, args.seed)
-        if device is where[0]:
-            curves = shown
-            rows += _model(machine, seven, known, size, args.seed)
-            np.savez_compressed(report.out / "images.npz", images=images)
-    report.say(f"\n{size.chains} chains from a 7, {size.steps} steps, gamma_n = 0.1 (n + 1)^-0.6, seed {args.seed}")
-    report.say(table(rows, COLUMNS) + "\n\n" + LEGEND)
-    report.say("the paper, another model: GWG stays near the 7, SR-GWG at alpha = 1e-4 is at every digit by 10,000")
-    report.say(f"\nannealed from uniform bits, {size.betas} temperatures, {size.ais_chains} draws")
-    report.say(table(annealed, AIS_COLUMNS))
-    report.say("the paper, another model: entropy 2.1140 and Vendi 8.2572 with GWG, 2.1628 and 8.4319 with SR-GWG")
-    report.rows([{"study": "escape", **row} for row in rows])
-    _plot(report, curves, images, size)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+    run.say(f"{run.size.chains} chains from a 7, {run.size.steps} steps, gamma_n = 0.1 (n + 1)^-0.6")
+    run.shown["annealed"] = []
+    for device in run.devices:
+        rows, curves, images = _escape(run, machine, seven, known, device)
+        rows += _controls(run, machine, seven, known, device)
+        run.shown["annealed"] += _anneal(run, machine, known, device)
+        if device is run.devices[0]:
+            rows += _model(run, machine, seven, known)
+            run.shown |= {"curves": curves, "images": images}
+            run.save("images", images=images)
+        yield from ({"study": "escape", **row} for row in rows)
 
 
-def _machine(known: Digits, size: Size, args: argparse.Namespace, report: Report) -> RBM:
+def _machine(run: Run[Size], known: Digits) -> RBM:
     """The machine, trained; its parameters are left in ``machine.npz``."""
-    begun = time.perf_counter()
     rows = (known.images > 0).astype(np.float32)
-    machine = train_rbm(rows, HIDDEN, size.updates, seed=args.seed)
-    np.savez_compressed(report.out / "machine.npz", **machine._asdict())
-    report.say(
-        f"an RBM with {HIDDEN} hidden units, {size.updates} updates of persistent contrastive divergence on "
-        f"{len(rows)} images: {time.perf_counter() - begun:.0f} s"
-    )
+    label = f"{run.size.updates} updates of persistent contrastive divergence on {len(rows)} images"
+    with run.step(f"an RBM with {HIDDEN} hidden units, {label}"):
+        machine = train_rbm(rows, HIDDEN, run.size.updates, seed=run.seed)
+    run.save("machine", **machine._asdict())
     return machine
 
 
-def _row(sampler: str, alpha: float, labels: np.ndarray, images: np.ndarray, known: Digits) -> dict[str, Any]:
+def _row(sampler: str, alpha: float, labels: np.ndarray, images: np.ndarray, known: Digits) -> Row:
     """The measures of labels (row, chain) and of the last images (chain, 784)."""
     like = np.zeros((), dtype=np.float64)
     shares = class_shares(labels[-1], CLASSES, like)
@@ -173,21 +132,24 @@ def _row(sampler: str, alpha: float, labels: np.ndarray, images: np.ndarray, kno
     }
 
 
+def _sample(
+    run: Run[Size], machine: RBM, kernel: Kernel, x0: Array, rows: int, thinning: int, label: str
+) -> tuple[Trace, np.ndarray]:
+    """The trace of a run, and its images (row, *chains, 784) on the host."""
+    recorders = (Record("x", lambda state: state.point.x),)
+    trace = run.sample(rbm(machine), kernel, x0, rows, thinning=thinning, recorders=recorders, label=label)
+    return trace, to_host(trace.recorded["x"])
+
+
 def _escape(
-    machine: RBM, seven: np.ndarray, known: Digits, device: DeviceDtype, size: Size, seed: int
-) -> tuple[list[dict[str, Any]], dict[str, np.ndarray], np.ndarray]:
+    run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits, device: DeviceDtype
+) -> tuple[list[Row], dict[str, np.ndarray], np.ndarray]:
     """GWG and SR-GWG from the 7, all alphas in one run: rows, cumulative KL by name, images (row, alpha, 8, 784)."""
     alpha = device.array(np.asarray(ALPHAS)[:, None])
     kernel = SRMC(GWG(), alpha, SCHEDULE, Untilted())
-    x0 = device.array(np.broadcast_to(seven, (len(ALPHAS), size.chains, len(seven))))
-    trace = sample(
-        *(rbm(machine), kernel, x0, ROWS),
-        thinning=size.steps // ROWS,
-        seed=seed,
-        recorders=(Record("x", lambda state: state.point.x),),
-        progress=False,
-    )
-    x, theta = to_host(trace.recorded["x"]), to_host(trace.state.theta)
+    x0 = device.array(np.broadcast_to(seven, (len(ALPHAS), run.size.chains, len(seven))))
+    trace, x = _sample(run, machine, kernel, x0, ROWS, run.size.steps // ROWS, f"{device} GWG and SR-GWG")
+    theta = to_host(trace.state.theta)
     labels = classify(2 * x - 1, known).labels
     rows, curves = [], {}
     for k, value in enumerate(ALPHAS):
@@ -201,28 +163,20 @@ def _escape(
     return rows, curves, x[:, :, :8]
 
 
-def _controls(
-    machine: RBM, seven: np.ndarray, known: Digits, device: DeviceDtype, size: Size, seed: int
-) -> list[dict[str, Any]]:
+def _controls(run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits, device: DeviceDtype) -> list[Row]:
     """Rows of uniform Metropolis and of a tempered ladder, from the 7, with as many steps."""
     rows = []
     for name, kernel in CONTROLS.items():
-        trace = sample(
-            *(rbm(machine), kernel, device.array(np.tile(seven, (size.chains, 1))), ROWS),
-            thinning=size.steps // ROWS,
-            seed=seed,
-            recorders=(Record("x", lambda state: state.point.x),),
-            progress=False,
-        )
-        x = to_host(trace.recorded["x"])
+        x0 = device.array(np.tile(seven, (run.size.chains, 1)))
+        trace, x = _sample(run, machine, kernel, x0, ROWS, run.size.steps // ROWS, f"{device} {name}")
         row = _row(f"{name} {device.backend.name}", 0.0, classify(2 * x - 1, known).labels, x[-1], known)
         rows.append(row | {"moved": float(np.mean(trace.run_statistics.moved)), "seconds": trace.metadata["seconds"]})
     return rows
 
 
-def _model(machine: RBM, seven: np.ndarray, known: Digits, size: Size, seed: int) -> list[dict[str, Any]]:
+def _model(run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits) -> list[Row]:
     """The same measures of the machine's own sampler, from the 7 and from training images."""
-    rng, rows = np.random.default_rng(seed), []
+    size, rng, rows = run.size, np.random.default_rng(run.seed), []
     training = (known.images[rng.choice(len(known.images), size.chains, replace=False)] > 0).astype(np.float32)
     for name, start in (("model, from the 7", np.tile(seven, (size.chains, 1))), ("model, from digits", training)):
         begun, v, labels = time.perf_counter(), start, []
@@ -236,10 +190,10 @@ def _model(machine: RBM, seven: np.ndarray, known: Digits, size: Size, seed: int
     return rows
 
 
-def _anneal(machine: RBM, known: Digits, device: DeviceDtype, size: Size, seed: int) -> list[dict[str, Any]]:
+def _anneal(run: Run[Size], machine: RBM, known: Digits, device: DeviceDtype) -> list[Row]:
     """AIS from uniform bits with GWG and SR-GWG steps."""
-    betas = np.linspace(0.0, 1.0, size.betas)
-    start = np.random.default_rng(seed + 1).integers(2, size=(size.ais_chains, len(machine.visible_bias)))
+    betas = np.linspace(0.0, 1.0, run.size.betas)
+    start = np.random.default_rng(run.seed + 1).integers(2, size=(run.size.ais_chains, len(machine.visible_bias)))
     kernels: dict[str, tuple[float, Kernel]] = {
         "GWG": (0.0, GWG()),
         "SR-GWG": (AIS_ALPHA, SRMC(GWG(), AIS_ALPHA, SCHEDULE, Untilted())),
@@ -247,14 +201,9 @@ def _anneal(machine: RBM, known: Digits, device: DeviceDtype, size: Size, seed: 
     rows = []
     for name, (alpha, base) in kernels.items():
         x0 = device.array(start.astype(np.float64))
-        trace = sample(
-            *(rbm(machine), AIS(base, betas.tolist(), approximate=alpha > 0), x0, 1),
-            thinning=len(betas) - 1,
-            seed=seed,
-            recorders=(Record("x", lambda state: state.point.x),),
-            progress=False,
-        )
-        x, weights = to_host(trace.recorded["x"])[-1], to_host(trace.state.log_weight)
+        annealing = AIS(base, betas.tolist())
+        trace, kept = _sample(run, machine, annealing, x0, 1, len(betas) - 1, f"{device} annealed {name}")
+        x, weights = kept[-1], to_host(trace.state.log_weight)
         voted = classify(2 * x - 1, known)
         shares = class_shares(voted.labels, CLASSES, np.zeros(()))
         estimate = log_normalizer(weights, x.shape[-1] * math.log(2.0))
@@ -273,10 +222,46 @@ def _anneal(machine: RBM, known: Digits, device: DeviceDtype, size: Size, seed: 
     return rows
 
 
-def _plot(report: Report, curves: dict[str, np.ndarray], images: np.ndarray, size: Size) -> None:
-    try:
-        from xpsample.experiments.srmc.digits_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", curves, images, size.steps)
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """A table from the 7, and one of the annealed draws."""
+    run.table(rows, COLUMNS, ("sampler", "alpha"), legend=LEGEND)
+    title = f"annealed from uniform bits, {run.size.betas} temperatures, {run.size.ais_chains} draws"
+    run.table(run.shown["annealed"], AIS_COLUMNS, ("sampler", "alpha"), title=title)
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Who leaves the 7, and who meets the most classes."""
+    stay = min(rows[: len(ALPHAS) + len(CONTROLS)], key=lambda row: row["same_class"])
+    own = next(row for row in rows if row["sampler"] == "model, from the 7")
+    return (
+        f"fewest still at a 7: {stay['same_class']:.0%} of {stay['sampler']}, alpha = {stay['alpha']:g}, "
+        f"{stay['classes']} classes; by the model's own sampler {own['same_class']:.0%}, {own['classes']} classes"
+    )
+
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Cumulative KL against steps, and eight images of each sampler at the end."""
+    curves, images = run.shown["curves"], run.shown["images"]
+    figure.set_size_inches(10, 3.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
+    for name, values in curves.items():
+        left.plot(run.size.steps / len(values) * np.arange(1, len(values) + 1), values, label=name)
+    left.set(xlabel="steps", ylabel="cumulative KL(p || uniform)", ylim=(0, None))
+    left.legend(fontsize=8, frameon=False)
+    last = images[-1].reshape(*images.shape[1:3], 28, 28)
+    right.imshow(np.concatenate([np.concatenate(list(row), axis=1) for row in last]), cmap="gray_r")
+    right.set(xticks=[], yticks=28 * np.arange(len(curves)) + 14, title=f"8 chains after {run.size.steps:,} steps")
+    right.set_yticklabels(list(curves), fontsize=8)
+
+
+EXPERIMENT = Experiment(
+    name="srmc-digits",
+    title="Binarised digits: escape from one image, and annealed draws; SRMC paper, Appendix D.3",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    devices=float32,
+)

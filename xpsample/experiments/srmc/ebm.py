@@ -4,18 +4,18 @@ The paper's model is one of CIFAR-10 and its weights are not at hand; here is th
 own sampler, a classifier of digits, and the paper's measures. What the density itself looks like is shown beside it.
 """
 
-import argparse
-import math
-import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import CLASSES, Classified, Digits, classify, load_digits
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import ULA
 from xpsample.metrics import (
@@ -29,21 +29,18 @@ from xpsample.metrics import (
     vendi_score,
 )
 from xpsample.run.recorders import Record
-from xpsample.run.sampling import sample
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Target, Tempered
 from xpsample.zoo.mnist_ebm import (
     SIDE,
     Parameters,
-    fold,
     load_parameters,
     mnist_ebm,
     negative_energy,
     negative_energy_and_score,
+    recorder_state,
 )
 
-DTYPE = "float32"
-"""That of the weights."""
 ALPHAS = (0.0, 1.0, 10.0, 30.0)
 SCHEDULE = PowerLaw(rho=0.6)
 TILT = FiniteDifference(0.1, scheme="forward")
@@ -56,13 +53,20 @@ EVERY = 5
 SEVEN = 0
 """The first test image is a 7."""
 
-PAPER_SINGLE = "ULA 5 classes, KL 1.492, TV 0.716, entropy 0.352; SR-ULA 8, 0.558, 0.437, 0.757"
-PAPER_PARALLEL = {
-    100: "ULA 9 classes, KL 0.306, TV 0.33, entropy 0.867; SR-ULA 10, 0.202, 0.26, 0.912",
-    50: "ULA 9 classes, KL 0.347, TV 0.33, entropy 0.849; SR-ULA 10, 0.226, 0.28, 0.902",
-    10: "ULA 5 classes, KL 0.832, TV 0.50, entropy 0.639; SR-ULA 7, 0.468, 0.30, 0.797",
-}
+PAPER = """\
+CIFAR-10, covered, KL, TV and entropy
+100 chains  ULA 9, 0.306, 0.33, 0.867; SR-ULA 10, 0.202, 0.26, 0.912
+50 chains   ULA 9, 0.347, 0.33, 0.849; SR-ULA 10, 0.226, 0.28, 0.902
+10 chains   ULA 5, 0.832, 0.50, 0.639; SR-ULA 7, 0.468, 0.30, 0.797
+one chain   ULA 5, 1.492, 0.716, 0.352; SR-ULA 8, 0.558, 0.437, 0.757"""
+COLOURS = "#6b6b6b", "#00568A", "#B3440A", "#CC79A7"
 
+OWN = columns("backend | alpha g | covered .1f+- | kl .3f+- KL | tv .3f+- TV | entropy .3f+- | f .2f | distance .1f")
+LAST = columns("vendi .2f Vendi | cumulative_kl .3f cum. KL")
+DENSITY = columns(
+    "backend | temperature g T | f_digits .2f f from digits | f_noise .2f f from noise "
+    "| distance_digits .1f distance from digits | distance_noise .1f distance from noise | same_class .2f same class"
+)
 LEGEND = """\
 covered    classes among the samples; KL, TV and entropy as in Eqs. 89, 90 and 91, KL from the samples to uniform
 uniform    the same of as many independent samples of a uniform class, on average
@@ -130,86 +134,61 @@ def uniform_measures(samples: int, draws: int = 20_000) -> dict[str, float]:
     return {key: float(np.mean(value)) for key, value in measures(labels).items()}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srmc-ebm", backends="numpy")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began, size, names = time.perf_counter(), QUICK if args.quick else FULL, args.backend or ["numpy"]
-    where = [device._replace(dtype=DTYPE) for device in widest(device_dtypes(names))]
-    (train, test), parameters = load_digits(), load_parameters()
-    report = Report(args.out)
-    report.say("Energy model of MNIST digits (UvA tutorial 8); SRMC paper, Appendices D.2.2, D.2.3 and D.3.1")
-    for line in missing(names):
-        report.say(line)
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """Rows of the three parts, in which chains start from noise and from a 7, and of the density itself."""
+    size, (train, test), parameters = run.size, load_digits(), load_parameters()
     known = classify(test.images, train)
-    report.say(
+    run.shown["distance"] = float(np.median(known.distance))
+    run.say(
         f"classifier: 5 nearest of {len(train.labels)} training images, right on "
         f"{np.mean(known.labels == test.labels):.1%} of {len(test.labels)} test images"
     )
-    report.say(
-        f"alpha in {ALPHAS}, gamma_n = (n + 1)^-0.6, forward differences with eps = {TILT.eps}, seed {args.seed}"
-    )
-    rows: list[dict[str, Any]] = []
-    shown: dict[str, Path] = {}
-    for device in where:
-        rng = np.random.default_rng(args.seed)
-        noise = rng.uniform(-1, 1, (size.chains, SIDE * SIDE))
+    run.say(f"alpha in {ALPHAS}, gamma_n = (n + 1)^-0.6, forward differences with eps = {TILT.eps}")
+    for device in run.devices:
+        noise = np.random.default_rng(run.seed).uniform(-1, 1, (size.chains, SIDE * SIDE))
         seven = np.broadcast_to(test.images[SEVEN], (size.single, SIDE * SIDE))
         starts = {
             "parallel": (noise, size.steps),
             "single": (noise[: size.single], size.single_steps),
             "seven": (seven, size.steps),
         }
-        found = {part: _run(device, parameters, train, *start, args.seed) for part, start in starts.items()}
-        for part, path in found.items():
-            report.say(f"  {device!s:20} {part:9} {path.seconds:6.1f} s")
-            rows += _measure(part, path, device)
-        rows += _density(device, parameters, train, test, size, args.seed)
-        shown = shown or found
-    _tell(report, rows, float(np.median(known.distance)))
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    report.rows([{key: row.get(key) for key in keys} for row in rows])
-    try:
-        from xpsample.experiments.srmc.ebm_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-    else:
-        plot(report.out / "plot.png", shown)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+        for part, start in starts.items():
+            path = _path(run, device, parameters, train, part, *start)
+            yield from _rows(part, path, device)
+            if device is run.devices[0]:
+                run.shown[part] = path
+        yield from _density(run, device, parameters, train, test)
 
 
-def _run(device: DeviceDtype, parameters: Parameters, train: Digits, start: np.ndarray, steps: int, seed: int) -> Path:
+def _path(
+    run: Run[Size],
+    device: DeviceDtype,
+    parameters: Parameters,
+    train: Digits,
+    part: str,
+    start: np.ndarray,
+    steps: int,
+) -> Path:
     """Chains of every alpha from start positions (chain, 784), driven by the model's own sampler."""
     kernel = SRMC(ClippedLangevin(), device.array(np.array(ALPHAS)[:, None]), SCHEDULE, TILT)
     x0 = device.array(np.broadcast_to(start, (len(ALPHAS), *start.shape)))
     recorder = Record("x", lambda state: state.point.x)
-    trace = sample(
-        model(parameters), kernel, x0, steps // EVERY, thinning=EVERY, seed=seed, recorders=(recorder,), progress=False
-    )
+    options: dict[str, Any] = {"thinning": EVERY, "recorders": (recorder,), "label": f"{device!s:20} {part}"}
+    trace = run.sample(model(parameters), kernel, x0, steps // EVERY, **options)
     x = to_host(trace.recorded["x"])
     kept, last = classify(x, train), classify(x[-1], train)
     value = negative_energy(x[-1], parameters)
     return Path(kept.labels, last, value, x[-1], trace.metadata["seconds"])
 
 
-def _measure(part: str, path: Path, device: DeviceDtype) -> list[dict[str, Any]]:
+def _rows(part: str, path: Path, device: DeviceDtype) -> list[Row]:
     """Rows of a part: one for every alpha, and of the parallel one for every size of group."""
     rows = []
     chains = path.labels.shape[-1]
     cumulative = kl_to_uniform(cumulative_class_shares(path.labels, CLASSES, np.zeros(1)))
     vendi = vendi_score(cosine_similarity(path.last.votes))
     for i, alpha in enumerate(ALPHAS):
-        base = {"part": part, "backend": device.backend.name, "dtype": device.dtype, "alpha": alpha}
+        base: Row = {"part": part, "backend": device.backend.name, "dtype": device.dtype, "alpha": alpha}
         base |= {
             "f": float(np.mean(path.value[i])),
             "distance": float(np.median(path.last.distance[i])),
@@ -220,35 +199,33 @@ def _measure(part: str, path: Path, device: DeviceDtype) -> list[dict[str, Any]]
         if part == "parallel":
             for samples in (n for n in GROUPS if n <= chains):
                 groups = path.labels[-1, i, : chains // samples * samples].reshape(-1, samples)
-                rows.append(base | {"samples": samples} | _mean_and_error(measures(groups)))
+                rows.append(base | {"samples": samples} | _means(groups))
         else:
-            rows.append(base | {"samples": len(path.labels)} | _mean_and_error(measures(path.labels[:, i].T)))
+            rows.append(base | {"samples": len(path.labels)} | _means(path.labels[:, i].T))
     return rows
 
 
-def _mean_and_error(values: dict[str, np.ndarray]) -> dict[str, float | None]:
-    """Mean over the groups, and its standard error (None for one group)."""
-    row: dict[str, float | None] = {}
-    for key, value in values.items():
-        row[key] = float(np.mean(value))
-        row[f"{key}_se"] = float(np.std(value, ddof=1) / math.sqrt(len(value))) if len(value) > 1 else None
-    return row
+def _means(labels: np.ndarray) -> Row:
+    """Means over the groups of the measures of classes (group, sample), and their standard errors."""
+    found: Row = {}
+    for key, value in measures(labels).items():
+        found |= mean_and_error(key, value)
+    return found
 
 
-def _density(
-    device: DeviceDtype, parameters: Parameters, train: Digits, test: Digits, size: Size, seed: int
-) -> list[dict[str, Any]]:
+def _density(run: Run[Size], device: DeviceDtype, parameters: Parameters, train: Digits, test: Digits) -> list[Row]:
     """ULA with its full noise on exp(f / T), reflected at the walls, from digits and from uniform noise."""
-    temperatures = np.array(TEMPERATURES)[:, None]
+    size, temperatures = run.size, np.array(TEMPERATURES)[:, None]
     steps = device.array(np.minimum(DRIFT * temperatures, LARGEST_STEP))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(run.seed)
     per_class = [test.images[test.labels == c][: -(-size.density // CLASSES)] for c in range(CLASSES)]
     digits = np.concatenate(per_class)[: size.density]
     start = np.stack([digits, rng.uniform(-1, 1, digits.shape)])[:, None]
     x0 = device.array(np.broadcast_to(start, (2, len(TEMPERATURES), *digits.shape)))
     target = Tempered(mnist_ebm(parameters), device.array(1 / temperatures))
-    trace = sample(target, ULA(steps), x0, 1, burn_in=size.density_steps - 1, seed=seed, recorders=(), progress=False)
-    x = fold(to_host(trace.state.point.x))
+    label = f"{device!s:20} density"
+    trace = run.sample(target, ULA(steps), x0, 1, burn_in=size.density_steps - 1, recorders=(), label=label)
+    x = recorder_state(to_host(trace.state.point.x))
     value, known = negative_energy(x, parameters), classify(x, train)
     distance, started = known.distance, classify(digits, train).labels
     return [
@@ -268,44 +245,78 @@ def _density(
     ]
 
 
-def _tell(report: Report, rows: list[dict[str, Any]], distance: float) -> None:
-    """Print the tables, each with what the paper has."""
-    own = ("covered", "kl", "tv", "entropy")
-    heads = {"backend": ("backend", "s"), "alpha": ("alpha", "s")}
-    heads |= dict(zip(own, (("covered", "s"), ("KL", "s"), ("TV", "s"), ("entropy", "s")), strict=True))
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """A table for each part, and for each size of group of the parallel one, beside samples of a uniform class."""
+    parallel, single, seven, density = (
+        [row for row in rows if row["part"] == part] for part in ("parallel", "single", "seven", "density")
+    )
+    for samples in sorted({row["samples"] for row in parallel}, reverse=True):
+        own = [row for row in parallel if row["samples"] == samples]
+        uniform = {"alpha": "uniform"} | uniform_measures(samples)
+        wanted = OWN | LAST if samples == max(GROUPS) else OWN
+        run.table([*own, uniform], wanted, title=f"final states of {samples} chains from uniform noise")
+    run.table(single, OWN, title="all states of one chain from uniform noise, mean over chains")
+    title = "all states of one chain from an image of a 7, mean over chains; cum. KL over all of them"
+    run.table(seven, OWN | LAST, title=title)
+    title = "the density exp(f / T) itself: ULA with its full noise, reflected at the walls"
+    run.table(density, DENSITY, title=title, legend=LEGEND.format(distance=run.shown["distance"]))
 
-    def cell(row: dict[str, Any], key: str) -> str:
-        error = row.get(f"{key}_se")
-        digits = 1 if key == "covered" else 3
-        return f"{row[key]:.{digits}f}" + ("" if error is None else f" +- {error:.{digits}f}")
 
-    def cells(part: str, samples: int | None = None) -> list[dict[str, str]]:
-        chosen = [row for row in rows if row["part"] == part and samples in (None, row["samples"])]
-        lines = [
-            {"backend": row["backend"], "alpha": f"{row['alpha']:g}"}
-            | {key: cell(row, key) for key in own}
-            | {"vendi": f"{row['vendi']:.2f}", "cum": f"{row['cumulative_kl']:.3f}"}
-            | {"f": f"{row['f']:.2f}", "distance": f"{row['distance']:.1f}"}
-            for row in chosen
-        ]
-        if samples is not None:
-            exact = uniform_measures(samples)
-            lines.append(dict.fromkeys(lines[0], "") | {"alpha": "uniform"} | {key: cell(exact, key) for key in own})
-        return lines
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Classes with and without repellence, and whether the density holds digits at all."""
+    most = max(row["samples"] for row in rows if row["part"] == "parallel")
+    found = [row for row in rows if row["part"] == "parallel" and row["samples"] == most]
+    covered = ", ".join(f"{row['covered']:g} with alpha = {row['alpha']:g}" for row in found)
+    density = next(row for row in rows if row["part"] == "density")
+    return (
+        f"classes among the last states of {most} chains from noise: {covered}\n"
+        f"digits under the density itself, T = 1: {density['same_class']:.0%} keep their class, f is "
+        f"{density['f_digits']:.1f}, from noise {density['f_noise']:.1f}"
+    )
 
-    last = {"vendi": ("Vendi", "s"), "cum": ("cum. KL", "s"), "f": ("f", "s"), "distance": ("distance", "s")}
-    for samples in sorted({row["samples"] for row in rows if row["part"] == "parallel"}, reverse=True):
-        report.say(f"\nfinal states of {samples} chains from uniform noise")
-        report.say(table(cells("parallel", samples), heads | (last if samples == max(GROUPS) else {})))
-        report.say(f"the paper, on CIFAR-10: {PAPER_PARALLEL[samples]}")
-    report.say("\nall states of one chain from uniform noise, mean over chains")
-    report.say(table(cells("single"), heads | {"f": last["f"], "distance": last["distance"]}))
-    report.say(f"the paper, on CIFAR-10, one chain: {PAPER_SINGLE}")
-    report.say("\nall states of one chain from an image of a 7, mean over chains; cum. KL over all of them")
-    report.say(table(cells("seven"), heads | last))
-    report.say("\nthe density exp(f / T) itself: ULA with its full noise, reflected at the walls")
-    columns = {"backend": ("backend", "s"), "temperature": ("T", "g"), "f_digits": ("f from digits", ".2f")}
-    columns |= {"f_noise": ("f from noise", ".2f"), "distance_digits": ("distance from digits", ".1f")}
-    columns |= {"distance_noise": ("distance from noise", ".1f"), "same_class": ("same class", ".2f")}
-    report.say(table([row for row in rows if row["part"] == "density"], columns))
-    report.say("\n" + LEGEND.format(distance=distance) + "\n")
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Final images, classes of final states, and the cumulative KL divergence against steps."""
+    shown = run.shown
+    figure.set_size_inches(12, 7.2)
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.15, 1)).ravel()
+    pictures = upper.subplots(2, 2)
+    for i, (alpha, axes) in enumerate(zip(ALPHAS, pictures.ravel(), strict=True)):
+        _images(axes, shown["parallel"].images[i], shown["seven"].images[i])
+        axes.set_title(f"alpha = {alpha:g}: last states from noise (upper row), from a 7 (lower)", fontsize=9)
+    classes, curves = lower.subplots(1, 2)
+    for i, (alpha, colour) in enumerate(zip(ALPHAS, COLOURS, strict=True)):
+        name = "alpha = 0, no repellence" if alpha == 0 else f"alpha = {alpha:g}"
+        counts = np.bincount(shown["parallel"].last.labels[i], minlength=CLASSES)
+        classes.bar(np.arange(CLASSES) + 0.2 * (i - 1.5), counts, 0.2, color=colour, label=name)
+        for part, style in (("parallel", "-"), ("seven", "--")):
+            labels = shown[part].labels[:, i]
+            kl = kl_to_uniform(cumulative_class_shares(labels, CLASSES, np.zeros(1)))
+            curves.plot(EVERY * np.arange(1, len(kl) + 1), kl, style, color=colour, lw=1.2)
+    classes.axhline(shown["parallel"].labels.shape[-1] / CLASSES, color="black", lw=0.8, ls=":")
+    classes.set(xticks=range(CLASSES), xlabel="class", title="classes of the last states from noise")
+    classes.legend(frameon=False)
+    curves.set(xlabel="step", title="cumulative KL (Eq. 92): from noise, and from a 7 dashed", ylim=(0, 2.5))
+    tidy(classes, curves)
+
+
+def _images(axes: Any, upper: np.ndarray, lower: np.ndarray, count: int = 10) -> None:
+    """Two rows of images."""
+    rows = [np.concatenate([image.reshape(SIDE, SIDE) for image in part[:count]], axis=1) for part in (upper, lower)]
+    width = max(row.shape[1] for row in rows)
+    padded = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=-1) for row in rows]
+    axes.imshow(np.concatenate(padded), cmap="gray", vmin=-1, vmax=1)
+    axes.axis("off")
+
+
+EXPERIMENT = Experiment(
+    name="srmc-ebm",
+    title="Energy model of MNIST digits (UvA tutorial 8); SRMC paper, Appendices D.2.2, D.2.3 and D.3.1",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    devices=float32,  # that of the weights
+)

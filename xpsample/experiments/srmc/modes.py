@@ -4,23 +4,23 @@ The paper does not state the scale of the pixels, and counts a mode when a state
 other. Here are scales, noises smaller than ULA's, and what that count says at each.
 """
 
-import argparse
 import math
-import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.table import Row, columns
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import ULA, Kernel
 from xpsample.metrics import modes_discovered, nearest_centre
 from xpsample.run.recorders import Record
-from xpsample.run.sampling import sample
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import AbstractTarget, Tempered
 from xpsample.zoo.data import load_dataset
@@ -30,8 +30,6 @@ SIGMA, ETA, ALPHA, EPS = 4.0, 1.0, 0.15, 1e-3
 SCHEDULE = PowerLaw(rho=0.6)
 START = 0.45
 """The start is this far along the centres in order of class: image 450 of 1,000, where the paper's ULA stays."""
-DTYPE = "float32"
-"""Halves the time. Probabilities of components are right to 2e-5 at [0, 1] and [-1, 1], to 1e-3 at [0, 255]."""
 HELD = 0.5
 """A mode is held by a state when its component has more than this probability given the state."""
 BALL = 1.1
@@ -40,6 +38,9 @@ ALPHAS = (0.0, 0.001, 0.01, 0.1, 0.15, 0.3, 1.0, 5.0, 20.0)
 """The paper's ablation at 500 steps, with no repellence before it and a larger one after it."""
 PIXELS = {1: "[0, 1]", 2: "[-1, 1]", 255: "[0, 255]"}
 
+COLOURS = "#B3440A", "#CC79A7", "#6b6b6b", "#00568A", "#000000"
+
+PAPER = "ULA visits 28 of 1000 after 5000 steps, SR-ULA all 1000 by about step 1035"
 LEGEND = """\
 pixels     the range of the images, which the paper does not state; sigma = 4 and eta = 1 in these units
 noise      variance of a step's noise over the 2 eta of ULA; less than 1 is ULA on the density to the power 1 / noise
@@ -142,60 +143,28 @@ def target_and_kernel(means: np.ndarray, noise: float, alpha: Any) -> tuple[Abst
     return mixture, SRMC(base, alpha * noise, SCHEDULE, FiniteDifference(EPS * noise, scheme="forward"))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srmc-modes", backends="numpy")
+def marks(size: Size) -> list[int]:
+    """Steps by which modes are counted."""
+    return sorted({n for n in (100, 500, 1035, size.steps) if n <= size.steps})
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the table, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began, size, names = time.perf_counter(), QUICK if args.quick else FULL, args.backend or ["numpy"]
-    where = [device._replace(dtype=DTYPE) for device in widest(device_dtypes(names))]
-    unit = centres(size.modes)
-    report = Report(args.out)
-    report.say(f"{size.modes} modes at CIFAR-10 images, sigma = {SIGMA:g}; SRMC paper, Appendix D.2.1")
-    for line in missing(names):
-        report.say(line)
-    report.say(
-        f"{size.chains} chains from one centre, {size.steps} steps, eta = {ETA:g}, alpha = {ALPHA}, eps = {EPS}, "
-        f"gamma_n = (n + 1)^-0.6, seed {args.seed}"
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """A row for each setting, with and without repellence; then all alphas of the paper's ablation."""
+    size, unit = run.size, centres(run.size.modes)
+    run.say(
+        f"{size.modes} modes; {size.chains} chains from one centre, {size.steps} steps, eta = {ETA:g}, "
+        f"alpha = {ALPHA}, eps = {EPS}, gamma_n = (n + 1)^-0.6"
     )
-    _geometry(report, unit)
-    marks = sorted({n for n in (100, 500, 1035, size.steps) if n <= size.steps})
-    results, shown, sweeps = [], {}, {}
-    for device in where:
+    _geometry(run, unit)
+    for device in run.devices:
         for setting in SETTINGS:
             for name, alpha in (("ULA", 0.0), ("SR-ULA", ALPHA)):
-                result = _run(device, unit * setting.scale, setting.noise, alpha, size.chains, size.steps, args.seed)
-                row: dict[str, Any] = {
-                    "backend": device.backend.name,
-                    "dtype": device.dtype,
-                    "pixels": PIXELS[setting.scale],
-                }
-                row |= {"noise": setting.noise, "sampler": name} | _measure(result, size.modes, marks)
-                results.append(row)
-                report.say(
-                    f"  {device!s:20} {row['pixels']:9} noise {setting.noise:<4g} {name:7} {result.seconds:6.1f} s"
-                )
-                if device is where[0]:
-                    shown[setting, name] = result
-        sweeps[device.backend.name] = _sweep(device, unit, size, args.seed)
-    _tell(report, results, marks, sweeps, size)
-    report.rows(results)
-    try:
-        from xpsample.experiments.srmc.modes_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-    else:
-        plot(report.out / "plot.png", shown, sweeps[where[0].backend.name], size.ablation)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+                result = _visits(run, device, unit * setting.scale, setting, alpha)
+                row = {"backend": device.backend.name, "dtype": device.dtype, "pixels": PIXELS[setting.scale]}
+                yield row | {"noise": setting.noise, "sampler": name} | _row(result, size.modes, marks(size))
+                if device is run.devices[0]:
+                    run.shown.setdefault("results", {})[setting, name] = result
+        run.shown.setdefault("ablation", {})[device.backend.name] = _ablation(run, device, unit)
 
 
 def recorder(means: Array) -> Record:
@@ -221,12 +190,12 @@ def recorder(means: Array) -> Record:
     return Record("modes", function)
 
 
-def _run(
-    device: DeviceDtype, means: np.ndarray, noise: float, alpha: float, chains: int, steps: int, seed: int
-) -> Result:
+def _visits(run: Run[Size], device: DeviceDtype, means: np.ndarray, setting: Setting, alpha: float) -> Result:
+    chains, noise = run.size.chains, setting.noise
     target, kernel = target_and_kernel(means, noise, alpha)
     x0 = device.array(np.broadcast_to(means[int(START * len(means))], (chains, means.shape[-1])))
-    trace = sample(target, kernel, x0, steps, seed=seed, recorders=(recorder(device.array(means)),), progress=False)
+    label = f"{device!s:20} {PIXELS[setting.scale]:9} noise {noise:<4g} {'SR-ULA' if alpha else 'ULA'}"
+    trace = run.sample(target, kernel, x0, run.size.steps, recorders=(recorder(device.array(means)),), label=label)
     kept = {key: to_host(value) for key, value in trace.recorded["modes"].items()}
     theta = to_host(trace.state.theta) if alpha else np.zeros((chains, 1))
     # The history of the tempered target, and the strength on it, are 1 / noise and noise times the mixture's.
@@ -234,18 +203,18 @@ def _run(
     return Result(kept["nearest"], kept["share"], kept["balls"], shift, trace.metadata["seconds"])
 
 
-def _sweep(device: DeviceDtype, unit: np.ndarray, size: Size, seed: int) -> dict[float, int]:
+def _ablation(run: Run[Size], device: DeviceDtype, unit: np.ndarray) -> dict[float, int]:
     """Modes visited by the end of the paper's ablation, by alpha, pixels in [0, 1] and ULA's noise: one batched run."""
     target, kernel = target_and_kernel(unit, 1.0, device.array(np.array(ALPHAS)[:, None]))
-    x0 = device.array(np.broadcast_to(unit[int(START * len(unit))], (len(ALPHAS), size.chains, unit.shape[-1])))
+    x0 = device.array(np.broadcast_to(unit[int(START * len(unit))], (len(ALPHAS), run.size.chains, unit.shape[-1])))
     means = device.array(unit)
     recorder = Record("nearest", lambda state: nearest_centre(state.point.x, means))
-    trace = sample(target, kernel, x0, size.ablation, seed=seed, recorders=(recorder,), progress=False)
+    trace = run.sample(target, kernel, x0, run.size.ablation, recorders=(recorder,), label=f"{device!s:20} all alphas")
     counts = to_host(modes_discovered(trace.recorded["nearest"]))[-1]
     return dict(zip(ALPHAS, (int(c) for c in counts), strict=True))
 
 
-def _measure(result: Result, modes: int, marks: list[int]) -> dict[str, Any]:
+def _row(result: Result, modes: int, marks: list[int]) -> dict[str, Any]:
     """The numbers of a run."""
     visited = modes_discovered(result.nearest)
     held = modes_discovered(np.where(result.share > HELD, result.nearest, -1))
@@ -260,35 +229,75 @@ def _measure(result: Result, modes: int, marks: list[int]) -> dict[str, Any]:
     }
 
 
-def _geometry(report: Report, unit: np.ndarray) -> None:
+def _geometry(run: Run[Size], unit: np.ndarray) -> None:
     """Say how far the modes are apart, and how many maxima the density has, at each scale."""
     products, squared = unit @ unit.T, np.sum(unit * unit, axis=-1)
     distance = np.sqrt(np.maximum(squared[:, None] + squared - 2 * products, 0) + np.diag(np.full(len(unit), np.inf)))
     nearest = np.min(distance, axis=-1)
-    report.say("half the distance from a centre to the nearest other one, in sigma; local maxima of the density:")
+    run.say("half the distance from a centre to the nearest other one, in sigma; local maxima of the density:")
     for scale, pixels in PIXELS.items():
         low, middle, high = (scale * q / (2 * SIGMA) for q in np.quantile(nearest, (0, 0.5, 1)))
-        report.say(
+        run.say(
             f"  {pixels:9} least {low:.3g}, median {middle:.3g}, greatest {high:.3g}; "
             f"{local_maxima(unit * scale, SIGMA)} maxima"
         )
 
 
-def _tell(
-    report: Report, results: list[dict[str, Any]], marks: list[int], sweeps: dict[str, dict[float, int]], size: Size
-) -> None:
-    """Print the tables, and what the paper has."""
-    cells = [row | {"all_by": row["all_by"] or "-"} for row in results]
-    columns = {
-        "backend": ("backend", "s"),
-        "pixels": ("pixels", "s"),
-        "noise": ("noise", "g"),
-        "sampler": ("sampler", "s"),
-    }
-    columns |= {f"by_{n}": (f"by {n}", "d") for n in marks} | {"all_by": ("all by", ""), "held": ("held", "d")}
-    columns |= {"balls": ("balls", ".0f"), "shift": ("shift", ".2g")}
-    report.say("\n" + table(cells, columns) + "\n\n" + LEGEND + "\n")
-    report.say("the paper: ULA 28 of 1000 after 5000 steps, SR-ULA all 1000 by about step 1035")
-    report.say(f"by alpha, pixels in [0, 1], noise 1, after {size.ablation} steps (nearest centre):")
-    for backend, sweep in sweeps.items():
-        report.say(f"  {backend}: " + ", ".join(f"{alpha:g}: {count}" for alpha, count in sweep.items()))
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """A table of all runs."""
+    text = "backend | pixels | noise g | sampler" + "".join(f" | by_{n} d by {n}" for n in marks(run.size))
+    text += " | all_by d all by | held d | balls .0f | shift .2g"
+    run.table(rows, columns(text), ("backend", "pixels", "noise", "sampler"), legend=LEGEND)
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """How far repellence is ahead in what the paper counts, and what alpha does to that."""
+    last = f"by_{run.size.steps}"
+    ahead = max(
+        (sr[last] - ula[last], sr["pixels"], sr["noise"]) for ula, sr in zip(rows[::2], rows[1::2], strict=True)
+    )
+    lines = ["SR-ULA is ahead of ULA by {} modes at most, pixels in {}, noise {:g}".format(*ahead)]
+    lines.append(f"modes by alpha, pixels in [0, 1], noise 1, after {run.size.ablation} steps (nearest centre):")
+    for backend, counts in run.shown["ablation"].items():
+        lines.append(f"  {backend}: " + ", ".join(f"{alpha:g}: {count}" for alpha, count in counts.items()))
+    return "\n".join(lines)
+
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Modes visited against steps, the modes of five chains, and modes visited against alpha."""
+    shown, counts_by_alpha = run.shown["results"], next(iter(run.shown["ablation"].values()))
+    figure.set_size_inches(12.5, 4.2)
+    curves, paths, strengths = figure.subplots(1, 3, width_ratios=(1.25, 1, 0.9))
+    settings = list(dict.fromkeys(setting for setting, _ in shown))
+    colours = dict(zip(settings, COLOURS, strict=False))
+    for (setting, name), result in shown.items():
+        counts = modes_discovered(result.nearest)
+        label = f"{PIXELS[setting.scale]}, noise {setting.noise:g}" if name == "ULA" else None
+        style = {"lw": 3.5, "alpha": 0.35} if name == "ULA" else {"lw": 1.2, "ls": "--"}
+        curves.plot(np.arange(1, len(counts) + 1), counts, color=colours[setting], label=label, **style)
+    curves.set(xscale="log", xlabel="step", title="modes visited (nearest centre):\nULA wide, SR-ULA dashed")
+    curves.legend(frameon=False, title="pixels, noise")
+    for setting in settings[:3:2]:
+        nearest = shown[setting, "ULA"].nearest[:, :5]
+        n = np.arange(1, len(nearest) + 1)
+        for i in range(nearest.shape[1]):
+            paths.plot(n, nearest[:, i], ".", ms=1, color=colours[setting])
+    paths.set(xlabel="step", title="nearest mode of five chains of ULA,\n[0, 1], noise 1 (orange) and 0.01 (grey)")
+    strengths.plot(range(len(counts_by_alpha)), list(counts_by_alpha.values()), "o-", color=COLOURS[0])
+    strengths.set_xticks(range(len(counts_by_alpha)), [f"{alpha:g}" for alpha in counts_by_alpha], rotation=60)
+    top = 1.1 * max(counts_by_alpha.values())
+    strengths.set(xlabel="alpha", ylim=(0, top), title=f"modes visited by step {run.size.ablation},\n[0, 1], noise 1")
+    tidy(curves, paths, strengths)
+
+
+EXPERIMENT = Experiment(
+    name="srmc-modes",
+    title=f"Modes at CIFAR-10 images, sigma = {SIGMA:g}; SRMC paper, Appendix D.2.1",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    devices=float32,  # half the time; probabilities of components are right to 2e-5, at [0, 255] to 1e-3
+)

@@ -10,17 +10,18 @@ import argparse
 import csv
 import math
 import statistics
-import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.srmc.problems import (
     BURN_IN,
     STUCK,
@@ -29,8 +30,8 @@ from xpsample.experiments.srmc.problems import (
     equicorrelated_gaussian,
     gradients,
     logistic,
-    quietly,
 )
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.run.recorders import Moments, Record
 from xpsample.srmc import SRMC, PowerLaw
@@ -42,24 +43,13 @@ GRID = 100
 """Equally spaced steps at which the running mean is kept, those of the burn-in included."""
 NORMAL_95 = 1.96
 
-COLUMNS = {
-    "target": ("target", "s"),
-    "kernel": ("kernel", "s"),
-    "scale": ("scale", "g"),
-    "alpha": ("alpha", "g"),
-    "acceptance": ("accept", ".2f"),
-    "mse": ("MSE", ".2e"),
-    "half_width": ("+-", ".1e"),
-    "median": ("median", ".2e"),
-    "ratio_steps": ("/step", ".3g"),
-    "ratio_steps_low": ("low", ".3g"),
-    "ratio_steps_high": ("high", ".3g"),
-    "ratio_evaluations": ("/eval", ".3g"),
-    "ratio_median": ("med/step", ".3g"),
-    "far": ("far", "d"),
-    "stuck": ("stuck", "d"),
-    "diverged": ("div", "d"),
-}
+COLUMNS = columns(
+    "place | target | kernel | scale g | alpha g | acceptance .2f accept | mse .2e MSE | half_width .1e +- "
+    "| median .2e | ratio_steps .3g /step | ratio_steps_low .3g low | ratio_steps_high .3g high "
+    "| ratio_evaluations .3g /eval | ratio_median .3g med/step | far d | stuck d | diverged d div"
+)
+
+TIMINGS = columns("place | target | kernel | steps d | batched .3f batched s | separate .3f separate s | ratio .2f")
 
 LEGEND = """\
 scale      first factor of the history's gamma_n = scale (n + 1)^-rho
@@ -69,6 +59,20 @@ median     the same, median over the chains
 /eval      the same at equal scores + Hessian-vector products; alpha = 0 is charged as the base kernel, without hvps
 far        chains whose mean is worse than one exact draw would be on average (squared error above the target's trace)
 stuck      chains with a mean acceptance probability below 0.01; div: chains with a divergent step"""
+
+
+PAPER = """\
+Gaussian: a modest gain with MALA, a larger one with HMC and alpha = 2 or 5; 0.01 and 0.1 hardly differ from 0
+logistic: alpha = 1 or 2 the best with MALA, and 5 trapped by rejections; near 1 to 2 with HMC, and 5 worse throughout
+the gain survives its cost"""
+COLOURS = ("#000000", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
+TITLES = {
+    "gaussian": "Correlated Gaussian",
+    "equicorrelated": "Equicorrelated Gaussian",
+    "logistic": "Logistic regression",
+}
+ABOVE = 30.0
+"""Panels end at this many times the largest MSE of alpha = 0; what has run away lies above."""
 
 
 class Size(NamedTuple):
@@ -163,62 +167,33 @@ class RunningMean(Kernel):
         return RunningMeanState(base, n, xp.where(past, mean, state.mean)), info
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srmc-mse", backends="numpy")
+def options(parser: argparse.ArgumentParser) -> None:
+    """The decay, which the paper varies."""
     parser.add_argument("--rho", type=float, default=0.6, help="decay of the history's gamma (default: %(default)s)")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    report.say("Error of running means under score repellence (SRMC, Fig. 2)")
-    where = widest(device_dtypes(names))
-    for line in missing(names):
-        report.say(line)
-    report.say(f"{size.chains} chains for each of alpha = {', '.join(f'{a:g}' for a in ALPHAS)}; rho = {args.rho:g}")
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """A row for each sweep and alpha; the curves of the first place and the timings of all are left for the rest."""
+    size, curves, timings = run.size, [], []
+    run.say(f"{size.chains} chains for each of alpha = {', '.join(f'{a:g}' for a in ALPHAS)}; rho = {run.args.rho:g}")
     problems = {
-        "gaussian": decaying_gaussian(size.chains, args.seed),
-        "equicorrelated": equicorrelated_gaussian(size.chains, args.seed),
-        "logistic": logistic(size.chains, size.reference, args.seed, report),
+        "gaussian": decaying_gaussian(size.chains, run.seed),
+        "equicorrelated": equicorrelated_gaussian(size.chains, run.seed),
+        "logistic": logistic(run, size.chains, size.reference),
     }
     for target in problems:
-        report.say(f"{target}: {size.mala[target]} steps of MALA, {size.hmc[target]} of HMC")
-
-    results: list[dict[str, Any]] = []
-    curves = []
-    timings = []
-    for device in where:
+        run.say(f"{target}: {size.mala[target]} steps of MALA, {size.hmc[target]} of HMC")
+    for device in run.devices:
         for setting in SETTINGS:
             problem = problems[setting.target]
             for scale in setting.scales:
-                rows, curve = _sweep(setting, problem, scale, device, size, args)
-                results += rows
-                if device is where[0]:
+                rows, curve = _sweep(run, setting, problem, scale, device)
+                yield from rows
+                if device is run.devices[0]:
                     curves.append(curve)
-                report.say(
-                    f"  {device!s:20} {setting.target} SR-{setting.kernel}, scale {scale:g}: {rows[0]['steps']} steps "
-                    f"in {rows[0]['seconds']:.1f} s"
-                )
-            timings.append(_timing(setting, problem, device, size, args))
-    for device in where:
-        report.say(f"\n{device}\n" + table([row for row in results if row["place"] == str(device)], COLUMNS))
-    report.say("\n" + LEGEND)
-    report.say(
-        "\nOne batched run of the six alphas against six runs, median of three, interleaved:\n" + _shown(timings)
-    )
-    report.rows([{k: _finite(v) for k, v in row.items()} for row in results])
-    _write_curves(report, curves)
-    _plot(report, curves)
-    report.say(f"\nfiles are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+            timings.append(_timing(run, setting, problem, device))
+    run.shown |= {"curves": curves, "timings": timings}
+    _write_curves(run, curves)
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -251,23 +226,19 @@ def _batch(problem: Problem, device: DeviceDtype) -> tuple[Array, Array]:
     return device.array(np.asarray(ALPHAS)[:, None]), device.array(start)
 
 
-def _mean_of(state: RunningMeanState) -> Array:
-    return state.mean
-
-
 def _sweep(
-    setting: Setting, problem: Problem, scale: float, device: DeviceDtype, size: Size, args: argparse.Namespace
-) -> tuple[list[dict[str, Any]], Curve]:
+    run: Run[Size], setting: Setting, problem: Problem, scale: float, device: DeviceDtype
+) -> tuple[list[Row], Curve]:
     """All alphas in one run: a row for each, and the curves."""
     alpha, x0 = _batch(problem, device)
-    steps = _steps(setting, size)
+    steps = _steps(setting, run.size)
     thinning, burn_in = steps // GRID, round(BURN_IN * GRID)
-    kernel = RunningMean(_kernel(setting, alpha, scale, args.rho), burn_in * thinning)
-    trace = quietly(
-        problem.target, kernel, x0, GRID, thinning=thinning, seed=args.seed, recorders=(Record("mean", _mean_of),)
-    )
+    kernel = RunningMean(_kernel(setting, alpha, scale, run.args.rho), burn_in * thinning)
+    label = f"{device!s:20} {setting.target} SR-{setting.kernel}, scale {scale:g}, {steps} steps"
+    mean = (Record("mean", lambda state: state.mean),)
+    trace = run.sample(problem.target, kernel, x0, GRID, thinning=thinning, recorders=mean, label=label, quiet=True)
     means = to_host(trace.recorded["mean"])[burn_in:].astype(np.float64)
-    base = quietly(problem.target, setting.base, x0, 1, seed=args.seed).run_statistics.evaluations
+    base = run.sample(problem.target, setting.base, x0, 1, quiet=True).run_statistics.evaluations
     cost = np.full(len(ALPHAS), gradients(trace.run_statistics.evaluations))
     cost[0] = gradients(base)
 
@@ -275,7 +246,7 @@ def _sweep(
         squared = np.sum((means - problem.mean) ** 2, axis=-1)  # (row, alpha, chain)
         squared = np.where(np.isfinite(squared), squared, np.inf)
         mse = np.mean(squared, axis=-1)
-        error = np.where(np.isfinite(mse), np.std(squared, axis=-1, ddof=1) / math.sqrt(size.chains), np.inf)
+        error = np.where(np.isfinite(mse), np.std(squared, axis=-1, ddof=1) / math.sqrt(run.size.chains), np.inf)
         relative = np.where(np.isfinite(error[-1]), error[-1] / mse[-1], np.inf)
         median = np.median(squared[-1], axis=-1)
         ratio, ratio_median = mse[-1] / mse[-1, 0], median / median[0]
@@ -294,7 +265,7 @@ def _sweep(
                 "target": setting.target,
                 "kernel": setting.kernel if value == 0 else f"SR-{setting.kernel}",
                 "scale": scale,
-                "rho": args.rho,
+                "rho": run.args.rho,
                 "alpha": value,
                 "steps": steps,
                 "seconds": trace.metadata["seconds"],
@@ -330,19 +301,18 @@ def equal_work(curve: Curve, k: int) -> float:
         return float(np.exp(at) / curve.mse[-1, 0])
 
 
-def _timing(
-    setting: Setting, problem: Problem, device: DeviceDtype, size: Size, args: argparse.Namespace
-) -> dict[str, Any]:
+def _timing(run: Run[Size], setting: Setting, problem: Problem, device: DeviceDtype) -> Row:
     """Seconds of one batched run and of a run for each alpha, medians of three, at the smallest scale."""
+    size = run.size
     steps = max(10, size.timed * _steps(setting, size) // size.mala["gaussian"])
     alphas, batch = _batch(problem, device)
     one, scale = device.array(problem.start), min(setting.scales)
-    together = _kernel(setting, alphas, scale, args.rho)
-    apart = [_kernel(setting, alpha, scale, args.rho) for alpha in ALPHAS]
+    together = _kernel(setting, alphas, scale, run.args.rho)
+    apart = [_kernel(setting, alpha, scale, run.args.rho) for alpha in ALPHAS]
 
     def seconds(kernels: list[SRMC], x0: Array) -> float:
         runs = (
-            quietly(problem.target, k, x0, 1, thinning=steps, seed=args.seed, recorders=(Moments(),)) for k in kernels
+            run.sample(problem.target, k, x0, 1, thinning=steps, recorders=(Moments(),), quiet=True) for k in kernels
         )
         return sum(trace.metadata["seconds"] for trace in runs)
 
@@ -359,27 +329,9 @@ def _timing(
     }
 
 
-def _shown(timings: list[dict[str, Any]]) -> str:
-    columns = {
-        "place": ("place", "s"),
-        "target": ("target", "s"),
-        "kernel": ("kernel", "s"),
-        "steps": ("steps", "d"),
-        "batched": ("batched s", ".3f"),
-        "separate": ("separate s", ".3f"),
-        "ratio": ("ratio", ".2f"),
-    }
-    return table(timings, columns)
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _write_curves(report: Report, curves: list[Curve]) -> None:
+def _write_curves(run: Run[Size], curves: Sequence[Curve]) -> None:
     """Every kept step of the first place's sweeps, for plots of one's own."""
-    with open(report.out / "curves.csv", "w", newline="", encoding="utf-8") as file:
+    with open(run.out / "curves.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["target", "kernel", "scale", "alpha", "steps", "evaluations", "mse", "half_width"])
         for c in curves:
@@ -390,10 +342,87 @@ def _write_curves(report: Report, curves: list[Curve]) -> None:
                     )
 
 
-def _plot(report: Report, curves: list[Curve]) -> None:
-    try:
-        from xpsample.experiments.srmc.mse_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", curves, ALPHAS)
+# ---- report ----------------------------------------------------------------------------------------------------------
+
+
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """The errors, and what a batched run gains."""
+    run.table(rows, COLUMNS, ("place", "target", "kernel", "scale", "alpha"), legend=LEGEND)
+    title = "One batched run of the six alphas against six runs, median of three, interleaved:"
+    run.table(run.shown["timings"], TIMINGS, title=title)
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """The best alpha of each sweep at equal work, and from where on chains break."""
+    lines = []
+    for start in range(0, len(rows), len(ALPHAS)):
+        own = rows[start + 1 : start + len(ALPHAS)]
+        best = min(own, key=lambda row: row["ratio_evaluations"])
+        broken = ", ".join(f"{row['alpha']:g}" for row in own if row["far"] or row["stuck"])
+        lines.append(
+            f"{best['target']} {best['kernel']}, scale {best['scale']:g}: at equal work "
+            f"{best['ratio_evaluations']:.2g} of the error with alpha = {best['alpha']:g}"
+            + (f"; {broken} break chains" if broken else "")
+        )
+    return "\n".join(lines)
+
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """MSE against evaluations, a panel for each target, kernel and scale of the history."""
+    from matplotlib.lines import Line2D
+
+    by_target: dict[str, list[Curve]] = {}
+    for curve in run.shown["curves"]:
+        by_target.setdefault(curve.target, []).append(curve)
+    columns = max(map(len, by_target.values()))
+    figure.set_size_inches(4.2 * columns, 4 * len(by_target))
+    grid = figure.subplots(len(by_target), columns, squeeze=False)
+    for row, of_target in zip(grid, by_target.values(), strict=True):
+        for axes, curve in zip(row, of_target, strict=False):
+            _panel(axes, curve)
+        for axes in row[len(of_target) :]:
+            axes.axis("off")
+    handles = [
+        Line2D([], [], color=colour, linewidth=2.5, label=rf"$\alpha$ = {alpha:g}")
+        for colour, alpha in zip(COLOURS, ALPHAS, strict=True)
+    ]
+    heading = "mean over the chains,\n95 % intervals"
+    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=11, title=heading)
+    figure.suptitle("Error of the running mean for the work done", fontsize=15, fontweight="bold")
+
+
+def _panel(axes: Any, curve: Curve) -> None:
+    top = ABOVE * curve.mse[:, 0].max()
+    gone = []
+    for k, (alpha, colour) in enumerate(zip(ALPHAS, COLOURS, strict=True)):
+        mse, half = curve.mse[:, k], 1.96 * curve.error[:, k]
+        if np.min(mse) > top:
+            gone.append(f"{alpha:g}")
+            continue
+        shown = np.isfinite(mse) & np.isfinite(half)
+        work, mse, half = (curve.steps * curve.cost[k])[shown], mse[shown], half[shown]
+        low = np.maximum(mse - half, 0.05 * mse)  # a logarithm needs it above 0
+        axes.plot(work, mse, color=colour, linewidth=1.7)
+        axes.fill_between(work, low, mse + half, color=colour, alpha=0.18, linewidth=0)
+    axes.set(xscale="log", yscale="log", xlabel="scores + hvps past the burn-in, one chain", ylabel="MSE")
+    axes.set_ylim(top=top)
+    if gone:
+        note = rf"above the frame: $\alpha$ = {', '.join(gone)}"
+        axes.text(0.97, 0.97, note, transform=axes.transAxes, ha="right", va="top", fontsize=9)
+    tidy(axes)
+    axes.grid(which="major", color="#e5e5e5", linewidth=0.6)
+    title = f"{TITLES[curve.target]}, {curve.kernel}, scale {curve.scale:g}"
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+
+
+EXPERIMENT = Experiment(
+    name="srmc-mse",
+    title="Error of running means under score repellence (SRMC, Fig. 2)",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    options=options,
+)

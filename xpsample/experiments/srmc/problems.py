@@ -1,17 +1,15 @@
 """The targets of the SRMC paper's Appendix D.1 with exact starts and reference means, and errors of running means."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.devices import DeviceDtype
-from xpsample.core.errors import DivergenceWarning
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report
+from xpsample.experiments.runner import Run
+from xpsample.experiments.table import columns
 from xpsample.kernels import HMC, Kernel
 from xpsample.run.recorders import Moments
-from xpsample.run.sampling import sample
 from xpsample.targets import Target
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression
@@ -58,7 +56,7 @@ def _gaussian(covariance: np.ndarray, chains: int, seed: int) -> Problem:
     return Problem(gaussian(covariance), start, np.zeros(dim), float(np.trace(covariance)))
 
 
-def logistic(chains: int, steps: int, seed: int, report: Report) -> Problem:
+def logistic(run: Run[Any], chains: int, steps: int) -> Problem:
     """Bayesian logistic regression (Eqs. 84-85), its mean from `steps` well tuned HMC steps of each chain.
 
     The data do not depend on the seed. The reference's last states, exact draws but for HMC's memory, are the starts.
@@ -76,36 +74,27 @@ def logistic(chains: int, steps: int, seed: int, report: Report) -> Problem:
     # A trajectory of 0.8 half periods: successive draws are anticorrelated, and their mean is better than of as many
     # independent ones. Another seed than the runs', whose error against the same noise would look too small.
     x0 = mode + np.linalg.solve(
-        np.linalg.cholesky(precision).T, np.random.default_rng(seed).standard_normal((DIM, chains))
+        np.linalg.cholesky(precision).T, np.random.default_rng(run.seed).standard_normal((DIM, chains))
     ).T.reshape(chains, DIM)
-    long = sample(
+    long = run.sample(
         target,
         HMC(0.42, steps=6, mass=precision),
         x0,
         steps,
-        seed=seed + 10**6,
+        seed=run.seed + 10**6,
         burn_in=max(100, steps // 20),
         recorders=(Moments(),),
-        progress=False,
     )
     moments = long.recorded["moments"]
     mean = np.mean(moments.mean, axis=0)
     squared = float(np.sum(np.var(moments.mean, axis=0, ddof=1))) / chains
     trace = float(np.sum(np.mean(moments.variance, axis=0)))
-    report.say(
-        f"logistic reference: {steps} HMC steps of {chains} chains in {long.metadata['seconds']:.1f} s, "
-        f"acceptance {np.mean(long.run_statistics.acceptance_probability):.2f}; "
-        f"its own squared error (MCSE^2, summed over the "
+    run.say(
+        f"logistic reference: {steps} HMC steps of {chains} chains in {long.metadata['seconds']:.1f} s, acceptance "
+        f"{np.mean(long.run_statistics.acceptance_probability):.2f}; its own squared error (MCSE^2, summed over the "
         f"coordinates) is {squared:.1e}, the posterior's trace {trace:.2f}"
     )
     return Problem(target, long.state.point.x, mean, trace)
-
-
-def quietly(*args: Any, **options: Any) -> Any:
-    """`sample`, its warning left out: divergences are a column of the tables."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergenceWarning)
-        return sample(*args, progress=False, **options)
 
 
 def gradients(evaluations: dict[str, float]) -> float:
@@ -126,12 +115,27 @@ class Errors(NamedTuple):
 
 
 def errors(
-    problem: Problem, kernel: Kernel, device: DeviceDtype, sweep: tuple[int, ...], steps: int, seed: int
+    run: Run[Any],
+    problem: Problem,
+    kernel: Kernel,
+    device: DeviceDtype,
+    sweep: tuple[int, ...],
+    steps: int,
+    label: str = "",
 ) -> Errors:
     """Run all chains of all values of a sweep at once, and measure the mean of each past the burn-in."""
     x0 = device.array(np.broadcast_to(problem.start, (*sweep, *problem.start.shape)))
     burn_in = round(BURN_IN * steps)
-    trace = quietly(problem.target, kernel, x0, steps - burn_in, burn_in=burn_in, seed=seed, recorders=(Moments(),))
+    trace = run.sample(
+        problem.target,
+        kernel,
+        x0,
+        steps - burn_in,
+        burn_in=burn_in,
+        recorders=(Moments(),),
+        label=label,
+        quiet=True,
+    )
     mean = to_host(trace.recorded["moments"].mean).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         squared = np.sum((mean - problem.mean) ** 2, axis=-1)
@@ -178,19 +182,10 @@ def counted(found: Errors, at: tuple[int, ...], trace: float) -> dict[str, Any]:
     }
 
 
-RATIO_COLUMNS = {
-    "mse": ("MSE", ".2e"),
-    "ratio": ("ratio", ".3g"),
-    "low": ("low", ".3g"),
-    "high": ("high", ".3g"),
-    "ratio_median": ("median", ".3g"),
-    "acceptance": ("accept", ".2f"),
-    "broken": ("broken", "d"),
-    "far": ("far", "d"),
-    "stuck": ("stuck", "d"),
-    "diverged": ("div", "d"),
-    "cost": ("evals", ".3g"),
-}
+RATIO_COLUMNS = columns(
+    "mse .2e MSE | ratio .3g | low .3g | high .3g | ratio_median .3g median | acceptance .2f accept | broken d "
+    "| far d | stuck d | diverged d div | cost .3g evals"
+)
 
 RATIO_LEGEND = """\
 ratio    MSE of the running mean over that of the same kernel with alpha = 0 after the same steps; low, high its 95 %

@@ -4,16 +4,15 @@ SRMC paper, Appendix D.1.4 and Fig. 6, whose nominal values are among ours; besi
 `Stable`, which caps gamma and not alpha.
 """
 
-import argparse
 import math
-import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.srmc.problems import (
     RATIO_COLUMNS,
     RATIO_LEGEND,
@@ -24,6 +23,8 @@ from xpsample.experiments.srmc.problems import (
     errors,
     logistic,
 )
+from xpsample.experiments.srmc.ratio_plot import plot_ratios
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.srmc import SRMC, Adaptive, PowerLaw, Schedule, Stable, autocorrelation, spectrum, warmup_steps
 
@@ -41,8 +42,14 @@ capped     alpha = alpha_ref, the history's gamma capped by Stable: given the sp
 alpha      mean over the chains at the end
 {RATIO_LEGEND}"""
 
+COLUMNS = columns("place | target | kernel | method | reference g alpha_ref | alpha .3g") | RATIO_COLUMNS
+VERDICT = columns(
+    "place | target | kernel | method | below s below it | even s not told apart | above s above it "
+    "| broken s alpha_ref (broken chains)"
+)
+
 PAPER = """\
-the paper: adaptive alpha is a robustness mechanism; on the Gaussian it does not beat the best fixed alpha; on the
+adaptive alpha is a robustness mechanism; on the Gaussian it does not beat the best fixed alpha; on the
 logistic target the warm-up alone takes HMC at 100k steps from 1.55e-3 to 1.12e-5 (alpha 2), 1.94e-2 to 2.53e-3 (5);
 the guardrail gives the clearest protection there"""
 
@@ -64,77 +71,50 @@ BASES: dict[str, dict[str, Kernel]] = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srmc-strength", backends="numpy")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    report.say("Error of running means against the repellence strength (SRMC, Appendix D.1.4 and Fig. 6)")
-    for line in missing(names):
-        report.say(line)
-    report.say(
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All strengths of a target, a kernel and a method are one batched run."""
+    size = run.size
+    run.say(
         f"{size.chains} chains for each alpha_ref; MALA {size.budget} steps, HMC {size.budget // LEAPFROG_STEPS}; "
-        f"gamma_n = (n + 1)^-0.6, seed {args.seed}"
+        "gamma_n = (n + 1)^-0.6"
     )
     problems = {
-        "gaussian": decaying_gaussian(size.chains, args.seed),
-        "logistic": logistic(size.chains, size.reference, args.seed, report),
+        "gaussian": decaying_gaussian(size.chains, run.seed),
+        "logistic": logistic(run, size.chains, size.reference),
     }
-    rows: list[dict[str, Any]] = []
-    for device in widest(device_dtypes(names)):
+    for device in run.devices:
         for target, bases in BASES.items():
             for name, base in bases.items():
                 for method in METHODS:
-                    found = _row_for_each(problems[target], base, method, device, size, args.seed)
                     labels = {"place": str(device), "target": target, "kernel": name, "method": method}
-                    rows += [labels | row for row in found]
-                    seconds = found[0]["seconds"]
-                    report.say(f"  {device!s:20} {target} SR-{name}, {method}: {seconds:.1f} s")
-    shown = [row for row in rows if row["reference"] > 0]
-    columns = {"target": ("target", "s"), "kernel": ("kernel", "s"), "method": ("method", "s")}
-    columns |= {"reference": ("alpha_ref", "g"), "alpha": ("alpha", ".3g")}
-    report.say("\n" + table(shown, columns | RATIO_COLUMNS) + "\n\n" + LEGEND)
-    report.say("\nAgainst alpha = 0, by the 95 % interval of the ratio:\n" + table(verdicts(shown), VERDICT))
-    report.say("\n" + PAPER)
-    report.rows(rows)
-    _plot(report, [row for row in shown if row["place"] == shown[0]["place"]])
-    report.say(f"\nfiles are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+                    label = f"{device!s:20} {target} SR-{name}, {method}"
+                    for row in _row_for_each(run, problems[target], base, method, device, label):
+                        yield labels | row
 
 
 def _row_for_each(
-    problem: Problem, base: Kernel, method: str, device: DeviceDtype, size: Size, seed: int
-) -> list[dict[str, Any]]:
+    run: Run[Size], problem: Problem, base: Kernel, method: str, device: DeviceDtype, label: str
+) -> list[Row]:
     """One batched run over all references."""
-    inner = base.steps if isinstance(base, HMC) else 1
+    inner, budget = base.steps if isinstance(base, HMC) else 1, run.size.budget
     references = device.array(np.asarray(REFERENCES)[:, None])
     strength: Any = references
     if method in ("warm-up", "guarded", "guarded + capped"):
         threshold = math.inf if method == "warm-up" else 1.0
-        strength = Adaptive(references, warmup_steps(size.budget, inner), threshold=threshold)
+        strength = Adaptive(references, warmup_steps(budget, inner), threshold=threshold)
     schedule: Schedule = HISTORY
     if method.endswith("capped"):
         # On a Gaussian any position gives the spectrum. Without it, HMC's trajectories there would be in resonance.
         known = device.array(spectrum(problem.target, problem.start[:1])) if np.all(problem.mean == 0) else None
         schedule = Stable(autocorrelation(base), known, HISTORY)
     kernel = SRMC(base, strength, schedule)
-    found = errors(problem, kernel, device, (len(REFERENCES),), size.budget // inner, seed)
+    found = errors(run, problem, kernel, device, (len(REFERENCES),), budget // inner, label)
     alpha = to_host(found.state.alpha)
     return [
         {
             "reference": reference,
             "alpha": float(np.mean(alpha[i])),
-            "steps": size.budget // inner,
+            "steps": budget // inner,
             "seconds": found.seconds,
             "cost": found.cost,
             **compared(found.squared[i], found.squared[0]),
@@ -144,24 +124,12 @@ def _row_for_each(
     ]
 
 
-VERDICT = {
-    "place": ("place", "s"),
-    "target": ("target", "s"),
-    "kernel": ("kernel", "s"),
-    "method": ("method", "s"),
-    "below": ("below it", "s"),
-    "even": ("not told apart", "s"),
-    "above": ("above it", "s"),
-    "broken": ("alpha_ref (broken chains)", "s"),
-}
-
-
-def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
+def verdicts(rows: list[Row]) -> list[dict[str, str]]:
     """For every method, the references at which its error is below, not told apart from, or above the base kernel's."""
     found: list[dict[str, str]] = []
     for key in dict.fromkeys((r["place"], r["target"], r["kernel"], r["method"]) for r in rows):
         own = [r for r in rows if (r["place"], r["target"], r["kernel"], r["method"]) == key]
-        sides: dict[str, list[dict[str, Any]]] = {
+        sides: dict[str, list[Row]] = {
             "below": [r for r in own if r["high"] <= 1],
             "even": [r for r in own if r["low"] <= 1 < r["high"]],
             "above": [r for r in own if r["low"] > 1],
@@ -173,14 +141,43 @@ def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     return found
 
 
-def _plot(report: Report, rows: list[dict[str, Any]]) -> None:
-    try:
-        from xpsample.experiments.srmc.ratio_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    panels: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for row in rows:
-        panel = panels.setdefault(f"{row['target'].capitalize()}, SR-{row['kernel']}", {})
-        panel.setdefault(row["method"], []).append(row | {"x": row["reference"]})
-    plot(report.out / "plot.png", panels, r"$\alpha_\mathrm{ref}$", "Error against repellence strength")
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """Every strength but 0, to which the others are compared, and the verdicts."""
+    shown = [row for row in rows if row["reference"] > 0]
+    run.table(shown, COLUMNS, ("place", "target", "kernel", "method", "reference"), legend=LEGEND)
+    run.table(verdicts(shown), VERDICT, title="Against alpha = 0, by the 95 % interval of the ratio:")
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """How often each method does good and harm."""
+    lines = []
+    for method in METHODS:
+        own = [row for row in rows if row["method"] == method and row["reference"] > 0]
+        below, above = sum(row["high"] <= 1 for row in own), sum(row["low"] > 1 for row in own)
+        lines.append(
+            f"{method}: of {len(own)} strengths on both targets and kernels {below} lower the error, {above} raise it, "
+            f"{sum(row['broken'] > 0 for row in own)} break chains"
+        )
+    return "\n".join(lines)
+
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Ratios against the strength, a panel for each target and kernel."""
+
+    def panel(row: Row) -> str:
+        return f"{row['target'].capitalize()}, SR-{row['kernel']}"
+
+    plot_ratios(figure, rows, panel, lambda row: row["method"], "reference", r"$\alpha_\mathrm{ref}$")
+    figure.suptitle("Error against repellence strength", fontsize=15, fontweight="bold")
+
+
+EXPERIMENT = Experiment(
+    name="srmc-strength",
+    title="Error of running means against the repellence strength (SRMC, Appendix D.1.4 and Fig. 6)",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+)

@@ -4,14 +4,14 @@ SRMC paper, Appendix D.1.4: Fig. 4 (rho on the correlated Gaussian) and Fig. 5 (
 logistic target). The third sweep of that appendix, fixed against adaptive alpha, is `xpsample run srmc-strength`.
 """
 
-import argparse
-import time
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.core.devices import DeviceDtype, widest
+from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.srmc.problems import (
     RATIO_COLUMNS,
     RATIO_LEGEND,
@@ -22,6 +22,8 @@ from xpsample.experiments.srmc.problems import (
     errors,
     logistic,
 )
+from xpsample.experiments.srmc.ratio_plot import plot_ratios
+from xpsample.experiments.table import Row, columns
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.srmc import SRMC, PowerLaw
@@ -56,13 +58,10 @@ TILT_SETTINGS: tuple[tuple[str, Kernel, float], ...] = (
 )
 """Kernel and scale of the history; 1 is the paper's, 0.3 and 0.03 are those of the authors' code."""
 
-PAPER = {
-    "rho": """\
-the paper (Fig. 4): rho = 0.6 and 0.8 are the strongest, 1 is consistently the weakest, with no crossover by 500k""",
-    "tilt": """\
-the paper (Fig. 5, alpha = 1): for MALA very small eps are harmful, 1.15e-3 at eps = 1e-5 against 2.46e-6 at 0.1, by
-cancellation; 0.1, 1 and alpha are alike; HMC is much less sensitive, all five around 1e-5""",
-}
+PAPER = """\
+rho (Fig. 4): 0.6 and 0.8 are the strongest, 1 is consistently the weakest, with no crossover by 500k
+tilt (Fig. 5, alpha = 1): for MALA very small eps are harmful, 1.15e-3 at eps = 1e-5 against 2.46e-6 at 0.1, by
+cancellation; 0.1, 1 and alpha are alike; HMC is much less sensitive, all five around 1e-5"""
 
 
 class Size(NamedTuple):
@@ -80,69 +79,38 @@ FULL = Size(chains=100, rho_mala=40_000, rho_hmc=10_000, tilt_mala=4_000, tilt_h
 QUICK = Size(chains=10, rho_mala=300, rho_hmc=100, tilt_mala=300, tilt_hmc=100, reference=100)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srmc-sweeps", backends="numpy")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    report.say("Error of running means: the decay rho, and the tilt (SRMC, Appendix D.1.4, Figs. 4 and 5)")
-    found = device_dtypes(names)
-    for line in missing(names):
-        report.say(line)
-    report.say(
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """The decays on the widest dtype; the tilts on every dtype, since cancellation depends on it."""
+    size, best = run.size, widest(run.devices)
+    run.say(
         f"{size.chains} chains of each; Gaussian {size.rho_mala} MALA, {size.rho_hmc} HMC steps; logistic "
-        f"{size.tilt_mala} MALA, {size.tilt_hmc} HMC; seed {args.seed}"
+        f"{size.tilt_mala} MALA, {size.tilt_hmc} HMC"
     )
-    problem = decaying_gaussian(size.chains, args.seed)
-    rows: list[dict[str, Any]] = []
-    for device in widest(found):
+    problem = decaying_gaussian(size.chains, run.seed)
+    for device in best:
         for name, base, scale in RHO_SETTINGS:
             steps = size.rho_mala if name == "MALA" else size.rho_hmc
-            rows += _rhos(problem, device, name, base, scale, steps, args.seed)
-            report.say(f"  {device!s:20} rho, Gaussian SR-{name}, scale {scale:g}: {rows[-1]['seconds']:.1f} s")
-    problem = logistic(size.chains, size.reference, args.seed, report)
-    first = {device.name for device in widest(found)}
-    for device in (p for p in found if p.name in first):  # cancellation depends on the dtype
+            yield from _rhos(run, problem, device, name, base, scale, steps)
+    problem = logistic(run, size.chains, size.reference)
+    first = {(device.backend.name, device.name) for device in best}
+    for device in (d for d in run.devices if (d.backend.name, d.name) in first):
         for name, base, scale in TILT_SETTINGS:
             steps = size.tilt_mala if name == "MALA" else size.tilt_hmc
-            began_here = time.perf_counter()
-            for tilt in TILTS:
-                rows += _tilted(problem, device, name, base, scale, tilt, steps, args.seed)
-            report.say(
-                f"  {device!s:20} tilts, logistic SR-{name}, scale {scale:g}: {time.perf_counter() - began_here:.1f} s"
-            )
-    shown = [row for row in rows if row["alpha"] > 0]
-    for sweep in ("rho", "tilt"):
-        columns = {"place": ("place", "s"), "kernel": ("kernel", "s"), "scale": ("scale", "g")}
-        columns |= {"rho": ("rho", "g")} if sweep == "rho" else {"tilt": ("tilt", "s")}
-        columns |= {"alpha": ("alpha", "g")} | RATIO_COLUMNS
-        report.say("\n" + table([row for row in shown if row["sweep"] == sweep], columns) + "\n\n" + PAPER[sweep])
-    report.say("\n" + RATIO_LEGEND)
-    report.rows(rows)
-    _plot(report, shown)
-    report.say(f"\nfiles are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+            with run.step(f"{device!s:20} tilts, logistic SR-{name}, scale {scale:g}"):
+                rows = [row for tilt in TILTS for row in _tilted(run, problem, device, name, base, scale, tilt, steps)]
+            yield from rows
 
 
 def _rhos(
-    problem: Problem, device: DeviceDtype, name: str, base: Kernel, scale: float, steps: int, seed: int
-) -> list[dict[str, Any]]:
+    run: Run[Size], problem: Problem, device: DeviceDtype, name: str, base: Kernel, scale: float, steps: int
+) -> list[Row]:
     """All rho and alpha in one run: rho (3, 1, 1) against alpha (5, 1) and the chains."""
     rho = device.array(np.asarray(RHOS)[:, None, None])
     alpha = device.array(np.asarray(RHO_ALPHAS)[:, None])
     kernel = SRMC(base, alpha, PowerLaw(rho=rho, scale=scale))
-    found = errors(problem, kernel, device, (len(RHOS), len(RHO_ALPHAS)), steps, seed)
-    labels = {"sweep": "rho", "place": str(device), "target": "gaussian", "kernel": name, "scale": scale}
+    label = f"{device!s:20} rho, Gaussian SR-{name}, scale {scale:g}"
+    found = errors(run, problem, kernel, device, (len(RHOS), len(RHO_ALPHAS)), steps, label)
+    labels: Row = {"sweep": "rho", "place": str(device), "target": "gaussian", "kernel": name, "scale": scale}
     labels |= {"steps": steps, "seconds": found.seconds, "cost": found.cost, "tilt": "Exact"}
     return [
         labels
@@ -155,12 +123,12 @@ def _rhos(
 
 
 def _tilted(
-    problem: Problem, device: DeviceDtype, name: str, base: Kernel, scale: float, tilt: str, steps: int, seed: int
-) -> list[dict[str, Any]]:
+    run: Run[Size], problem: Problem, device: DeviceDtype, name: str, base: Kernel, scale: float, tilt: str, steps: int
+) -> list[Row]:
     """All alphas in one run of a tilt; the noise is that of the other tilts."""
     kernel = SRMC(base, device.array(np.asarray(TILT_ALPHAS)[:, None]), PowerLaw(rho=0.6, scale=scale), TILTS[tilt])
-    found = errors(problem, kernel, device, (len(TILT_ALPHAS),), steps, seed)
-    labels = {"sweep": "tilt", "place": str(device), "target": "logistic", "kernel": name, "scale": scale}
+    found = errors(run, problem, kernel, device, (len(TILT_ALPHAS),), steps)
+    labels: Row = {"sweep": "tilt", "place": str(device), "target": "logistic", "kernel": name, "scale": scale}
     labels |= {"steps": steps, "seconds": found.seconds, "cost": found.cost, "tilt": tilt, "rho": 0.6}
     return [
         labels | {"alpha": a} | compared(found.squared[k], found.squared[0]) | counted(found, (k,), problem.trace)
@@ -168,19 +136,50 @@ def _tilted(
     ]
 
 
-def _plot(report: Report, rows: list[dict[str, Any]]) -> None:
-    try:
-        from xpsample.experiments.srmc.ratio_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    panels: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for row in rows:
-        if row["place"] != rows[0]["place"]:
-            continue
-        if row["sweep"] == "rho":
-            title, curve = f"Gaussian, SR-{row['kernel']}, scale {row['scale']:g}", rf"$\rho$ = {row['rho']:g}"
-        else:
-            title, curve = f"Logistic, SR-{row['kernel']}, scale {row['scale']:g}", row["tilt"]
-        panels.setdefault(title, {}).setdefault(curve, []).append(row | {"x": row["alpha"]})
-    plot(report.out / "plot.png", panels, r"$\alpha$", "The history's decay, and the tilt")
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """A table for each sweep, without alpha = 0, to which the others are compared."""
+    for sweep, swept in {"rho": "rho g", "tilt": "tilt"}.items():
+        keys = columns(f"place | kernel | scale g | {swept} | alpha g")
+        shown = [row for row in rows if row["sweep"] == sweep and row["alpha"] > 0]
+        run.table(shown, keys | RATIO_COLUMNS, list(keys))
+    run.say("\n" + RATIO_LEGEND)
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Which decay and which tilt has the smallest error, and how often."""
+    lines = []
+    for sweep in ("rho", "tilt"):
+        cases: dict[Any, list[Row]] = {}
+        for row in rows:
+            if row["sweep"] == sweep and row["alpha"] > 0:
+                cases.setdefault((row["place"], row["kernel"], row["scale"], row["alpha"]), []).append(row)
+        best = Counter(str(min(case, key=lambda row: row["ratio"])[sweep]) for case in cases.values())
+        counts = ", ".join(f"{name} in {count}" for name, count in best.most_common())
+        lines.append(f"{sweep} with the smallest error, of {len(cases)} places, kernels, scales and alphas: {counts}")
+    return "\n".join(lines)
+
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Ratios against alpha, a panel for each sweep, kernel and scale."""
+
+    def panel(row: Row) -> str:
+        return f"{row['target'].capitalize()}, SR-{row['kernel']}, scale {row['scale']:g}"
+
+    def curve(row: Row) -> str:
+        return rf"$\rho$ = {row['rho']:g}" if row["sweep"] == "rho" else row["tilt"]
+
+    plot_ratios(figure, rows, panel, curve, "alpha", r"$\alpha$")
+    figure.suptitle("The history's decay, and the tilt", fontsize=15, fontweight="bold")
+
+
+EXPERIMENT = Experiment(
+    name="srmc-sweeps",
+    title="Error of running means: the decay rho, and the tilt (SRMC, Appendix D.1.4, Figs. 4 and 5)",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    devices=list,
+)

@@ -14,7 +14,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.table import Column, Row
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA
 from xpsample.run.recorders import Moments, Record
 from xpsample.srmc import SRMC, PowerLaw
@@ -171,13 +171,12 @@ def _row(x: np.ndarray, mean: np.ndarray, marks: list[int]) -> dict[str, Any]:
 def tell(run: Run[Size], rows: list[Row]) -> None:
     """The table, with what the target's own draws give."""
 
-    columns: dict[str, Column] = {"backend": ("backend", "s"), "sampler": ("sampler", "s")}
-    columns |= {f"escaped_{n}": (f"by {n // 1000}k", ".3f (low-high)") for n in marks(run.size)}
-    columns |= {f"naive_{n}": (f"naive {n // 1000}k", ".3f") for n in marks(run.size)}
-    columns |= {"in_wide": ("in wide", ".3f +-"), "near_1": ("near 1", ".2f")}
-    columns |= {"mean_x1": ("mean x1", ".3f +-"), "mean_x1_rmse": ("rmse", ".3f")}
+    text = "backend | sampler"
+    text += "".join(f" | escaped_{n} .3f(low-high) by {n // 1000}k" for n in marks(run.size))
+    text += "".join(f" | naive_{n} .3f naive {n // 1000}k" for n in marks(run.size))
+    text += " | in_wide .3f+- in wide | near_1 .2f near 1 | mean_x1 .3f+- mean x1 | mean_x1_rmse .3f rmse"
     target = {"sampler": "target", "mean_x1": float(WEIGHTS @ MEANS[:, 0])} | truth()
-    run.table([*rows, target], columns, legend=LEGEND)
+    run.table([*rows, target], columns(text), legend=LEGEND)
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
