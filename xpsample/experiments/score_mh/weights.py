@@ -186,4 +186,4 @@ def _plot(report: Report, rows: list[dict[str, Any]]) -> None:
     except ImportError:
         report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
         return
-    plot(report.out / "plot.png", rows)
+    plot(report.out / "plot.png", rows, STARTS, float(WEIGHTS[0]))

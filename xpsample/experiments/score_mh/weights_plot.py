@@ -7,13 +7,11 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from xpsample.experiments.score_mh.weights import STARTS, WEIGHTS
-
-LOOKS = dict(zip(STARTS, (("#B3440A", "o"), ("#3567A8", "s"), ("#202020", "^"), ("#3B7A57", "D")), strict=True))
+LOOKS = (("#B3440A", "o"), ("#3567A8", "s"), ("#202020", "^"), ("#3B7A57", "D"))
 PAPERS = {"ULA": 0.52, "RW": 0.79, "MALA": 0.79}
 
 
-def plot(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def plot(path: Path, rows: Sequence[Mapping[str, Any]], starts: Sequence[str], weight: float) -> None:
     """Draw the weight of the heavy mode by sampler and start, with the paper's figures where it has them.
 
     Parameters
@@ -22,12 +20,15 @@ def plot(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         Of the PNG file.
     rows : sequence of mapping
         The rows of the table.
+    starts : sequence of str
+    weight : float
+        Of the heavy mode.
     """
     figure = Figure(figsize=(8.5, 0.34 * len(rows) + 1.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    axes.axvline(WEIGHTS[0], color="#909090", lw=1)
-    for start, (colour, marker) in LOOKS.items():
+    axes.axvline(weight, color="#909090", lw=1)
+    for start, (colour, marker) in zip(starts, LOOKS, strict=True):
         axes.errorbar(
             [row[start] for row in rows],
             range(len(rows)),

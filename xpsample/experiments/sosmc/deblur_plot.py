@@ -8,8 +8,6 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from xpsample.experiments.sosmc.deblur import Course
-
 # Okabe-Ito colours, safe for colour-blind readers; without weights broad and pale, since the others lie on top of them.
 STYLES: dict[str, dict[str, Any]] = {
     "MYPGD": {"color": "#E69F00", "lw": 5.0, "alpha": 0.45},
@@ -26,14 +24,14 @@ CURVES = {
 }
 
 
-def plot(path: Path, shown: Mapping[str, Mapping[str, Course]]) -> None:
+def plot(path: Path, shown: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw, for each setup, a row of images and a row of curves against iterations.
 
     Parameters
     ----------
     path : path
         Of the PNG file.
-    shown : mapping of str to mapping of str to Course
+    shown : mapping of str to mapping of str to Any
         By setup and by method; what has no curves is shown as an image only.
     """
     height = max(course.image.shape[0] / course.image.shape[1] for part in shown.values() for course in part.values())

@@ -10,12 +10,11 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.registry import to_host
 from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.srld.problems import MMD, correlated, exact_draws
 from xpsample.kernels import ULA, Kernel
 from xpsample.metrics import (
     autocorrelation,
@@ -28,13 +27,10 @@ from xpsample.metrics.stein import RBF, Bandwidth, Median, MedianFromPoint
 from xpsample.run.recorders import Draws, Record, Recorder
 from xpsample.run.sampling import sample
 from xpsample.srld import SRLD, Thinned
-from xpsample.targets import Target
 
-ETA, ALPHA, DROPPED, LAGS = 0.01, 10.0, 100, 200
+ETA, ALPHA, DROPPED = 0.01, 10.0, 100
 W1_EVERY = 4
 """Every which draw the exact distance takes, whose cost is cubic."""
-MMD = RBF(10.0)
-"""exp(-0.1 d^2), the kernel of the authors' code."""
 
 
 class Setting(NamedTuple):
@@ -65,30 +61,6 @@ marg W1 sum of the Wasserstein-1 distances of the two marginals; the paper's "W1
 W1      the Wasserstein-1 distance itself, from every fourth draw
 ESS     of a chain's mean, averaged over coordinates
 All but eta are means over repeats +- the standard error. SRLD - LD is paired, with a 95 % interval"""
-
-
-def correlated() -> Target:
-    """log density -x1^4 / 10 - (4 (x2 + 1.2) - x1^2)^2 / 2."""
-
-    def log_density(x: Array) -> Array:
-        z = _residual(x)
-        return -(x[..., 0] ** 4) / 10 - 0.5 * z * z
-
-    def score(x: Array) -> Array:
-        z = _residual(x)
-        return array_namespace(x).stack([-0.4 * x[..., 0] ** 3 + 2 * z * x[..., 0], -4 * z], axis=-1)
-
-    return Target(log_density, score=score)
-
-
-def _residual(x: Array) -> Array:
-    return 4 * (x[..., 1] + 1.2) - x[..., 0] ** 2
-
-
-def exact_draws(count: int, rng: np.random.Generator) -> np.ndarray:
-    """x1^4 / 10 is Gamma(1/4), and 4 (x2 + 1.2) - x1^2 is standard normal whatever x1; (count, 2)."""
-    x1 = (10 * rng.gamma(0.25, size=count)) ** 0.25 * rng.choice([-1.0, 1.0], count)
-    return np.stack([x1, (x1**2 + rng.standard_normal(count)) / 4 - 1.2], axis=-1)
 
 
 def starts(repeats: int, rng: np.random.Generator, dim: int = 2) -> np.ndarray:

@@ -8,13 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from xpsample.experiments.srld.banana import LAGS, MMD, correlated
+from xpsample.experiments.srld.problems import MMD, correlated
 from xpsample.kernels import MALA
 from xpsample.metrics import autocorrelation, chain_ess, marginal_wasserstein, squared_mmd
 
 COLOURS = {"LD": "#6b6b6b", "SRLD": "#B3440A"}
 PATH = 150
 """Positions of a trajectory that are drawn."""
+LAGS = 200
+"""Of the autocorrelations."""
 
 
 def plot(path: Path, shown: Mapping[str, tuple[np.ndarray, np.ndarray]], truth: np.ndarray) -> None:

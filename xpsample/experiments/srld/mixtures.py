@@ -19,7 +19,8 @@ from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
-from xpsample.experiments.srld.banana import MMD, SETTINGS, Setting, starts
+from xpsample.experiments.srld.banana import SETTINGS, Setting, starts
+from xpsample.experiments.srld.problems import MMD, Shown
 from xpsample.kernels import ULA, Kernel, Trait
 from xpsample.metrics import (
     autocorrelation,
@@ -37,7 +38,6 @@ from xpsample.targets import BoundTarget, Capability, Target
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.mixture import gaussian_mixture
 
-LAGS = 100
 CODE = "authors' code"
 """Of `SETTINGS`, the one that is run by default: the other's bandwidth sorts all pairs of the past in every step."""
 
@@ -201,13 +201,6 @@ def _run_all(args: argparse.Namespace) -> int:
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
-
-
-class Shown(NamedTuple):
-    """What the figure shows of a problem: the kept draws of each sampler, (draw, repeat, dim), and exact draws."""
-
-    draws: dict[str, np.ndarray]
-    truth: np.ndarray
 
 
 def _problem(

@@ -8,14 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from xpsample.experiments.srld.banana import MMD
-from xpsample.experiments.srld.mixtures import LAGS, Shown
+from xpsample.experiments.srld.problems import MMD, Shown
 from xpsample.metrics import autocorrelation, chain_ess, marginal_wasserstein, squared_mmd
 
 GREYS = {"LD": "#202020", "LD scaled": "#909090"}
 COLOURS = ("#B3440A", "#D98A2B", "#3B7A57", "#3567A8")
 PATH = 250
 """Positions of a trajectory that are drawn, as in the paper's Fig. 5."""
+LAGS = 100
+"""Of the autocorrelations."""
 
 
 def plot(path: Path, shown: Mapping[str, Shown]) -> None:
