@@ -9,9 +9,19 @@ from xpsample.core.arrays import Array
 
 
 def sigmoid(xp: Any, a: Array) -> Array:
-    """1 / (1 + exp(-a)), elementwise, without overflow."""
+    """1 / (1 + exp(-a)), elementwise, without overflow. Small values are exact to the rounding of 1 only."""
     own = getattr(xp, "sigmoid", None)
     return 0.5 + 0.5 * xp.tanh(0.5 * a) if own is None else own(a)
+
+
+def accurate_sigmoid(xp: Any, a: Array) -> Array:
+    """As `sigmoid`, with all digits of small values, at the cost of more passes over the array."""
+    return _sigmoid(xp, a, xp.exp(-xp.abs(a)))
+
+
+def _sigmoid(xp: Any, a: Array, small: Array) -> Array:
+    """The sigmoid of a from `small`, exp(-|a|)."""
+    return xp.where(a < 0.0, small, 1.0) / (1.0 + small)
 
 
 def softplus(xp: Any, a: Array) -> Array:
@@ -29,7 +39,7 @@ def softplus_and_sigmoid(xp: Any, a: Array) -> tuple[Array, Array]:
         return softplus(xp, a), sigmoid(xp, a)
     size = xp.abs(a)
     small = xp.exp(-size)
-    return 0.5 * (a + size) + xp.log1p(small), xp.where(a < 0.0, small, 1.0) / (1.0 + small)
+    return 0.5 * (a + size) + xp.log1p(small), _sigmoid(xp, a, small)
 
 
 def minimum_with_zero(xp: Any, a: Array) -> Array:

@@ -12,6 +12,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, middle, squared_distances
 
 BLOCK = 2**22
@@ -104,7 +105,9 @@ def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbias
     if not unbiased:
         return total / n**2
     at_zero, first, _ = kernel.profile(xp, xp.zeros_like(own))
-    diagonal = xp.sum(at_zero * xp.sum(score * score, axis=-1) - (2.0 * dim / _row(sigma)) * first, axis=-1)
+    diagonal = xp.sum(
+        at_zero * xp.sum(score * score, axis=-1) - (2.0 * dim / per_coordinate(kernel.bandwidth)) * first, axis=-1
+    )
     return (total - diagonal) / (n * (n - 1))
 
 
@@ -147,13 +150,7 @@ def _fixed(kernel: PairKernel) -> PairKernel:
 
 def _sigma(kernel: PairKernel) -> float | Array:
     """A number, or an array (..., 1, 1)."""
-    sigma: Any = kernel.bandwidth  # a number or an array, by `_fixed`
-    return sigma if isinstance(sigma, (int, float)) else sigma[..., None, None]
-
-
-def _row(sigma: float | Array) -> float | Array:
-    """A number, or an array (..., 1), from `_sigma`."""
-    return sigma if isinstance(sigma, (int, float)) else sigma[..., 0]
+    return per_coordinate(per_coordinate(kernel.bandwidth))
 
 
 def _count(x: Array) -> int:

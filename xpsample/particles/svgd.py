@@ -164,8 +164,9 @@ def _force(xp: Any, kernel: PairKernel, point: Point) -> Array:
 def _kernel_matrix(xp: Any, kernel: PairKernel, x: Array) -> Array:
     """K(x_i, x_j), (*sets, particles, particles), made safe to factor."""
     squared = squared_distances(xp, x, x)
-    sigma: Any = common_bandwidth(xp, kernel, x[..., None, :, :])
-    if hasattr(sigma, "ndim"):
+    sigma = common_bandwidth(xp, kernel, x[..., None, :, :])
+    assert sigma is not None  # `StochasticSVGD` refuses bandwidths that depend on the point
+    if not isinstance(sigma, (int, float)):
         sigma = xp.where(sigma > 0, sigma, 1.0)[..., None]
     m = x.shape[-2]
     jitter = m**2 * float(xp.finfo(x.dtype).eps)

@@ -1,4 +1,4 @@
-"""Joint Bernoulli distributions given by a table of probabilities, with the relaxation of the HiSS paper."""
+"""Joint Bernoulli distributions, given by a table of probabilities, with the relaxation of the HiSS paper."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from xpsample.spaces.discrete import Binary
 from xpsample.targets.target import Target
 
 LOG_OF_ZERO = math.log(float(np.finfo(np.float32).tiny))
-"""What the relaxation takes for the logarithm of a probability of 0."""
+"""The relaxation's logarithm of a probability of 0."""
 
 
 def isolated_modes() -> np.ndarray:
@@ -24,10 +24,10 @@ def isolated_modes() -> np.ndarray:
 
 
 def joint_bernoulli(probabilities: np.ndarray) -> Target:
-    """The distribution on {0, 1}^dim whose probabilities stand in a table.
+    """The distribution on {0, 1}^dim with a table of probabilities.
 
-    The relaxation is the paper's energy (Section 6.1), the multilinear extension of the logarithm of the table: its
-    gradient on a state is the exact change of the log probability for every flip.
+    The relaxation is the paper's energy (Section 6.1), the multilinear extension of the logarithm of the table. Its
+    gradient on a state is the exact change of the log probability by every flip.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ def joint_bernoulli(probabilities: np.ndarray) -> Target:
     Returns
     -------
     Target
-        On `Binary`, with score, hvp and differences. A state of probability 0 has log density -inf; the score, which
-        must be finite, takes `LOG_OF_ZERO` there.
+        On `Binary`, with score, hvp and differences. A state of probability 0 has log density -inf; for the score,
+        which must be finite, it has `LOG_OF_ZERO`.
 
     Raises
     ------
     HyperparameterError
-        If the table has another shape, or holds negative or non-finite numbers, or no positive one.
+        If the table has another shape, a number in it is negative or not finite, or none is positive.
 
     Notes
     -----
-    An evaluation costs 2^dim operations, a score 2 dim and an hvp 4 dim^2 times as many.
+    An evaluation costs 2^dim operations; a score costs 2 dim times and an hvp 4 dim^2 times as many.
     """
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim < 1 or set(table.shape) != {2}:
@@ -62,18 +62,18 @@ def joint_bernoulli(probabilities: np.ndarray) -> Target:
 
 
 def _state(x: Array) -> Array:
-    """Places in the table, (*chains) of int32, of the states that x is rounded to."""
+    """Indices into the flat table, (*chains) of int32, of the states that x is rounded to."""
     xp = array_namespace(x)
     bits = xp.astype(x > 0.5, xp.int32)
-    place = bits[..., 0]
+    index = bits[..., 0]
     for i in range(1, x.shape[-1]):
-        place = 2 * place + bits[..., i]
-    return place
+        index = 2 * index + bits[..., i]
+    return index
 
 
-def _look_up(table: Array, place: Array) -> Array:
+def _look_up(table: Array, index: Array) -> Array:
     xp = array_namespace(table)
-    return xp.reshape(xp.take(table, xp.reshape(place, (-1,))), place.shape)
+    return xp.reshape(xp.take(table, xp.reshape(index, (-1,))), index.shape)
 
 
 def _smooth(x: Array, data: Any) -> Array:
@@ -93,7 +93,7 @@ def _along(x: Array, v: Array, data: Any) -> Array:
 
 
 def _slopes(f: Callable[..., Array], x: Array, data: Any) -> Array:
-    """Derivative of a function that is linear in every coordinate, along each: (dim, *chains, ...)."""
+    """Partial derivatives of a function that is linear in every coordinate: (dim, *chains, ...)."""
     x0 = x - _along(x, x, data)
     return f(x0 + _along(x, array_namespace(x).ones_like(x), data), data) - f(x0, data)
 

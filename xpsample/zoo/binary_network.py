@@ -6,11 +6,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.elementwise import accurate_sigmoid
 from xpsample.core.errors import HyperparameterError
 from xpsample.spaces.discrete import Spins
 from xpsample.targets.target import Target
 from xpsample.zoo import two_layer
-from xpsample.zoo.rbm import sigmoid
 
 
 def dimension(inputs: int, hidden: int = 100) -> int:
@@ -23,8 +23,8 @@ def binary_network(
 ) -> Target:
     """A two-layer tanh network with all weights and biases in {-1, 1}: log density ``-scale * mean squared error``.
 
-    The HiSS paper prints the sum of squares, which is ``scale = rows``; its public code has scale 100 and a sigmoid at
-    the output.
+    The HiSS paper prints the sum of squared errors, which is ``scale = rows``. Its public code has scale 100 and a
+    sigmoid at the output.
 
     Parameters
     ----------
@@ -42,8 +42,7 @@ def binary_network(
     Returns
     -------
     Target
-        On `Spins`, with score, by one matrix product for all rows of a network. The score is the gradient in real
-        weights. Differences take an evaluation for each of the dim flips.
+        On `Spins`, with score, the gradient in real weights. Differences take an evaluation for each of the dim flips.
 
     Raises
     ------
@@ -82,7 +81,7 @@ def binary_network(
 
 
 def predict(x: Array, inputs: Array, hidden: int = 100, squashed: bool = True) -> Array:
-    """What networks say of rows: x (*chains, dim) and inputs (rows, features) of one library to (*chains, rows)."""
+    """Outputs of networks x (*chains, dim) for inputs (rows, features) of the same library: (*chains, rows)."""
     return _forward(x, inputs, hidden, squashed)[1]
 
 
@@ -94,9 +93,9 @@ class Fit(NamedTuple):
 
 
 def fit(predictions: Array, outputs: Array) -> Fit:
-    """How well predictions (*chains, rows) meet outputs (rows,), as the HiSS paper measures it (Tables 2 and 5).
+    """How well predictions (*chains, rows) fit outputs (rows,), as the HiSS paper measures it (Tables 2 and 5).
 
-    Its "average log likelihood" is that of ``exp(-(f - y)^2)``, constants dropped: minus the mean squared error.
+    Its "average log likelihood" is that of ``exp(-(f - y)^2)`` without constants: minus the mean squared error.
     """
     xp = array_namespace(predictions)
     squared = xp.mean((predictions - outputs) ** 2, axis=-1)
@@ -106,4 +105,4 @@ def fit(predictions: Array, outputs: Array) -> Fit:
 def _forward(x: Array, rows: Array, hidden: int, squashed: bool) -> tuple[Array, Array]:
     """Hidden activities (*chains, rows, hidden) and outputs (*chains, rows)."""
     activity, output = two_layer.forward(x, rows, hidden)
-    return activity, (sigmoid(output) if squashed else output)
+    return activity, (accurate_sigmoid(array_namespace(x), output) if squashed else output)

@@ -1,4 +1,4 @@
-"""Logistic regression on the Wisconsin breast-cancer data, which is shipped with the package."""
+"""Logistic regression on the Wisconsin breast-cancer data, which come with the package."""
 
 import csv
 from importlib.resources import files
@@ -29,7 +29,7 @@ class BreastCancer(NamedTuple):
 
 
 def load_breast_cancer() -> BreastCancer:
-    """Read the shipped data: 569 rows, of which a fixed random fifth (114) is held out.
+    """Read the data that come with the package: 569 rows, of which a fixed random fifth (114) is held out.
 
     Source and licence are in the head of ``xpsample/zoo/files/wdbc.csv`` (Wolberg, Street and Mangasarian,
     doi:10.24432/C5DW2B, CC BY 4.0).

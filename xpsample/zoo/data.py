@@ -1,8 +1,8 @@
 """Real data: read from a folder of the user's, or downloaded and converted. The project ships none of it.
 
-The environment variable ``XPSAMPLE_DATA`` names the folder, and nothing is downloaded then. Without it the sources are
-fetched from public GitHub repositories at fixed commits, converted (`xpsample.zoo.data_sources`), compared with the
-digest of the arrays that must come out, and kept in the user's cache.
+If the environment variable ``XPSAMPLE_DATA`` names a folder, nothing is downloaded. Else the sources are fetched from
+public GitHub repositories at fixed commits and converted (`xpsample.zoo.data_sources`); the arrays are checked against
+a known digest and kept in the user's cache.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class Dataset(NamedTuple):
     """What a file NAME.npz of the data folder holds: a line on it, where it comes from, and the arrays that are used.
 
     ``source`` is a public GitHub repository, a commit and paths in it, then what was done with them. ``digest`` is the
-    SHA-256 of the arrays that a download must give (`arrays_digest`), empty where the data set cannot be downloaded.
+    SHA-256 of the arrays that a download must give (`arrays_digest`); empty if the data set cannot be downloaded.
     """
 
     about: str
@@ -153,11 +153,10 @@ DATASETS: Mapping[str, Dataset] = {
 
 
 def load_dataset(name: str) -> dict[str, np.ndarray]:
-    """Read ``NAME.npz`` of the data folder or, where ``XPSAMPLE_DATA`` is not set, download it once and keep it.
+    """Read ``NAME.npz`` of the data folder or, if ``XPSAMPLE_DATA`` is not set, download it once and keep it.
 
-    A download needs ``pip install "xpsample[data]"``. What was converted is kept, as ``NAME.npz``, in
-    ``pooch.os_cache("xpsample")``, only if its digest is the one of `DATASETS`; a file of the cache that has another is
-    made anew.
+    A download needs ``pip install "xpsample[data]"``. The converted arrays are kept as ``NAME.npz`` in
+    ``pooch.os_cache("xpsample")`` if their digest is that of `DATASETS`. A file there with another digest is made anew.
 
     Parameters
     ----------
@@ -167,13 +166,13 @@ def load_dataset(name: str) -> dict[str, np.ndarray]:
     Returns
     -------
     dict of str to numpy.ndarray
-        All arrays of the file; those that `DATASETS` lists are there. A download gives these alone.
+        All arrays of the file, among them those that `DATASETS` lists. A download gives these alone.
 
     Raises
     ------
     DataError
-        If the name is not known; with ``XPSAMPLE_DATA``, if the file is missing, unreadable or lacks an array; without,
-        if the data set cannot be downloaded, pooch or the network is missing, or a source is not what it was.
+        If the name is not known. With ``XPSAMPLE_DATA``: if the file is missing, cannot be read or lacks an array.
+        Without: if the data set cannot be downloaded, pooch or the network is missing, or a source has changed.
     """
     if name not in DATASETS:
         raise DataError(f"no data set is called {name!r}; there are: {', '.join(DATASETS)}")
@@ -194,18 +193,7 @@ def load_dataset(name: str) -> dict[str, np.ndarray]:
 
 
 def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """Return the SHA-256 of the arrays: of name, dtype, shape and bytes (row-major) of each, in order.
-
-    Parameters
-    ----------
-    arrays : mapping of str to numpy.ndarray
-        The arrays.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """The SHA-256 of arrays, 64 hexadecimal digits: of name, dtype, shape and bytes (row-major) of each, in order."""
     found = hashlib.sha256()
     for key, array in arrays.items():
         found.update(f"{key} {array.dtype.str} {array.shape} ".encode())
@@ -215,7 +203,7 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 def _read(path: Path, dataset: Dataset) -> dict[str, np.ndarray]:
     try:
-        # Opened here: numpy.load leaves the file open where a broken archive makes it fail.
+        # Opened here: numpy.load leaves the file open if a broken archive makes it fail.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -243,7 +231,7 @@ def _cached(name: str, dataset: Dataset) -> dict[str, np.ndarray]:
         arrays = {key: made[key] for key in dataset.arrays}
     except DataError:
         raise
-    except Exception as error:  # whatever a converter stumbles over in a source that is not what it was
+    except Exception as error:  # a converter may fail in any way on a source that has changed
         raise DataError(f"{dataset.source} cannot be converted: {type(error).__name__}: {error}") from error
     digest = arrays_digest(arrays)
     if digest != dataset.digest:
@@ -256,7 +244,7 @@ def _cached(name: str, dataset: Dataset) -> dict[str, np.ndarray]:
 
 
 def _keep(path: Path, arrays: dict[str, Any]) -> None:
-    """Write the archive under a name of its own first: what is called ``path`` is whole at any time."""
+    """Write the archive under another name first, so that ``path`` is whole at any time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -282,6 +270,6 @@ def _fetch(url: str) -> bytes:
     content = io.BytesIO()
     try:
         pooch.HTTPDownloader(timeout=60)(url, content, None)
-    except OSError as error:  # those of requests are
+    except OSError as error:  # the errors of requests are such
         raise DataError(f"{url} cannot be fetched: {error}") from error
     return content.getvalue()

@@ -1,7 +1,7 @@
 """From the files of public repositories to the arrays of `xpsample.zoo.data`: one converter for each format.
 
 A converter takes ``fetch``, which gives the bytes of a path in the data set's repository at its commit, and returns the
-arrays that `xpsample.zoo.data.DATASETS` lists. None checks what it reads; `load` compares the digest.
+arrays that `xpsample.zoo.data.DATASETS` lists. Converters check nothing; `load_dataset` compares the digest.
 """
 
 import csv
@@ -55,13 +55,13 @@ def _table(content: bytes, delimiter: str | None = None) -> np.ndarray:
 
 
 def _numbers(words: Iterable[str], order: str | tuple[str, ...]) -> np.ndarray:
-    """Return the place of each word in ``order``."""
+    """The index of each word in ``order``."""
     return np.array([order.index(word) for word in words], dtype=np.uint8)
 
 
 def _twenty_splits(rows: int) -> Arrays:
-    """Draw the 90/10 splits of the UCI benchmark again, as Hernandez-Lobato and Adams (2015) drew them."""
-    # The legacy generators of NumPy never change their stream: these are the splits, not ones like them.
+    """The 90/10 splits of the UCI benchmark, drawn as Hernandez-Lobato and Adams (2015) drew them."""
+    # The legacy generators of NumPy never change their stream, so these are the same splits.
     draw, train = np.random.RandomState(1), round(0.9 * rows)
     orders = np.array([draw.choice(rows, rows, replace=False) for _ in range(20)], dtype=np.uint16)
     return {"train_index": orders[:, :train], "test_index": orders[:, train:]}
@@ -115,27 +115,27 @@ def _octamers(fetch: Fetch) -> Arrays:
 def _compas(fetch: Fetch) -> Arrays:
     lines = csv.reader(io.StringIO(fetch("compas-scores-two-years.csv").decode(), newline=""))
     names = next(lines)
-    # priors_count is there twice, with the same numbers: the first is read.
-    place = {name: names.index(name) for name in names}
+    # The column priors_count occurs twice, with the same numbers: the first is read.
+    column = {name: names.index(name) for name in names}
 
     def kept(row: list[str]) -> bool:
-        days = row[place["days_b_screening_arrest"]]
+        days = row[column["days_b_screening_arrest"]]
         return (
             days not in ("", "NA")
             and abs(float(days)) <= 30
-            and row[place["is_recid"]] != "-1"
-            and row[place["c_charge_degree"]] != "O"
-            and row[place["score_text"]] not in ("", "N/A")
+            and row[column["is_recid"]] != "-1"
+            and row[column["c_charge_degree"]] != "O"
+            and row[column["score_text"]] not in ("", "N/A")
         )
 
     rows = [row for row in lines if row and kept(row)]
     order, train = np.arange(len(rows), dtype=np.uint16), int(0.8 * len(rows))
     np.random.RandomState(78712).shuffle(order)
     return {
-        "numeric": np.array([[int(row[place[name]]) for name in _COUNTS] for row in rows], dtype=np.uint8),
-        "race": _numbers((row[place["race"]] for row in rows), _RACES),
-        "sex": _numbers((row[place["sex"]] for row in rows), _SEXES),
-        "y": np.array([int(row[place["two_year_recid"]]) for row in rows], dtype=np.uint8),
+        "numeric": np.array([[int(row[column[name]]) for name in _COUNTS] for row in rows], dtype=np.uint8),
+        "race": _numbers((row[column["race"]] for row in rows), _RACES),
+        "sex": _numbers((row[column["sex"]] for row in rows), _SEXES),
+        "y": np.array([int(row[column["two_year_recid"]]) for row in rows], dtype=np.uint8),
         "train_index": order[:train],
         "test_index": order[train:],
     }
@@ -165,7 +165,7 @@ def _blog_feedback(fetch: Fetch) -> Arrays:
 
 
 def _pixels(content: bytes) -> np.ndarray:
-    """Read a PNG that holds one image in each of its rows, as (images, pixels, 3)."""
+    """A PNG with one image in each of its rows, as (images, pixels, 3)."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -175,17 +175,17 @@ def _pixels(content: bytes) -> np.ndarray:
 
 
 def _labels(content: bytes) -> np.ndarray:
-    """Read the numbers of ``var labels=[5, 0, ...]``."""
+    """The numbers of ``var labels=[5, 0, ...]``."""
     return np.array(re.findall(r"\d+", content.decode().split("[")[1].split("]")[0]), dtype=np.uint8)
 
 
 def _first_of_each(labels: np.ndarray, count: int) -> np.ndarray:
-    """Return the rows of the first ``count`` labels of each of 10 classes, in their order."""
+    """The rows of the first ``count`` labels of each of 10 classes, in order."""
     return np.sort(np.concatenate([np.flatnonzero(labels == label)[:count] for label in range(10)]))
 
 
 def _mnist(fetch: Fetch) -> Arrays:
-    # Each file has 3,000 digits: 0 to 19 are the training set (0 to 3 have all that is taken), 20 begins the test set.
+    # Each file has 3,000 digits. Files 0 to 19 are the training set, of which 0 to 3 suffice; 20 begins the test set.
     labels, arrays = _labels(fetch("demo/mnist/mnist_labels.js")), {}
     for part, first, files, count in (("train", 0, range(4), 1000), ("test", 60_000, range(20, 21), 200)):
         grey = np.concatenate([_pixels(fetch(f"demo/mnist/mnist_batch_{file}.png"))[..., 0] for file in files])
@@ -204,7 +204,7 @@ def _cifar(fetch: Fetch) -> Arrays:
 
 
 def _breast_cancer_split(fetch: Fetch) -> Arrays:
-    """Return the split alone: the 569 rows come with scikit-learn."""
+    """The split alone: the 569 rows come with scikit-learn."""
     return _one_split(569)
 
 

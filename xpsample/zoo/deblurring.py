@@ -9,20 +9,21 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.tree import Tree
 from xpsample.prox import TotalVariation
 from xpsample.targets.parametric import Parametric
 
 
 @dataclass(frozen=True)
 class UniformBlur:
-    """Each pixel becomes the mean of a square window around it; at the edge, of what of the window is inside.
+    """Each pixel becomes the mean of the pixels in a square window around it.
 
     Parameters
     ----------
     shape : tuple of int
         (height, width) of the images, which are flat: (..., height * width).
     half_width : int
-        Of the window, which is of 2 half_width + 1 pixels a side.
+        A side of the window has 2 half_width + 1 pixels.
     """
 
     shape: tuple[int, int]
@@ -35,11 +36,11 @@ class UniformBlur:
             )
 
     def apply(self, x: Array) -> Array:
-        """B x."""
+        """B x, (..., height * width)."""
         return self._sums(x, after=True)
 
     def adjoint(self, x: Array) -> Array:
-        """B^T x."""
+        """B^T x, (..., height * width)."""
         return self._sums(x, after=False)
 
     def _sums(self, x: Array, after: bool) -> Array:
@@ -71,11 +72,10 @@ def deblurring(
 ) -> Parametric:
     """The posterior of an image x given y = B x + noise_scale N(0, I), with prior C(theta) exp(-exp(theta) TV(x)).
 
-    ``log pi_theta(x) = -|y - B x|^2 / (2 noise_scale^2) - exp(theta) TV(x) + dim theta``, where the last term is the
-    normaliser of the prior, known since TV is homogeneous of degree one (App. E.4). The parameter is the one leaf of a
-    dict, ``{"theta": ...}``.
+    ``log pi_theta(x) = -|y - B x|^2 / (2 noise_scale^2) - exp(theta) TV(x) + dim theta``. The last term is the prior's
+    normaliser, which is known since TV is homogeneous of degree one (App. E.4). The parameters are ``{"theta": ...}``.
 
-    Its **score is that of the first term alone**, as `MYULA` wants it; the rest has none.
+    The **score is that of the first term alone**, as `MYULA` needs it; the second term is not differentiable.
 
     Parameters
     ----------
@@ -87,34 +87,34 @@ def deblurring(
         Standard deviation, in units of the pixels.
     variation : TotalVariation
     theta : float
-        Where the family starts.
+        The first parameter.
     """
     precision = 1.0 / noise_scale**2
 
-    def log_density(x: Array, parameters: Any) -> Array:
+    def log_density(x: Array, parameters: Tree) -> Array:
         xp, value = array_namespace(x), parameters["theta"]
         residual = observation - blur.apply(x)
         fit = -0.5 * precision * xp.sum(residual * residual, axis=-1)
         return fit - xp.exp(value) * variation.value(xp, x) + x.shape[-1] * value
 
-    def score(x: Array, parameters: Any) -> Array:
+    def score(x: Array, parameters: Tree) -> Array:
         return precision * blur.adjoint(observation - blur.apply(x))
 
     return Parametric(log_density, {"theta": np.asarray(float(theta))}, score=score)
 
 
-def strength(parameters: Any) -> Any:
-    """exp(theta), the strength of the total variation: what `MYULA` takes for its own."""
+def strength(parameters: Tree) -> Array:
+    """exp(theta), the strength of the total variation, for `MYULA`."""
     return array_namespace(parameters["theta"]).exp(parameters["theta"])
 
 
-def likelihood_gradient(variation: TotalVariation) -> Callable[[Array, Any], Any]:
+def likelihood_gradient(variation: TotalVariation) -> Callable[[Array, Tree], Tree]:
     """``H(x, parameters) = {"theta": exp(theta) TV(x) / dim - 1}``, (*chains).
 
-    Its mean over pi_theta is the gradient in theta of -log p_theta(y), divided by dim as App. E.4 has it.
+    Its mean over pi_theta is the gradient in theta of -log p_theta(y), divided by dim as in App. E.4.
     """
 
-    def gradient(x: Array, parameters: Any) -> Any:
+    def gradient(x: Array, parameters: Tree) -> Tree:
         xp = array_namespace(x)
         return {"theta": xp.exp(parameters["theta"]) * variation.value(xp, x) / x.shape[-1] - 1.0}
 

@@ -10,34 +10,33 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.targets.target import Target
 
 
-def gev(shape: Any, location: Any = 0.0, scale: Any = 1.0) -> Target:
+def gev(shape: float | np.ndarray, location: float | np.ndarray = 0.0, scale: float | np.ndarray = 1.0) -> Target:
     """GEV(location, scale, shape), normalised, independently in each coordinate.
 
     With z = (x - location) / scale, t = 1 + shape z and w = log(t) / shape (z for shape 0) the log density is
-    ``-log scale - (1 + shape) w - exp(-w)`` where t > 0, and -inf elsewhere.
+    ``-log scale - (1 + shape) w - exp(-w)`` if t > 0, else -inf.
 
     Parameters
     ----------
     shape : float or numpy.ndarray
-        xi: the tail is heavy for xi > 0 (Frechet), of a Gumbel for 0, bounded above for xi < 0 (Weibull). (SciPy's
-        ``genextreme`` has c = -xi.) An array broadcasts against the chain axes, as do the others.
+        xi: the upper tail is heavy for xi > 0 (Frechet), exponential for xi = 0 (Gumbel), bounded for xi < 0 (Weibull).
+        SciPy's ``genextreme`` has c = -xi. Arrays broadcast against the chain axes.
     location, scale : float or numpy.ndarray
         mu and sigma > 0, in units of x.
 
     Returns
     -------
     Target
-        Takes positions (*chains, dim) of any library. Outside of the support, score and hvp are nan: a kernel that
-        accepts or rejects rejects such a proposal, and an unadjusted chain that leaves the support is frozen at its
-        last point in it.
+        Takes positions (*chains, dim) of any library. Outside of the support score and hvp are nan: an adjusted kernel
+        rejects such a proposal, and an unadjusted chain that leaves the support is frozen at its last point in it.
 
     Raises
     ------
     HyperparameterError
         If a parameter is not finite, or a scale not positive.
     """
-    data = {"shape": shape, "location": location, "scale": scale}
-    data = {name: np.asarray(value, dtype=np.float64)[..., None] for name, value in data.items()}
+    given = {"shape": shape, "location": location, "scale": scale}
+    data = {name: np.asarray(value, dtype=np.float64)[..., None] for name, value in given.items()}
     for name, value in data.items():
         if not np.all(np.isfinite(value)) or (name == "scale" and not np.all(value > 0)):
             positive = "positive and " if name == "scale" else ""
@@ -45,8 +44,13 @@ def gev(shape: Any, location: Any = 0.0, scale: Any = 1.0) -> Target:
     return Target(_log_density, score=_score, hvp=_hvp, data=data)
 
 
-def gev_quantile(probability: Any, shape: Any, location: Any = 0.0, scale: Any = 1.0) -> np.ndarray:
-    """The inverse of the distribution function, on the host: uniform numbers in (0, 1) to exact draws, broadcast.
+def gev_quantile(
+    probability: float | np.ndarray,
+    shape: float | np.ndarray,
+    location: float | np.ndarray = 0.0,
+    scale: float | np.ndarray = 1.0,
+) -> np.ndarray:
+    """The inverse of the distribution function, on the host: uniforms in (0, 1) to exact draws. Arguments broadcast.
 
     ``location + scale (exp(shape w) - 1) / shape`` with ``w = -log(-log probability)``.
     """

@@ -1,4 +1,4 @@
-"""Ising models: nearest neighbours on a lattice, by shifts, and any couplings, by their matrix."""
+"""Ising models: nearest neighbours on a lattice, and any couplings, given by a matrix."""
 
 import math
 from collections.abc import Sequence
@@ -13,12 +13,14 @@ from xpsample.spaces.discrete import Spins
 from xpsample.targets.target import Target
 
 
-def ising_lattice(shape: Sequence[int], coupling: float, field: Any = 0.0, periodic: bool = True) -> Target:
+def ising_lattice(
+    shape: Sequence[int], coupling: float, field: float | np.ndarray = 0.0, periodic: bool = True
+) -> Target:
     """Spins on a lattice: log density ``coupling * sum over bonds of s_i s_j + sum_i field_i s_i``.
 
-    A bond joins a site with the next one along an axis; each is counted once. With J = 1 the coupling is the inverse
-    temperature beta. Nothing larger than the positions is made: a score, or the differences of all flips, takes
-    2 len(shape) shifts.
+    A bond joins a site with the next one along an axis and is counted once. With J = 1 the coupling is the inverse
+    temperature beta. A score, or the differences of all flips, takes 2 len(shape) shifts and no array larger than the
+    positions.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ def ising_lattice(shape: Sequence[int], coupling: float, field: Any = 0.0, perio
         Positive for a ferromagnet.
     field : float or numpy.ndarray, shape (prod(shape),)
     periodic : bool
-        Whether the last site of an axis is joined with the first. An axis of 2 sites then has two bonds between them.
+        Whether the last site of an axis is joined with the first. Two bonds then join the sites of an axis of 2.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def ising_lattice(shape: Sequence[int], coupling: float, field: Any = 0.0, perio
     Raises
     ------
     HyperparameterError
-        If the shape is not of integers of at least 2, or the field does not fit it.
+        If a number in the shape is not an integer of at least 2, or the field does not fit the shape.
     """
     shape = check_lattice(shape)
     sites, coupling = math.prod(shape), float(coupling)  # a NumPy number would turn float32 into float64
@@ -66,14 +68,14 @@ def ising_lattice(shape: Sequence[int], coupling: float, field: Any = 0.0, perio
     )
 
 
-def ising_couplings(couplings: np.ndarray, field: Any = 0.0) -> Target:
+def ising_couplings(couplings: np.ndarray, field: float | np.ndarray = 0.0) -> Target:
     """Spins with any couplings: log density ``s' W s / 2 + field . s``.
 
     Parameters
     ----------
     couplings : numpy.ndarray, shape (dim, dim)
-        W, symmetric. Its diagonal adds a constant to the density on spins, yet enters the score, the gradient
-        ``W s + field`` in real s; the differences leave it out.
+        W, symmetric. On spins its diagonal adds a constant to the log density. It is in the score ``W s + field``, the
+        gradient in real s, and not in the differences.
     field : float or numpy.ndarray, shape (dim,)
 
     Returns
@@ -117,8 +119,8 @@ def ising_couplings(couplings: np.ndarray, field: Any = 0.0) -> Target:
 def cross_diagonal(sites: int = 9, strength: float = 10.0) -> np.ndarray:
     """The couplings of the HiSS paper's small Ising model: `strength` on both diagonals, (sites, sites).
 
-    Every site is coupled with the one opposite to it; the centre is free. With 9 sites, strength 10 and a field of 0.1
-    (`ising_couplings`) 32 of the 512 states hold nearly all of the mass.
+    Every site is coupled with the opposite one; the centre is free. With 9 sites, strength 10 and a field of 0.1
+    (`ising_couplings`), 32 of the 512 states have nearly all of the mass.
     """
     identity = np.eye(sites)
     return strength * np.maximum(identity, identity[::-1])
@@ -134,7 +136,7 @@ def internal_energy(x: Array, shape: Sequence[int], periodic: bool = True) -> Ar
 
 
 def neighbour_sum(x: Array, shape: tuple[int, ...], periodic: bool) -> Array:
-    """Sum over the sites joined with each one: ``(..., prod(shape)) -> (..., prod(shape))``."""
+    """For every site the sum over those joined with it: ``(..., prod(shape)) -> (..., prod(shape))``."""
     xp = array_namespace(x)
     lattice = xp.reshape(x, (*x.shape[:-1], *shape))
     total = None
@@ -146,7 +148,7 @@ def neighbour_sum(x: Array, shape: tuple[int, ...], periodic: bool) -> Array:
 
 
 def _shifted(xp: Any, lattice: Array, step: int, axis: int) -> Array:
-    """As xp.roll by 1 or -1, with zeros coming in."""
+    """As xp.roll by 1 or -1, but with zeros at the edge."""
 
     def part(start: int | None, stop: int | None) -> Array:
         return lattice[(slice(None),) * axis + (slice(start, stop), ...)]
@@ -156,7 +158,7 @@ def _shifted(xp: Any, lattice: Array, step: int, axis: int) -> Array:
 
 
 def check_lattice(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape as a tuple; HyperparameterError unless it is of integers of at least 2."""
+    """The shape as a tuple; HyperparameterError unless all its numbers are integers of at least 2."""
     if not shape or any(not isinstance(n, (int, np.integer)) or n < 2 for n in shape):
         raise HyperparameterError(f"a lattice has at least 2 sites along each axis; got shape {tuple(shape)}")
     return tuple(int(n) for n in shape)

@@ -15,12 +15,12 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
     """The posterior of the coefficients w of a logistic regression.
 
     ``p(y_i = 1 | w) = 1 / (1 + exp(-a_i . w))`` and ``w ~ N(0, prior_scale^2 I)``, as in Appendix D.1.1 of the SRMC
-    paper; constants are dropped. Positions are the coefficients, shape ``(*chains, dim)``.
+    paper; constants are dropped. Positions (*chains, dim) are the coefficients.
 
     Parameters
     ----------
     features : numpy.ndarray, shape (rows, dim)
-        The rows a_i; put a column of ones there for an intercept.
+        The rows a_i; for an intercept, add a column of ones.
     labels : numpy.ndarray, shape (rows,)
         0 or 1.
     prior_scale : float
@@ -29,8 +29,7 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
     Returns
     -------
     Target
-        With score and Hessian-vector product. Its data are placed into the library, the dtype and onto the device of
-        the positions.
+        With score and Hessian-vector product.
 
     Raises
     ------
@@ -47,12 +46,11 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
     if not prior_scale > 0:
         raise HyperparameterError(f"prior_scale must be positive; got {prior_scale}")
     precision = 1.0 / float(prior_scale) ** 2
-    # With minus the sign of the label in the row, p(y_i | w) = sigmoid(-b_i . w): no formula below has a sign to turn.
-    # The rows are the columns of an array: both products then go along its rows, which few chains gain most from.
+    # With b_i = -a_i for label 1 and a_i for label 0, p(y_i | w) = sigmoid(-b_i . w): one formula for both labels. The
+    # b_i are columns: then both products run along rows of the array, which is faster with few chains.
     signed = np.ascontiguousarray((features * (1.0 - 2.0 * labels[:, None])).T)
 
-    # Chains times rows numbers are most of the cost, so no formula makes more such arrays than it must, and the
-    # functions of the margin are made in one pass where the namespace has that.
+    # Arrays of chains times rows are most of the cost, so no formula makes more of them than it must.
 
     def log_density(x: Array, columns: Array) -> Array:
         xp = namespace(x)

@@ -1,6 +1,7 @@
 """Mixtures of isotropic normals, all derivatives analytic."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from xpsample.core.hyperparameters import check_range
 from xpsample.targets.target import Target
 
 
-def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
+def gaussian_mixture(weights: Sequence[float] | np.ndarray, means: np.ndarray, sds: float | np.ndarray) -> Target:
     """sum_k weights_k N(means_k, sds_k^2 I), normalised, with its score and hvp.
 
     Parameters
@@ -26,8 +27,7 @@ def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
     Returns
     -------
     Target
-        Takes positions (*chains, dim) of any library. Its data are placed into their library, dtype and device. No
-        array is larger than ``(*chains, components)`` or the means.
+        Takes positions (*chains, dim) of any library. No array is larger than ``(*chains, components)`` or the means.
 
     Raises
     ------
@@ -64,7 +64,9 @@ def gaussian_mixture(weights: Any, means: np.ndarray, sds: Any) -> Target:
     )
 
 
-def smoothed_mixture(weights: Any, means: np.ndarray, sds: Any, sigma: float) -> Target:
+def smoothed_mixture(
+    weights: Sequence[float] | np.ndarray, means: np.ndarray, sds: float | np.ndarray, sigma: float
+) -> Target:
     """A `gaussian_mixture` plus independent noise N(0, sigma^2 I): sum_k weights_k N(means_k, (sds_k^2 + sigma^2) I).
 
     Parameters
@@ -92,7 +94,7 @@ def smoothed_mixture(weights: Any, means: np.ndarray, sds: Any, sigma: float) ->
         "means": plain["means"],
         "squares": plain["squares"],
         "variances": 1.0 / plain["precisions"],
-        # Without the power of the variances, which the noise changes.
+        # The power of the variances is left out: the noise changes it.
         "log_weights": plain["log_weights"] - 0.5 * plain["means"].shape[1] * np.log(plain["precisions"]),
     }
     return Target(
@@ -106,7 +108,7 @@ def smoothed_mixture(weights: Any, means: np.ndarray, sds: Any, sigma: float) ->
 
 
 def _smoothed(x: Array, data: Any) -> dict[str, Array]:
-    """The data of a `gaussian_mixture` of the components with the noise."""
+    """The data of the `gaussian_mixture` with noise."""
     variances = data["variances"] + data["sigma"] ** 2
     log_weights = data["log_weights"] - 0.5 * x.shape[-1] * array_namespace(x).log(variances)
     return {**data, "precisions": 1.0 / variances, "log_weights": log_weights}
@@ -151,8 +153,8 @@ def _score_plus_hvp(x: Array, v: Array, data: Any) -> Array:
 
 
 def _pulls(x: Array, v: Array, data: Any) -> tuple[Any, Array, Array]:
-    """Namespace, each component's precision times its probability, and the derivative of the latter along v."""
-    # The Hessian is the covariance of the components' scores under the responsibilities minus the mean precision.
+    """Namespace; precision times responsibility of each component; and its derivative along v."""
+    # The Hessian is the covariance of the components' scores under the responsibilities, minus the mean precision.
     xp, _, shares = _responsibilities(x, data)
     precisions, means = data["precisions"], data["means"]
     along = precisions * (v @ means.T - xp.sum(x * v, axis=-1, keepdims=True))

@@ -1,8 +1,8 @@
 """The pretrained energy model of MNIST digits from tutorial 8 of the UvA deep learning course (Lippe 2020, MIT).
 
-Its negative energy f(x) of an image x in [-1, 1]^784 is four convolutions of stride 2 and two dense layers with swish
-between them, here plain functions of a tree of parameters: differentiable in both by any gradient choice, with the
-score written out for libraries that differentiate nothing.
+The negative energy f(x) of an image x in [-1, 1]^784 is four convolutions of stride 2 and two dense layers, with swish
+between them. Here it is a plain function of the image and a tree of parameters, which any gradient choice can
+differentiate. The score is written out, so that it needs no autodiff.
 """
 
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from array_api_compat import device as device_of
 from xpsample.core.arrays import Array
 from xpsample.targets.target import Target
 from xpsample.zoo.data import load_dataset
+from xpsample.zoo.networks import swish
 
 SIDE = 28
 PADDINGS = (4, 1, 1, 1)
@@ -22,8 +23,8 @@ PADDINGS = (4, 1, 1, 1)
 class Layer(NamedTuple):
     """Weight and bias: (out, in, height, width) and (out,) of a convolution, (out, in) and (out,) of a dense layer."""
 
-    weight: Any
-    bias: Any
+    weight: Array
+    bias: Array
 
 
 class Parameters(NamedTuple):
@@ -50,7 +51,7 @@ def load_parameters() -> Parameters:
 
 
 def negative_energy(x: Array, parameters: Parameters) -> Array:
-    """f(x) of images, (*chains, 784) to (*chains); pixels row by row, -1 the background and 1 ink."""
+    """f(x) of images, (*chains, 784) to (*chains). Pixels are row by row; -1 is the background, 1 is ink."""
     return _forward(x, parameters)[0]
 
 
@@ -61,7 +62,7 @@ def negative_energy_and_score(x: Array, parameters: Parameters) -> tuple[Array, 
     dense, last = parameters.dense
     gradient = (slopes[-1] * last.weight[0, :]) @ dense.weight
     images = gradient.shape[0]
-    # Flattening was channel by channel.
+    # The network flattens channel by channel.
     channels = parameters.convolutions[-1].weight.shape[0]
     gradient = xp.permute_dims(xp.reshape(gradient, (images, channels, 2, 2)), (0, 2, 3, 1))
     for layer, padding, slope in zip(
@@ -72,12 +73,12 @@ def negative_energy_and_score(x: Array, parameters: Parameters) -> tuple[Array, 
 
 
 def fold(u: Array) -> Array:
-    """The point of [-1, 1] that mirrors at both ends bring u to, coordinate by coordinate; any shape."""
+    """u, of any shape, reflected into [-1, 1] by mirrors at both ends, coordinate by coordinate."""
     return 1.0 - array_namespace(u).abs((u + 1.0) % 4.0 - 2.0)
 
 
 def mnist_ebm(parameters: Parameters | None = None) -> Target:
-    """The density proportional to exp(f) on the cube [-1, 1]^784, in coordinates u without walls: x = fold(u).
+    """The density proportional to exp(f) on the cube [-1, 1]^784, in unbounded coordinates u with x = fold(u).
 
     Parameters
     ----------
@@ -91,10 +92,10 @@ def mnist_ebm(parameters: Parameters | None = None) -> Target:
 
     Notes
     -----
-    On R^784 exp(f) has no finite integral: f grows without bound along some rays (about 0.17 per unit of a multiple
-    of a digit), so the model has to be held to its cube. ``f(fold(u))`` continues it by mirror images over all of
-    R^784, and a chain on u, folded, is the chain reflected at the walls, which leaves the density on the cube
-    invariant as far as the kernel does. In u the mean score is 0, as SRMC asks; in x it is not, for the walls.
+    On R^784 the integral of exp(f) is infinite: f grows without bound along some rays (about 0.17 per unit of a
+    multiple of a digit), so the model must be kept in its cube. ``f(fold(u))`` continues it by mirror images to all of
+    R^784. A chain on u, folded, is a chain reflected at the walls, which leaves the density on the cube invariant if
+    the kernel leaves that on u invariant. In u the mean score is 0, as SRMC needs it; in x the walls make it differ.
     """
     return Target(
         _folded_density,
@@ -110,7 +111,7 @@ def _folded_density(u: Array, parameters: Parameters) -> Array:
 
 def _folded_density_and_score(u: Array, parameters: Parameters) -> tuple[Array, Array]:
     value, score = negative_energy_and_score(fold(u), parameters)
-    # On the walls themselves, where digits have their background, the slope of f.
+    # On a wall, where the background of a digit is, take the slope inside.
     return value, array_namespace(u).where((u + 1.0) % 4.0 <= 2.0, score, -score)
 
 
@@ -126,23 +127,17 @@ def _forward(x: Array, parameters: Parameters) -> tuple[Array, list[Array]]:
     xp, slopes = array_namespace(x), []
     hidden = xp.reshape(x, (-1, SIDE, SIDE, 1))
     for layer, padding in zip(parameters.convolutions, PADDINGS, strict=True):
-        hidden, slope = _swish(xp, _convolution(xp, hidden, layer.weight, padding) + layer.bias)
+        hidden, slope = swish(xp, _convolution(xp, hidden, layer.weight, padding) + layer.bias)
         slopes.append(slope)
     dense, last = parameters.dense
     hidden = xp.reshape(xp.permute_dims(hidden, (0, 3, 1, 2)), (hidden.shape[0], -1))
-    hidden, slope = _swish(xp, hidden @ dense.weight.T + dense.bias)
+    hidden, slope = swish(xp, hidden @ dense.weight.T + dense.bias)
     slopes.append(slope)
     return xp.reshape(hidden @ last.weight.T + last.bias, x.shape[:-1]), slopes
 
 
-def _swish(xp: Any, a: Array) -> tuple[Array, Array]:
-    """a sigmoid(a) and its derivative; the tanh form overflows nowhere."""
-    sigmoid = 0.5 + 0.5 * xp.tanh(0.5 * a)
-    return a * sigmoid, sigmoid * (1.0 + a * (1.0 - sigmoid))
-
-
-# A convolution of stride 2 is one of stride 1 over blocks of 2 x 2 pixels, whose four pixels are channels. Then its
-# transpose is one of stride 1 as well, and both are a matrix product of patches.
+# A convolution of stride 2 is one of stride 1 over blocks of 2 x 2 pixels, with the four pixels of a block as channels.
+# Its transpose then has stride 1 as well, and both are matrix products of patches.
 
 
 def _convolution(xp: Any, x: Array, weight: Array, padding: int) -> Array:
@@ -151,7 +146,7 @@ def _convolution(xp: Any, x: Array, weight: Array, padding: int) -> Array:
 
 
 def _transposed(xp: Any, gradient: Array, weight: Array, padding: int) -> Array:
-    """The gradient in the input of `_convolution` from that in its output."""
+    """The gradient in the input of `_convolution`, from that in its output."""
     kernel = xp.permute_dims(xp.flip(_block_kernel(xp, weight), axis=(0, 1)), (0, 1, 3, 2))
     padded = _unblocks(xp, _correlate(xp, _pad(xp, gradient, kernel.shape[0] - 1), kernel))
     stop = padded.shape[1] - padding

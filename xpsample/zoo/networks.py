@@ -19,8 +19,8 @@ from xpsample.targets.parametric import Parametric
 class Dense(NamedTuple):
     """Weight (in, out) and bias (out,); of a batch of runs (*runs, 1, in, out) and (*runs, 1, out)."""
 
-    weight: Any
-    bias: Any
+    weight: Array
+    bias: Array
 
 
 def init_mlp(sizes: Sequence[int], seed: int, sd: float | None = None) -> tuple[Dense, ...]:
@@ -32,8 +32,8 @@ def init_mlp(sizes: Sequence[int], seed: int, sd: float | None = None) -> tuple[
         Inputs, the hidden layers' widths, outputs; such as ``(2, 128, 128, 1)``.
     seed : int
     sd : float, optional
-        Standard deviation of all weights; one over the root of a layer's inputs when not given, so that
-        activations keep their order of magnitude from layer to layer.
+        Standard deviation of all weights; one over the root of a layer's number of inputs when not given, so that
+        activations keep their size from layer to layer.
 
     Returns
     -------
@@ -56,12 +56,12 @@ def init_mlp(sizes: Sequence[int], seed: int, sd: float | None = None) -> tuple[
 
 
 def mlp(x: Array, parameters: Sequence[Dense]) -> Array:
-    """The first output of the network, SiLU after every layer but the last.
+    """The first output of the network, with swish (SiLU) after every layer but the last.
 
     Parameters
     ----------
     x : array, shape (*chains, inputs)
-        For parameters of a batch of runs (*runs, particles, inputs).
+        (*runs, particles, inputs) for parameters of a batch of runs.
     parameters : sequence of Dense
 
     Returns
@@ -72,9 +72,9 @@ def mlp(x: Array, parameters: Sequence[Dense]) -> Array:
 
 
 def mlp_and_score(x: Array, parameters: Sequence[Dense]) -> tuple[Array, Array]:
-    """As `mlp`, and the gradient in x (*chains, inputs): two matrix products a layer in all.
+    """As `mlp`, and the gradient in x (*chains, inputs): two matrix products for each layer.
 
-    Both can be differentiated in the parameters, the score as well.
+    Both can be differentiated in the parameters.
     """
     xp = array_namespace(x)
     value, slopes = _forward(x, parameters)
@@ -90,18 +90,18 @@ def mlp_score(x: Array, parameters: Sequence[Dense]) -> Array:
 
 
 def mlp_energy(parameters: Sequence[Dense], gradient: GradientChoice | None = None) -> Parametric:
-    """The family of densities proportional to ``exp(f)``, f the network `mlp`: U = -f.
+    """The family of densities proportional to ``exp(f)``, with f the network `mlp`.
 
     Parameters
     ----------
     parameters : sequence of Dense
-        Where it starts, such as those of `init_mlp`.
+        The first ones, such as from `init_mlp`.
     gradient : GradientChoice, optional
-        In the parameters, `Auto` when not given; the score is analytic.
+        For derivatives in the parameters, `Auto` when not given; the score is analytic.
 
     Notes
     -----
-    f grows at most linearly, and nothing makes its integral finite: that is for the training to see to.
+    f grows at most linearly, and nothing here makes the integral of exp(f) finite: the training has to.
     """
     return Parametric(
         mlp,
@@ -113,17 +113,21 @@ def mlp_energy(parameters: Sequence[Dense], gradient: GradientChoice | None = No
 
 
 def _forward(x: Array, parameters: Sequence[Dense]) -> tuple[Array, list[Array]]:
-    """The output, and the derivative of every SiLU."""
+    """The output, and the derivative of every swish."""
     xp, hidden, slopes = array_namespace(x), x, []
     for layer in parameters[:-1]:
-        a = hidden @ _matrix(layer) + layer.bias
-        sigmoid = 0.5 + 0.5 * xp.tanh(0.5 * a)  # overflows nowhere
-        hidden = a * sigmoid
-        slopes.append(sigmoid * (1.0 + a * (1.0 - sigmoid)))
+        hidden, slope = swish(xp, hidden @ _matrix(layer) + layer.bias)
+        slopes.append(slope)
     last = parameters[-1]
     return (hidden @ _matrix(last) + last.bias)[..., 0], slopes
 
 
+def swish(xp: Any, a: Array) -> tuple[Array, Array]:
+    """a sigmoid(a), which is also called SiLU, and its derivative; the tanh form overflows nowhere."""
+    sigmoid = 0.5 + 0.5 * xp.tanh(0.5 * a)
+    return a * sigmoid, sigmoid * (1.0 + a * (1.0 - sigmoid))
+
+
 def _matrix(layer: Dense) -> Array:
-    """The weight without the axis over which a batch of runs broadcasts against the particles."""
+    """The weight, without the axis of length one that a batch of runs has for its particles."""
     return layer.weight if layer.weight.ndim == 2 else layer.weight[..., 0, :, :]

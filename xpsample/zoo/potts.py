@@ -1,4 +1,4 @@
-"""Potts models on lattices: every site takes one of a few states, and equal neighbours attract."""
+"""Potts models on lattices: every site has one of a few states, and equal neighbours attract."""
 
 import math
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ def potts(
     shape: Sequence[int],
     states: int,
     coupling: float,
-    field: Any = 0.0,
+    field: float | np.ndarray = 0.0,
     periodic: bool = True,
     one_hot: bool = True,
 ) -> Target:
     """Potts model: log density ``coupling * number of bonds between equal states + sum_i field[i, x_i]``.
 
-    Written one-hot the density is a polynomial, linear in every site's block: its gradient is a score that tells every
-    change of one site exactly. Written as integers 0 .. states - 1 there is no natural function of real numbers that
-    agrees with it, so that form has differences and no score, for kernels that ask for differences.
+    On one-hot positions the log density is a polynomial, linear in every site's block, so its gradient gives the exact
+    change by every change of one site. On integers 0 .. states - 1 it has no natural extension to real numbers: that
+    form has differences and no score, and takes kernels that ask for differences.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def potts(
     }
 
     def pulls(blocks: Array) -> Array:
-        """Of all neighbours on every state of every site, ``(*chains, sites, states)``; `blocks` likewise."""
+        """The pull of all neighbours on every state of every site, (*chains, sites, states), the shape of `blocks`."""
         xp = array_namespace(blocks)
         by_state = neighbour_sum(xp.moveaxis(blocks, -1, -2), shape, periodic)
         return coupling * xp.moveaxis(by_state, -2, -1)

@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines: binary visible and hidden units, the hidden ones summed out."""
+"""Restricted Boltzmann machines: binary visible units, with the binary hidden units summed out."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.elementwise import accurate_sigmoid, softplus
 from xpsample.core.errors import HyperparameterError
 from xpsample.spaces.discrete import Binary
 from xpsample.targets.target import Target
@@ -77,31 +78,19 @@ def log_normaliser(parameters: RBM) -> float:
 
 
 def gibbs_sweep(parameters: RBM, v: Array, hidden_uniform: Array, visible_uniform: Array) -> Array:
-    """Draw the hidden units given the visible ones, then the visible ones given those: leaves the RBM invariant.
+    """Draw the hidden units given the visible ones, then the visible ones given those; leaves the RBM invariant.
 
     Parameters
     ----------
+    parameters : RBM
     v : array of floating numbers, shape (*chains, visible)
     hidden_uniform, visible_uniform : array, shape (*chains, hidden) and (*chains, visible)
         Uniforms on (0, 1).
     """
     xp = array_namespace(v)
     weights, visible_bias, hidden_bias = parameters
-    h = xp.astype(hidden_uniform < sigmoid(hidden_bias + v @ weights), v.dtype)
-    return xp.astype(visible_uniform < sigmoid(visible_bias + h @ weights.T), v.dtype)
-
-
-def sigmoid(a: Array) -> Array:
-    """1 / (1 + exp(-a)), where no exponential overflows."""
-    xp = array_namespace(a)
-    small = xp.exp(-xp.abs(a))
-    return xp.where(a < 0.0, small, xp.ones_like(a)) / (1.0 + small)
-
-
-def softplus(a: Array) -> Array:
-    """log(1 + exp(a)), where no exponential overflows."""
-    xp = array_namespace(a)
-    return xp.where(a > 0.0, a, xp.zeros_like(a)) + xp.log1p(xp.exp(-xp.abs(a)))
+    h = xp.astype(hidden_uniform < accurate_sigmoid(xp, hidden_bias + v @ weights), v.dtype)
+    return xp.astype(visible_uniform < accurate_sigmoid(xp, visible_bias + h @ weights.T), v.dtype)
 
 
 def _inputs(v: Array, parameters: RBM) -> Array:
@@ -109,7 +98,8 @@ def _inputs(v: Array, parameters: RBM) -> Array:
 
 
 def _density(v: Array, inputs: Array, parameters: RBM) -> Array:
-    return v @ parameters.visible_bias + array_namespace(v).sum(softplus(inputs), axis=-1)
+    xp = array_namespace(v)
+    return v @ parameters.visible_bias + xp.sum(softplus(xp, inputs), axis=-1)
 
 
 def log_density(v: Array, parameters: RBM) -> Array:
@@ -119,7 +109,8 @@ def log_density(v: Array, parameters: RBM) -> Array:
 
 def _both(v: Array, parameters: RBM) -> tuple[Array, Array]:
     inputs = _inputs(v, parameters)
-    return _density(v, inputs, parameters), parameters.visible_bias + sigmoid(inputs) @ parameters.weights.T
+    p = accurate_sigmoid(array_namespace(v), inputs)
+    return _density(v, inputs, parameters), parameters.visible_bias + p @ parameters.weights.T
 
 
 def _score(v: Array, parameters: RBM) -> Array:
@@ -127,7 +118,7 @@ def _score(v: Array, parameters: RBM) -> Array:
 
 
 def _hvp(v: Array, w: Array, parameters: RBM) -> Array:
-    p = sigmoid(_inputs(v, parameters))
+    p = accurate_sigmoid(array_namespace(v), _inputs(v, parameters))
     return (p * (1.0 - p) * (w @ parameters.weights)) @ parameters.weights.T
 
 
@@ -135,5 +126,5 @@ def _differences(v: Array, parameters: RBM) -> Array:
     xp, sign = array_namespace(v), 1.0 - 2.0 * v
     inputs = _inputs(v, parameters)
     flipped = inputs[..., None, :] + sign[..., None] * parameters.weights
-    gain = xp.sum(softplus(flipped) - softplus(inputs)[..., None, :], axis=-1)
+    gain = xp.sum(softplus(xp, flipped) - softplus(xp, inputs)[..., None, :], axis=-1)
     return (sign * parameters.visible_bias + gain)[..., None]

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.elementwise import accurate_sigmoid
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import backend_of
 from xpsample.core.specs import Normal, Uniform
 from xpsample.core.tree import dtype_name
 from xpsample.run.noise import Portable, chunk_steps
-from xpsample.zoo.rbm import RBM, gibbs_sweep, sigmoid
+from xpsample.zoo.rbm import RBM, gibbs_sweep
 
 
 def train_rbm(
@@ -25,8 +26,8 @@ def train_rbm(
 ) -> RBM:
     """Fit an RBM to rows of zeros and ones.
 
-    Every update takes a random batch and moves as many Gibbs chains, which go on from update to update, by `sweeps`
-    sweeps. The weights follow the difference of the two averages of ``v h'``, with a rate that falls linearly to 0.
+    Every update draws a batch of rows and moves as many persistent Gibbs chains by `sweeps` sweeps. The weights move
+    along the difference of the two means of ``v h'``, at a rate that falls linearly to 0.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def train_rbm(
     hidden : int
     updates : int
     seed : int
-        The numbers are `Portable`: the same on every library, up to rounding.
+        Of `Portable` noise: the same result on every library, up to rounding.
     rate : float
         Of the first update.
     batch : int
@@ -48,12 +49,12 @@ def train_rbm(
     Returns
     -------
     RBM
-        For ``rbm(RBM(*(backend.to_host(p) for p in parameters)))``, or as it is where the rows are NumPy's.
+        In the library of the rows; `rbm` takes NumPy arrays.
 
     Raises
     ------
     HyperparameterError
-        If the rows are no table of zeros and ones, or a number is not positive.
+        If the rows are not a table of zeros and ones, or a number is not positive.
     """
     backend = backend_of(rows)
     xp = backend.xp
@@ -86,7 +87,7 @@ def train_rbm(
 
 def _update(xp: Any, model: RBM, data: Array, chains: Array, rate: float, decay: float) -> RBM:
     weights, visible_bias, hidden_bias = model
-    h_data, h_chains = (sigmoid(hidden_bias + v @ weights) for v in (data, chains))
+    h_data, h_chains = (accurate_sigmoid(xp, hidden_bias + v @ weights) for v in (data, chains))
     slope = data.T @ h_data / data.shape[0] - chains.T @ h_chains / chains.shape[0]
     return RBM(
         weights + rate * (slope - decay * weights),

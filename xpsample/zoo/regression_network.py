@@ -1,4 +1,4 @@
-"""Bayesian regression by a two-layer tanh network of unknown noise (SRLD, Section 6.2 and Appendix C)."""
+"""Bayesian regression by a two-layer tanh network with noise of unknown size (SRLD, Section 6.2 and Appendix C)."""
 
 import math
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from xpsample.targets.target import Target
 from xpsample.zoo import two_layer
 
 INNER_90 = 1.6448536269514722
-"""Standard deviations either side of the mean within which a normal variable is with probability 0.9."""
+"""A normal variable is within so many standard deviations of its mean with probability 0.9."""
 
 
 def dimension(inputs: int, hidden: int = 50) -> int:
@@ -30,29 +30,30 @@ def regression_network(
     shape: float = 1.0,
     rate: float = 0.1,
 ) -> Target:
-    """The posterior of ``y ~ N(f(x), 1 / gamma)``, f a network with one hidden layer of tanh units.
+    """The posterior of ``y ~ N(f(x), 1 / gamma)``, with f a network with one hidden layer of tanh units.
 
     Weights and biases are N(0, prior_variance), gamma is Gamma(shape, rate). A position is the weights
     (features, hidden) of the first layer with the hidden axis changing fastest, its biases (hidden,), the weights
-    (hidden,) and the bias of the second, then log gamma, whose density has the factor gamma of the change of variables.
+    (hidden,) and the bias of the second, then log gamma, whose density has the Jacobian factor gamma.
 
     Parameters
     ----------
     inputs : numpy.ndarray, shape (*sets, rows, features)
-        Standardised as a rule. The set axes broadcast against the chain axes, so that chains may have rows of their
-        own: ``(splits, 1, rows, features)`` for positions ``(splits, chains, dim)``.
+        Usually standardised. The set axes broadcast against the chain axes, so that chains may have rows of their own:
+        ``(splits, 1, rows, features)`` for positions ``(splits, chains, dim)``.
     outputs : numpy.ndarray, shape (*sets, rows)
     hidden : int
         Hidden units; dim = ``dimension(features, hidden)``.
     prior_variance : float
-        Of each weight and bias. The SRLD paper does not state it; its public code has 1 and no bias at the output.
+        Of each weight and bias. The SRLD paper does not state it; its public code takes 1, without a bias at the
+        output.
     shape, rate : float
         Of gamma's prior.
 
     Returns
     -------
     Target
-        A `posterior`, with score by backpropagation; takes minibatches. Constants are dropped.
+        A `posterior`, which can be run on minibatches, with its score. Constants are dropped.
 
     Raises
     ------
@@ -98,17 +99,17 @@ def regression_network(
 
 
 def predict(x: Array, inputs: Array, hidden: int = 50) -> Array:
-    """f of positions x (*chains, dim) at inputs (*sets, rows, features) of the same library, (*chains, rows)."""
+    """f for positions x (*chains, dim) at inputs (*sets, rows, features) of the same library: (*chains, rows)."""
     return two_layer.forward(x[..., :-1], inputs, hidden)[1]
 
 
 class Predictive(NamedTuple):
-    """How draws predict rows, in the units of the outputs, each (*chains).
+    """How well draws predict rows, in the units of the outputs, each (*chains).
 
-    ``rmse`` is that of the mean of f over the draws; ``log_likelihood`` the mean over rows of the log of the mean
-    density over the draws; ``coverage`` the share of rows within 1.645 standard deviations of the predictive mean,
-    which is near 0.9 where the predictive distribution is right and near normal; ``spread`` the root mean square over
-    rows of the standard deviation of f over the draws.
+    ``rmse`` is the root mean square error of the mean of f over the draws. ``log_likelihood`` is the mean over rows of
+    the log of the mean density over the draws. ``coverage`` is the share of rows within 1.645 standard deviations of
+    the predictive mean: near 0.9 if the predictive distribution is right and near normal. ``spread`` is the root mean
+    square over rows of the standard deviation of f over the draws.
     """
 
     rmse: Array
@@ -118,7 +119,12 @@ class Predictive(NamedTuple):
 
 
 def predictive(
-    draws: Array, inputs: Array, outputs: Array, location: Any = 0.0, scale: Any = 1.0, hidden: int = 50
+    draws: Array,
+    inputs: Array,
+    outputs: Array,
+    location: float | Array = 0.0,
+    scale: float | Array = 1.0,
+    hidden: int = 50,
 ) -> Predictive:
     """Compare the posterior predictive distribution with rows that it has not seen.
 
@@ -130,13 +136,12 @@ def predictive(
     outputs : array, shape (*sets, rows)
         In their own units.
     location, scale : float or array, shape (*sets, 1)
-        ``y = location + scale * f`` of the networks: mean and standard deviation of the training outputs where these
-        were standardised by them.
+        ``y = location + scale * f``: the mean and standard deviation by which the training outputs were standardised.
     hidden : int
 
     Notes
     -----
-    Takes memory for ``draw * chains * rows * hidden`` numbers.
+    Needs memory for ``draw * chains * rows * hidden`` numbers.
     """
     xp = array_namespace(draws)
     f = predict(draws, inputs, hidden)
@@ -164,5 +169,5 @@ def _split(x: Array) -> tuple[Any, Array, Array]:
     return array_namespace(x), x[..., :-1], x[..., -1]
 
 
-def _log(xp: Any, value: Any) -> Any:
+def _log(xp: Any, value: float | Array) -> float | Array:
     return xp.log(value) if hasattr(value, "ndim") else math.log(value)

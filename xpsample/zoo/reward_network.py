@@ -1,7 +1,7 @@
 """Rewards of a contextual bandit by a network with two hidden layers of ReLU units (SRLD, Section 6.3 and Appendix D).
 
-The data grow while the chains run: arrays of fixed capacity hold the rows, and a count says how many were seen, so that
-one compiled program serves all of them.
+The data grow while the chains run. Arrays of a fixed capacity hold the rows, and a number tells how many were seen, so
+that one compiled program serves all steps.
 """
 
 import math
@@ -27,15 +27,16 @@ from xpsample.targets.target import Target
 class Seen(NamedTuple):
     """Rows seen so far, in arrays of a fixed capacity; trials are the first axis of the positions.
 
-    ``contexts`` (trials, capacity, features), ``arms`` (trials, capacity) of int32, the arms pulled, ``rewards``
-    (trials, capacity). The first ``count`` (0-d, int32) rows count, with ``weight`` (0-d) times their log likelihood.
+    ``contexts`` (trials, capacity, features); ``arms`` (trials, capacity) of int32, the arms pulled; ``rewards``
+    (trials, capacity). The first ``count`` (0-d, int32) rows are used; ``weight`` (0-d) multiplies their log
+    likelihood.
     """
 
-    contexts: Any
-    arms: Any
-    rewards: Any
-    count: Any
-    weight: Any
+    contexts: Array
+    arms: Array
+    rewards: Array
+    count: Any  # an array; tuples have a method of that name
+    weight: Array
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ class RewardNetwork:
     hidden : int
         Units of each of the two hidden layers.
     prior_variance : float
-        That of the weights and biases into the output; into a hidden layer it is divided by `hidden`, as in the
-        authors' code.
+        Of the weights and biases into the output. Into a hidden layer it is divided by `hidden`, as in the authors'
+        code.
     noise : float
-        Standard deviation of a reward about the network's.
+        Standard deviation of a reward around the network's output.
 
     Notes
     -----
@@ -70,7 +71,7 @@ class RewardNetwork:
 
     @property
     def layers(self) -> list[tuple[int, int]]:
-        """Inputs, with one for the bias, and outputs of the layers."""
+        """(inputs + 1, outputs) of each layer; the additional input is the bias."""
         return [(self.features + 1, self.hidden), (self.hidden + 1, self.hidden), (self.hidden + 1, self.arms)]
 
     @property
@@ -89,9 +90,9 @@ class RewardNetwork:
         return self._forward(x, contexts)[-1]
 
     def target(self, seen: Seen) -> Target:
-        """The posterior given rows; positions (trials, *chains, dim).
+        """The posterior given rows, with its score; positions (trials, *chains, dim).
 
-        ``BoundTarget.with_data`` takes a `Seen` of any capacity. The score is by backpropagation.
+        ``BoundTarget.with_data`` takes a `Seen` of any capacity.
         """
         if np.shape(seen.arms) != np.shape(seen.rewards) or np.shape(seen.contexts)[:-1] != np.shape(seen.arms):
             raise HyperparameterError(f"rows do not fit together: {[np.shape(leaf) for leaf in seen]}")
@@ -125,7 +126,7 @@ class RewardNetwork:
         return one, two, two @ last[0] + last[1]
 
     def _log_density_and_score(self, x: Array, seen: Seen, variances: Array) -> tuple[Array, Array]:
-        xp, inner = array_namespace(x), x.ndim - 2  # chain axes beside the trials
+        xp, inner = array_namespace(x), x.ndim - 2  # chain axes after the trials
         contexts, arms, rewards = (_inserted(leaf, inner) for leaf in (seen.contexts, seen.arms, seen.rewards))
         one, two, output = self._forward(x, contexts)
         rows = xp.arange(seen.arms.shape[-1], dtype=xp.int32, device=device_of(x))
@@ -150,7 +151,7 @@ class RewardNetwork:
 
 @dataclass(frozen=True, eq=False)
 class SeenMinibatch(Kernel):
-    """A kernel on batches of the rows of a `RewardNetwork`'s target that were seen, uniformly and with replacement.
+    """A kernel on batches of the seen rows of a `RewardNetwork`'s target, drawn uniformly and with replacement.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Point sets in the plane that generative models are tried on, from NumPy random numbers (Score-MH, Appendix D.1).
 
-Moons, S-curve and Swiss roll follow scikit-learn's generators; of the last two, which lie in space, the plane of the
-curve is kept: the first and the third coordinate.
+Moons, S-curve and Swiss roll follow scikit-learn's generators. The last two lie in three dimensions; the plane of the
+curve is kept, the first and the third coordinate.
 """
 
 import math
@@ -30,8 +30,8 @@ def pinwheel(
 ) -> np.ndarray:
     """Arms bent by `rate` radians per unit of radius, (rows, 2) (Score-MH, Algorithm 3).
 
-    As there, the "tangential" noise is one number for each row, added to both coordinates: it moves points along the
-    diagonal, so that arms differ in width; and a radius r ~ N(1, radial_sd^2) may be negative.
+    As there, the "tangential" noise is one number for each row, added to both coordinates. It moves points along the
+    diagonal, so that arms differ in width. The radius N(1, radial_sd^2) may be negative.
     """
     arm = rng.integers(arms, size=rows)
     radius = 1.0 + radial_sd * rng.standard_normal(rows)

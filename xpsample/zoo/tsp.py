@@ -14,7 +14,7 @@ from xpsample.targets.target import Target
 
 RELAXATIONS = ("lengths", "coordinates")
 LARGEST_DRAWN = 18
-"""Cities of which `draw_tours` makes exact draws."""
+"""The most cities for `draw_tours`."""
 
 
 def tsp(cities: np.ndarray, temperature: float = 1.0) -> Target:
@@ -30,7 +30,7 @@ def tsp(cities: np.ndarray, temperature: float = 1.0) -> Target:
     Returns
     -------
     Target
-        On `Permutations`: positions (*chains, n), the cities in the order of the tour. For `TwoOpt`; it has no score.
+        On `Permutations`, without score, for `TwoOpt`: positions (*chains, n), the cities in the order of the tour.
 
     Raises
     ------
@@ -49,23 +49,23 @@ def tsp(cities: np.ndarray, temperature: float = 1.0) -> Target:
 def tsp_one_hot(
     cities: np.ndarray, temperature: float = 1.0, relaxation: str = "lengths", standardised: bool = False
 ) -> Target:
-    """Closed tours as n x n zeros and ones, row k telling the k-th city (HiSS, Section 6.3).
+    """Closed tours as n x n zeros and ones; row k is the one-hot k-th city (HiSS, Section 6.3).
 
-    The log density is ``-length / temperature``, and -inf where a city is missing. Every change of one row leaves a
-    city out, so kernels that change one variable at a time cannot move; those that change several (DMALA, HiSS) can.
+    The log density is ``-length / temperature``, and -inf if a city is missing. Every change of a single row leaves a
+    city out, so kernels that change one variable at a time cannot move; DMALA and HiSS change several.
 
     Parameters
     ----------
     cities, temperature
         As in `tsp`.
     relaxation : str
-        What the score is the gradient of. ``"lengths"``: the sum of ``x_k' D x_(k+1)`` over the places k, D the
-        distances, linear in every row. ``"coordinates"``: the length of the tour through the points ``x_k' cities``,
-        as in the public code of the HiSS paper.
+        What the score is the gradient of. ``"lengths"``: the sum of ``x_k' D x_(k+1)`` over the stops k, with D the
+        distances; it is linear in every row. ``"coordinates"``: the length of the tour through the points
+        ``x_k' cities``, as in the public code of the HiSS paper.
     standardised : bool
-        Divide the score by its standard deviation over the n^2 coordinates, as that code does with its proposal's
-        logits. The score is then no gradient; a kernel that corrects by Metropolis-Hastings stays exact, since
-        its proposals may be any function of the position.
+        Divide the score by its standard deviation over the n^2 coordinates, as that code does with the logits of its
+        proposal. The score is then no gradient. A kernel with a Metropolis-Hastings step stays exact, since its
+        proposal may be any function of the position.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def tsp_one_hot(
 def draw_tours(cities: np.ndarray, draws: int, temperature: float = 1.0, seed: int = 0) -> tuple[np.ndarray, float]:
     """Independent draws from the density of `tsp`, by dynamic programming over sets of cities (Held & Karp 1962).
 
-    Takes time and memory in proportion to 2^n: for `LARGEST_DRAWN` cities at most. A yardstick for samplers.
+    Time and memory grow as 2^n, so there are at most `LARGEST_DRAWN` cities. A yardstick for samplers.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def draw_tours(cities: np.ndarray, draws: int, temperature: float = 1.0, seed: i
     if n > LARGEST_DRAWN:
         raise HyperparameterError(f"exact draws take 2^n numbers, {LARGEST_DRAWN} cities at most; got {n}")
     legs = -_distances(cities) / temperature
-    # paths[set, k]: log sum over the orders of a set of the cities 1 .. n - 1, from city 0 to city k + 1 in the set.
+    # paths[set, k]: log sum over the orders in which a path from city 0 visits the set and ends in its city k + 1.
     paths = np.full((2**others, others), -np.inf)
     members = (np.arange(2**others)[:, None] >> np.arange(others)) & 1 == 1
     for k in range(others):
@@ -156,23 +156,23 @@ def draw_tours(cities: np.ndarray, draws: int, temperature: float = 1.0, seed: i
     for whole in range(1, 2**others):
         ends = np.flatnonzero(members[whole])
         if len(ends) > 1:
-            before = paths[whole ^ (1 << ends)]  # row j: the orders without ends[j]
+            before = paths[whole ^ (1 << ends)]  # row j: without ends[j]
             paths[whole, ends] = _log_sum(before + legs[ends + 1, 1:])
     rng, rows = np.random.default_rng(seed), np.arange(draws)
     tours, left, last = np.zeros((draws, n), dtype=np.int64), np.full(draws, 2**others - 1), np.zeros(draws, dtype=int)
-    for place in range(n - 1, 0, -1):
+    for stop in range(n - 1, 0, -1):
         weights = paths[left] + legs[last, 1:]
         cdf = np.cumsum(np.exp(weights - np.max(weights, axis=1, keepdims=True)), axis=1)
         chosen = np.sum(cdf < rng.random((draws, 1)) * cdf[:, -1:], axis=1)
         left, last = left ^ (1 << chosen), chosen + 1
-        tours[:, place] = last
-    turned = (np.arange(n) + rng.integers(n, size=(draws, 1))) % n  # all n rotations of a tour are as likely
+        tours[:, stop] = last
+    turned = (np.arange(n) + rng.integers(n, size=(draws, 1))) % n  # the n rotations of a tour are equally likely
     log_normalizer = float(_log_sum(paths[-1:] + legs[:1, 1:])[0]) + math.log(n)
     return tours[rows[:, None], turned], log_normalizer
 
 
 def _log_sum(logs: np.ndarray) -> np.ndarray:
-    """Over the last axis, (..., n) to (...); one of them is finite."""
+    """Log of the sum of exp over the last axis, (..., n) to (...); one of the logs is finite."""
     top = np.max(logs, axis=-1)
     return top + np.log(np.sum(np.exp(logs - top[..., None]), axis=-1))
 

@@ -1,4 +1,4 @@
-"""Two-layer tanh networks as flat positions, with the gradient by hand: what the network targets share."""
+"""Two-layer tanh networks as flat positions, with their gradient: what the network targets share."""
 
 from array_api_compat import array_namespace
 
