@@ -1,4 +1,4 @@
-"""Annealed importance sampling (Neal 2001): normalising constants, from draws that any kernel anneals."""
+"""Annealed importance sampling (Neal 2001): normalising constants, from draws that a kernel anneals."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from xpsample.targets.point import Capability, Point
 
 
 class AISState(NamedTuple):
-    """The base kernel's state, all inverse temperatures, ``log_weight`` (*chains), and the steps made, ``n``."""
+    """The base kernel's state, inverse temperatures (rungs,), ``log_weight`` (*chains), and the steps made ``n`` (0-d)."""
 
     base: Any
     betas: Array
@@ -36,16 +36,16 @@ class AISState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AIS(Kernel):
+class AIS(Kernel[AISState, Any]):
     """Annealed importance sampling: exact draws of an initial distribution, carried to the target, with weights.
 
-    Step n adds ``(beta_{n+1} - beta_n) (log f_1(x) - log f_0(x))`` to the log weight and then lets the base kernel make
-    one step on ``f_0^(1 - beta) f_1^beta`` at beta_{n+1}. After ``len(betas) - 1`` steps the draws, weighted, are of
-    the target, and the mean weight is the ratio of the normalising constants (`log_normalizer`); further steps leave
-    the weights alone.
+    Step n adds ``(beta_{n+1} - beta_n) (log f_1(x) - log f_0(x))`` to the log weight. Then the base kernel makes one
+    step on ``f_0^(1 - beta) f_1^beta`` at beta_{n+1}. After ``len(betas) - 1`` steps the weighted draws are of the
+    target, and the mean weight estimates the ratio of the normalising constants (`log_normalizer`). Further steps leave
+    the weights unchanged.
 
-    Of a `Bridge`, f_0 is the initial target's density and the start positions are independent draws from it. Of any
-    other target f_0 = 1: on a discrete space, start from uniform draws.
+    For a `Bridge`, f_0 is the initial target's density, and the start positions must be independent draws from it. For
+    any other target f_0 = 1; on a discrete space, start from uniform draws.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class AIS(Kernel):
         It must leave its target invariant. Unadjusted and repellent ones are refused, for which the weights would be
         wrong, and `ParallelTempering`, whose hot rungs would lag behind.
     betas : sequence of float
-        From 0 to 1, never decreasing. A value given several times gives as many steps at it.
+        From 0 to 1, never decreasing. A value given k times is used for k steps.
     approximate : bool
         Whether a base is taken that samples its target without leaving it invariant, for draws as in Appendix D.3.3 of
         the SRMC paper. The weights are then of unknown error.
@@ -94,9 +94,9 @@ class AIS(Kernel):
 class LogNormalizer(NamedTuple):
     """log Z, its standard error, and the effective sample size of the weights: numbers, or arrays (*runs)."""
 
-    value: Any
-    standard_error: Any
-    weight_ess: Any
+    value: float | np.ndarray
+    standard_error: float | np.ndarray
+    weight_ess: float | np.ndarray
 
 
 def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> LogNormalizer:
@@ -112,15 +112,14 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     Returns
     -------
     LogNormalizer
-        ``value`` is the log of the mean weight plus `initial_log_normalizer`. ``standard_error`` is by the delta
-        method, the relative standard error of the mean weight, to be trusted where ``weight_ess``, ``(sum w)^2 / sum
-        w^2``, is large. The mean weight is unbiased; its logarithm is too small by about half the squared standard
-        error.
+        ``value`` is the log of the mean weight plus `initial_log_normalizer`. ``standard_error`` is the relative
+        standard error of the mean weight (delta method); trust it if ``weight_ess``, ``(sum w)^2 / sum w^2``, is large.
+        The mean weight is unbiased; its logarithm is too small by about half the squared standard error.
 
     Raises
     ------
     TraceError
-        If there are fewer than two weights, or none is positive, or one is not a number or infinite.
+        If there are fewer than two weights, none is positive, or one is nan or infinite.
     """
     logs = to_host(log_weights).astype(np.float64).ravel()
     if logs.size < 2 or not np.all(logs < math.inf) or np.max(logs) == -math.inf:

@@ -1,4 +1,4 @@
-"""Annealing over noise levels, for targets that know a distribution smoothed by Gaussian noise of any scale.
+"""Annealing over noise levels, for targets that are given at every level of added Gaussian noise.
 
 Sources: Song & Ermon, "Generative modeling by estimating gradients of the data distribution" (2019), Algorithm 1, which
 is `Annealed` over `ULA`; Score-MH, Section 5 and Appendix D.2, where it is `MALA` with an acceptance function.
@@ -23,7 +23,7 @@ from xpsample.targets.point import Capability, Costs, Point
 
 
 class AnnealedState(NamedTuple):
-    """The base kernel's state, in units of the last step's level; all noise levels and units; the steps made, ``n``."""
+    """The base kernel's state, in units of the last level; noise levels and units (levels,); steps made ``n`` (0-d)."""
 
     base: Any
     sigmas: Array
@@ -37,18 +37,18 @@ class AnnealedState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Annealed(Kernel):
+class Annealed(Kernel[AnnealedState, Info]):
     """A kernel that goes down a ladder of noise levels, with step sizes in units of the level.
 
-    Step n makes `steps` steps of the base kernel on the target at noise level ``sigmas[n]``, and at the last level once
-    the ladder has ended. The target's `data` are a dict, of which the step sets the entry ``"sigma"``, 0-d: a
+    Step n makes `steps` steps of the base kernel on the target at noise level ``sigmas[n]``, or at the last level after
+    the end of the ladder. The target's `data` are a dict; each step sets its entry ``"sigma"``, 0-d. A
     ``Target(None, score=lambda x, data: ..., data={"sigma": np.asarray(1.0), ...})`` is enough for an unadjusted base
-    kernel and, with an ``acceptance``, for those that accept or reject.
+    kernel and, with an ``acceptance``, for an adjusted one.
 
-    The base kernel moves ``y = x / unit``, with ``units[n]`` the level itself unless given, so that its settings hold
-    at all levels alike: `ULA` and `MALA` of step size c make steps of ``c sigma^2`` in x. Song & Ermon's steps
-    ``alpha_i = epsilon sigma_i^2 / sigma_L^2`` are ``c = epsilon / (2 sigma_L^2)``; those of Song et al. (2021) with a
-    "signal-to-noise ratio" tau, ``2 (tau sigma_i)^2``, are ``c = 2 tau^2``.
+    The base kernel moves ``y = x / unit``, where the unit is ``units[n]`` or, by default, the level itself. So one step
+    size serves all levels: `ULA` and `MALA` of step size c make steps of ``c sigma^2`` in x. Song & Ermon's steps
+    ``alpha_i = epsilon sigma_i^2 / sigma_L^2`` are ``c = epsilon / (2 sigma_L^2)``. The steps ``2 (tau sigma_i)^2`` of
+    Song et al. (2021), with a "signal-to-noise ratio" tau, are ``c = 2 tau^2``.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ class Annealed(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Level(DerivedTarget):
-    """A target at one noise level in units of its own: positions y = x / unit; points carry the target's own in `base`.
+    """A target at one noise level, in units of its own: positions y = x / unit. Points carry the target's in `base`.
 
     Parameters
     ----------
     target : BoundTarget
-        At its noise level, where it stays.
+        At this noise level.
     unit : array, 0-d
     """
 
@@ -160,9 +160,8 @@ class Level(DerivedTarget):
     def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
-        return self.target.acceptance_correction(
-            proposal.base, current.base, log_proposal_ratio
-        )  # the unit cancels in the ratio
+        # The unit cancels in the ratio.
+        return self.target.acceptance_correction(proposal.base, current.base, log_proposal_ratio)
 
     def score(self, x: Array) -> Array:
         return self.unit * self.target.score(self.unit * x)

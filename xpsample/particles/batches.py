@@ -1,4 +1,4 @@
-"""Batches of points beside the particles: rows of a data set, or fresh draws of a known distribution."""
+"""Batches of points beside the particles: rows of a data set, or new draws of a known distribution."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class RowBatches(Batches):
     rows : array, shape (rows, dim)
         In the library and dtype of the particles.
     size : int, optional
-        Rows of a batch, drawn with replacement, for each run its own; all rows, every time, when not given.
+        Rows of a batch, which every run draws for itself, with replacement. All rows when not given.
     """
 
     rows: Array
@@ -51,19 +51,19 @@ class RowBatches(Batches):
         runs, (rows, dim) = tuple(x.shape[:-2]), self.rows.shape
         if self.size is None:
             return xp.broadcast_to(self.rows, (*runs, rows, dim))
-        place = xp.floor(noise["row"] * rows)
-        place = as_index(xp, xp.where(place < rows, place, rows - 1.0))
-        return xp.reshape(xp.take(self.rows, xp.reshape(place, (-1,)), axis=0), (*runs, self.size, dim))
+        row = xp.floor(noise["row"] * rows)
+        row = as_index(xp, xp.where(row < rows, row, rows - 1.0))  # u rows may round up to rows
+        return xp.reshape(xp.take(self.rows, xp.reshape(row, (-1,)), axis=0), (*runs, self.size, dim))
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnBatches(Batches):
-    """Fresh draws, by a function of random numbers.
+    """New draws at every iteration, by a function of random numbers.
 
     Parameters
     ----------
     numbers : mapping of str to Normal or Uniform
-        What the draws of one run consume, such as ``{"normal": Normal((5000, 2)), "which": Uniform((5000,))}``.
+        The random numbers of one run, such as ``{"normal": Normal((5000, 2)), "which": Uniform((5000,))}``.
     function : callable
         ``function(**arrays)``: from arrays (*runs, *shape) by those names to points (*runs, size, dim); pure.
     """

@@ -1,4 +1,4 @@
-"""Ladders: the inverse temperatures, or noise levels, that particles go along."""
+"""Ladders: the sequences of inverse temperatures, or of noise levels, that particles go through."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -37,11 +37,11 @@ def check_ladder(betas: Sequence[float]) -> tuple[float, ...]:
 
 
 def ladder_array(target: BoundTarget, betas: Sequence[float], x: Array) -> Array:
-    """Inverse temperatures as an array beside the positions, in their floating dtype."""
+    """Inverse temperatures as an array (rungs,) in the library, on the device and in the floating dtype of x."""
     return target.backend.from_host(np.asarray(betas, dtype=dtype_name(target.as_floating(x))), x)
 
 
 def rung(xp: Any, betas: Array, n: Array) -> Array:
-    """The inverse temperature of step n, 0-d; the last one after the end."""
+    """The inverse temperature of step n (0-d), 0-d; after the end of the ladder the last one."""
     last = betas.shape[0] - 1
     return xp.take(betas, as_index(xp, xp.where(n < last, n, last))[None])[0]

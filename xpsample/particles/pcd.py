@@ -19,6 +19,7 @@ from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
+from xpsample.optimize.optimizers import Optimizer
 from xpsample.particles.batches import Batches
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
@@ -35,44 +36,44 @@ class PCDState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PCD(Kernel):
-    """One update of the parameters of a `Parametric` from chains that go on from update to update.
+class PCD(Kernel[PCDState, Info]):
+    """One update of the parameters of a `Parametric`, from persistent chains.
 
-    The positions are the replay buffer, (buffer, dim). An update takes one block of it at random, replaces some of the
-    block by uniform draws from the box, runs `steps` of ULA clamped to the box (Eq. 34), writes the block back, and
-    descends along ``mean U(data) - mean U(block)`` with the regularisation of Eq. 33. The paper draws single positions
-    of the buffer; blocks visit each equally often and none twice at a time.
+    The positions are the replay buffer, (buffer, dim). An update takes a random block of it, replaces some of its
+    positions by uniform draws from the box, makes `steps` steps of ULA clamped to the box (Eq. 34) and writes the block
+    back. The parameters descend along the gradient of ``mean U(data) - mean U(block)`` with the regularisation of Eq.
+    33. The paper draws single positions of the buffer; a block has no position twice.
 
     Parameters
     ----------
     data : Batches
-        Of the data, one for each update.
+        Of the data; each update draws one.
     optimizer : Optimizer
-        Of `xpsample.sosmc`, or an optax one for JAX arrays.
+        Of `xpsample.optimize`, or an optax one for JAX arrays.
     step_size : float
         gamma, in units of x squared.
     steps : int
-        Of ULA in an update.
+        Steps of ULA in an update.
     blocks : int
-        Into which the buffer is divided; it must divide its length.
+        Blocks of the buffer; it must divide the buffer's length.
     refresh : float
         rho, the probability that a position of the block is replaced, in [0, 1].
     low, high : float
         The box, the same in all coordinates.
     energy_penalty : float
-        Times ``mean U^2`` over the data plus that over the block.
+        Factor of the mean of U^2 over the data plus that over the block.
     gradient_penalty : float
-        Times the mean of ``(|score| - 1)^2`` over the data. Above 0 the parameters' gradient is taken through the
-        score, which is best analytic.
+        Factor of the mean of ``(|score| - 1)^2`` over the data. If it is positive, the gradient in the parameters goes
+        through the score, which is best analytic.
 
     Notes
     -----
-    Adding a constant to U changes neither the density nor the gradient without penalties. The penalty on energies is
-    what fixes it.
+    Without penalties, a constant added to U changes neither the density nor the gradient; the energy penalty fixes the
+    constant.
     """
 
     data: Batches
-    optimizer: Any
+    optimizer: Optimizer
     step_size: float
     steps: int = 1
     blocks: int = 1
@@ -119,9 +120,9 @@ class PCD(Kernel):
         blocks = xp.reshape(buffer, (self.blocks, -1, buffer.shape[-1]))
         chosen = xp.ones_like(blocks[:, :1, :1]) > 0.0
         if self.blocks > 1:
-            place = xp.floor(noise["block"] * self.blocks)
-            place = xp.where(place < self.blocks, place, self.blocks - 1.0)  # rounding
-            chosen = (xp.arange(self.blocks, dtype=buffer.dtype, device=device_of(buffer)) == place)[:, None, None]
+            block = xp.floor(noise["block"] * self.blocks)
+            block = xp.where(block < self.blocks, block, self.blocks - 1.0)  # u blocks may round up to blocks
+            chosen = (xp.arange(self.blocks, dtype=buffer.dtype, device=device_of(buffer)) == block)[:, None, None]
         start = xp.sum(xp.where(chosen, blocks, 0.0), axis=0)
         if self.refresh:
             fresh = self.low + (self.high - self.low) * noise["fresh"]
@@ -151,7 +152,7 @@ class PCD(Kernel):
 
 @dataclass(frozen=True)
 class _Objective:
-    """Eq. 33, whose gradient in the parameters is the update's; equal ones are differentiated once."""
+    """Eq. 33, the loss of an update. Objectives that are equal are differentiated once."""
 
     target: PreparedTarget
     energy_penalty: float
@@ -165,6 +166,6 @@ class _Objective:
             loss = loss + self.energy_penalty * (xp.mean(both[0] ** 2) + xp.mean(both[1] ** 2))
         if self.gradient_penalty:
             score = self.target.member(parameters).score(data)
-            norm = xp.sqrt(xp.sum(score * score, axis=-1) + 1e-12)  # of slope 0 where the score is 0
+            norm = xp.sqrt(xp.sum(score * score, axis=-1) + 1e-12)  # so that its slope is 0 where the score is 0
             loss = loss + self.gradient_penalty * xp.mean((norm - 1.0) ** 2)
         return loss

@@ -1,8 +1,8 @@
-"""Resampling schemes: from weights to the ancestors of equally weighted particles, whose number stays fixed.
+"""Resampling schemes: from weights to the ancestors of as many equally weighted particles.
 
-All are unbiased: particle i has ``N w_i`` copies on average. Each turns N points of the unit interval into ancestors by
-searching the cumulative weights; they differ in the points. Source: Douc, Cappe & Moulines, "Comparison of resampling
-schemes for particle filtering" (2005).
+All are unbiased: particle i has ``N w_i`` copies on average. Each scheme chooses N points of the unit interval and
+searches the cumulative weights for them. Source: Douc, Cappe & Moulines, "Comparison of resampling schemes for particle
+filtering" (2005).
 """
 
 import math
@@ -54,7 +54,7 @@ class Stratified(Resampling):
 
 @dataclass(frozen=True)
 class Systematic(Resampling):
-    """As stratified, at the same place of every part: one uniform a run. Equal weights give each particle one copy."""
+    """As stratified, with the same offset in every part: one uniform a run. Equal weights give one copy of each."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, 1))
@@ -65,14 +65,14 @@ class Systematic(Resampling):
 
 @dataclass(frozen=True)
 class Residual(Resampling):
-    """``floor(N w_i)`` copies of each particle, and the rest multinomial from what the floors left over."""
+    """``floor(N w_i)`` copies of each particle; the rest is multinomial, by the remainders."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, particles))
 
     def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
         particles = weights.shape[-1]
-        # A product that rounding left just below a whole number is that number.
+        # Rounding may leave a whole number just below it.
         expected = particles * weights
         copies = xp.floor(expected + particles * float(xp.finfo(weights.dtype).eps))
         rest = xp.where(expected > copies, expected - copies, 0.0)
@@ -87,7 +87,7 @@ class Residual(Resampling):
 
 
 def search(xp: Any, weights: Array, points: Array) -> Array:
-    """The particle in whose share of the unit interval each point lies, (*runs, points), int64 or the library's like.
+    """The particle in whose share of the unit interval each point lies, (*runs, points), in the library's index dtype.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ def search(xp: Any, weights: Array, points: Array) -> Array:
 
 
 def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tree.Tree:
-    """Particles of a tree replaced by their ancestors, in the runs of a mask.
+    """Replace the particles of a tree by their ancestors, in the runs of a mask.
 
     Parameters
     ----------
     where : array of bool, shape (*runs)
     index : array of integers, shape (*runs, particles)
     value : tree of arrays
-        Leaves (*runs, particles, ...); others are shared by all particles and stay.
+        Leaves (*runs, particles, ...) are replaced; other leaves stay as they are.
     """
     chains = tuple(index.shape)
 

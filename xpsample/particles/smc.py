@@ -29,19 +29,19 @@ from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
 
 HALVINGS = 40
-"""Of the interval in which the next temperature lies."""
+"""Halvings of the interval that has the next temperature."""
 
 
 class TemperedSMCState(NamedTuple):
     """Weighted particles (*runs, particles, dim) at the inverse temperatures ``beta`` (*runs, 1).
 
-    ``base`` is the base kernel's state, ``betas`` a given ladder, or None; ``weights`` (`Weights`) are the particles'.
-    ``eve`` (*runs, particles) numbers the start particle that each descends from, ``resamplings`` (*runs) and ``n``
-    (0-d) count what happened.
+    ``base`` is the base kernel's state; ``betas`` (rungs,) is the given ladder, or None. ``eve`` (*runs, particles) is
+    the number of the start particle that each particle descends from; ``resamplings`` (*runs) and ``n`` (0-d) are the
+    numbers of resamplings and of steps.
     """
 
     base: Any
-    betas: Any
+    betas: Array | None
     beta: Array
     weights: Weights
     eve: Array
@@ -55,23 +55,23 @@ class TemperedSMCState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TemperedSMC(Kernel):
+class TemperedSMC(Kernel[TemperedSMCState, Any]):
     """Exact draws of an initial distribution, carried to the target as weighted particles that are resampled.
 
-    A step chooses the next inverse temperature, multiplies the weights by ``(f_1 / f_0)^(beta' - beta)``, resamples
-    where their effective sample size is at most ``threshold`` times the number of particles, and lets the base kernel
-    make one step on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0`` and a ladder this is `AIS`. As there, f_0 is a
-    `Bridge`'s initial target, or 1. The positions are (*runs, particles, dim), leading axes independent runs.
+    A step chooses the next inverse temperature and multiplies the weights by ``(f_1 / f_0)^(beta' - beta)``. Runs whose
+    effective sample size is at most ``threshold`` times the number of particles are resampled. Then the base kernel
+    makes one step on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0`` and a ladder this is `AIS`; f_0 is defined as
+    there. Positions are (*runs, particles, dim); runs are independent.
 
     Parameters
     ----------
     base : Kernel
         As for `AIS`.
     betas : sequence of float, optional
-        From 0 to 1, never decreasing. Steps after the last leave the temperature alone.
+        From 0 to 1, never decreasing. Steps after the last do not change the temperature.
     ess : float, optional
-        Instead of `betas`: each run takes the largest step in beta at which the conditional effective sample size is at
-        least this share of the particles, in (0, 1), found by bisection. ``state.beta`` tells when a run has reached 1.
+        Instead of `betas`: each run takes, by bisection, the largest step in beta at which the conditional effective
+        sample size is at least this share of the particles, in (0, 1). ``state.beta`` tells when a run has reached 1.
     threshold : float
         In [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
@@ -121,7 +121,7 @@ class TemperedSMC(Kernel):
     ) -> tuple[TemperedSMCState, Any]:
         xp, base, eve, resamplings = target.xp, state.base, state.eve, state.resamplings
         ratio = log_density_ratio(target, state.point)
-        if self.ess is None:
+        if state.betas is not None:
             beta = state.beta - state.beta + rung(xp, state.betas, state.n + 1)
         else:
             beta = self._next(target, state, ratio)
@@ -138,7 +138,8 @@ class TemperedSMC(Kernel):
     def _next(self, target: BoundTarget, state: TemperedSMCState, ratio: Array) -> Array:
         """The next inverse temperatures, (*runs, 1)."""
         xp, logs = target.xp, state.weights.logs
-        lowest = math.log(self.ess)  # type: ignore[arg-type]
+        assert self.ess is not None
+        lowest = math.log(self.ess)
 
         def enough(by: Array) -> Array:
             gain = logs + by * ratio
@@ -167,12 +168,11 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     Returns
     -------
     LogNormalizer
-        Arrays (*runs). The exponential of ``value`` is unbiased for a given ladder. ``standard_error`` is the relative
-        standard error of that exponential, estimated from the particles' lineages: unbiased in its square for
-        multinomial resampling (too small with the other schemes), and without resampling the error of
-        `log_normalizer`. Frequent resampling makes it noisy, down to 0; once all particles descend from one it is 1
-        and says nothing. ``log_normalizer(result.value)`` combines independent runs, with an error
-        of its own.
+        Arrays (*runs). The exponential of ``value`` is unbiased if the ladder was given. ``standard_error`` is the
+        relative standard error of that exponential, estimated from the particles' lineages. Its square is unbiased for
+        multinomial resampling; with other schemes it is too small. Without resampling it is that of `log_normalizer`.
+        Frequent resampling makes it noisy, down to 0; once all particles descend from one, it is 1 and says nothing.
+        To combine independent runs, with an error, take ``log_normalizer(result.value)``.
     """
     logs = to_host(state.weights.logs).astype(np.float64)
     eve, resamplings = to_host(state.eve), to_host(state.resamplings)

@@ -1,4 +1,4 @@
-"""Stein variational gradient descent, and its stochastic form: sets of particles that repel one another.
+"""Stein variational gradient descent and its stochastic form: sets of particles that repel one another.
 
 Sources: Liu & Wang, "Stein variational gradient descent" (2016), Algorithm 1; Gallego & Rios Insua, "Stochastic
 gradient MCMC with repulsive forces" (2018).
@@ -25,14 +25,14 @@ OF_A_SET = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES
 
 @dataclass(frozen=True)
 class AdaGrad:
-    """Scales each coordinate's step by the root of a running mean of its squared forces, as SVGD codes commonly do.
+    """Divides each coordinate's step by the root of a running mean of its squared forces, as SVGD codes commonly do.
 
     Parameters
     ----------
     decay : float
-        Of the running mean, in [0, 1); the mean starts at the first square.
+        Of the running mean, in [0, 1). The mean starts at the first square.
     offset : float
-        Added to the root, positive, in one over the units of x.
+        Positive, added to the root, in one over the units of x.
     """
 
     decay: float = 0.9
@@ -45,23 +45,23 @@ class AdaGrad:
 
 
 class SVGDState(NamedTuple):
-    """Where the particles are, and which left the finite numbers and are frozen, (*sets, particles).
+    """The particles, and which of them left the finite numbers and are ``frozen``, (*sets, particles).
 
     With `AdaGrad` also the running mean of squared forces, (*sets, particles, dim), and the number of steps made (0-d).
     """
 
     point: Point
     frozen: Array
-    squares: Any = None
-    n: Any = None
+    squares: Array | None = None
+    n: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class SVGD(Kernel):
-    """``x_i + eta g(x_i)`` with g Stein's force from all particles of the set; consumes no randomness.
+class SVGD(Kernel[SVGDState, Info]):
+    """``x_i + eta g(x_i)``, with g Stein's force from all particles of the set; consumes no randomness.
 
-    The last but one axis of the positions, (*sets, particles, dim), is the set: its particles are not independent
-    chains. A few particles underestimate variances, the more so the higher the dimension.
+    Positions are (*sets, particles, dim). The particles of a set are not independent chains. Few particles
+    underestimate variances, the more the higher the dimension.
 
     Parameters
     ----------
@@ -70,10 +70,10 @@ class SVGD(Kernel):
     kernel : PairKernel
         K and its bandwidth.
     adagrad : AdaGrad, optional
-        Scaling of the steps; plain steps when not given.
+        Scales the steps; plain steps when not given.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
     kernel: PairKernel = RBF()
     adagrad: AdaGrad | None = None
 
@@ -98,7 +98,7 @@ class SVGD(Kernel):
         current = target.refresh(state.point)
         force = _force(xp, self.kernel, current)
         squares, n = state.squares, state.n
-        if self.adagrad is not None:
+        if self.adagrad is not None and n is not None:
             decay = xp.where(n == 0, xp.zeros_like(force), self.adagrad.decay)
             squares, n = decay * squares + (1 - decay) * force * force, n + 1
             force = force / (self.adagrad.offset + xp.sqrt(squares))
@@ -109,25 +109,25 @@ class SVGD(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class StochasticSVGD(Kernel):
-    """SVGD's drift, and noise of covariance 2 eta K(x_i, x_j) / particles: Langevin dynamics of a whole set.
+class StochasticSVGD(Kernel[SVGDState, Info]):
+    """SVGD's drift, with noise of covariance 2 eta K(x_i, x_j) / particles: Langevin dynamics of a whole set.
 
-    Its limit of small steps leaves the product of the targets invariant, for a fixed bandwidth and any number of
-    particles. Costs a Cholesky factor of the K of every set.
+    With a fixed bandwidth and any number of particles, the limit of small steps leaves the product of the targets
+    invariant. A step takes a Cholesky factor of K for every set.
 
     Parameters
     ----------
     step_size : float or array
         eta, in units of x squared, the same for all particles of a set; broadcasts against (*sets, particles).
     kernel : PairKernel
-        K and its bandwidth; a bandwidth rule must give one for the whole set.
+        K and its bandwidth, which must be the same for all points of a set.
 
     Notes
     -----
-    The noise has ``particles**2`` machine epsilons added to the diagonal of K, which rounding may leave indefinite.
+    ``particles**2`` machine epsilons are added to the diagonal of K, which rounding may leave indefinite.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
     kernel: PairKernel = RBF()
 
     requires = Capability.SCORE | Capability.REAL
@@ -162,7 +162,7 @@ def _force(xp: Any, kernel: PairKernel, point: Point) -> Array:
 
 
 def _kernel_matrix(xp: Any, kernel: PairKernel, x: Array) -> Array:
-    """K(x_i, x_j), (*sets, particles, particles), made safe to factor."""
+    """K(x_i, x_j), (*sets, particles, particles), with a diagonal that makes it positive definite."""
     squared = squared_distances(xp, x, x)
     sigma = common_bandwidth(xp, kernel, x[..., None, :, :])
     assert sigma is not None  # `StochasticSVGD` refuses bandwidths that depend on the point

@@ -15,12 +15,12 @@ NEEDED_TO_WEIGH = {
 
 
 def log_sum_exp(xp: Any, logs: Array) -> Array:
-    """log of the sum of exp over the last axis, kept with length 1; -inf where all are."""
+    """Log of the sum of exp over the last axis, which is kept with length 1; -inf if all are."""
     return _total_and_ess(xp, logs)[0]
 
 
 def effective_sample_size(xp: Any, log_weights: Array) -> Array:
-    """``(sum w)^2 / sum w^2`` (Eq. 12 of SOSMC), (*runs), from log weights (*runs, particles); at most their number."""
+    """``(sum w)^2 / sum w^2`` (Eq. 12 of SOSMC), (*runs), from log weights (*runs, particles)."""
     return _total_and_ess(xp, log_weights)[1]
 
 
@@ -31,14 +31,14 @@ def _total_and_ess(xp: Any, logs: Array) -> tuple[Array, Array]:
     total = xp.sum(shares, axis=-1, keepdims=True)
     ess = total[..., 0] ** 2 / xp.sum(shares * shares, axis=-1)
     most = float(logs.shape[-1])
-    return top + xp.log(total), xp.where(ess > most, most, ess)  # rounding
+    return top + xp.log(total), xp.where(ess > most, most, ess)  # above by rounding only
 
 
 class Weights(NamedTuple):
     """Log weights of particles (*runs, particles) whose exponentials sum to 1 over the last axis.
 
-    ``ess`` (*runs) is their effective sample size, ``log_normalizer`` (*runs) the log of the product of the mean
-    incremental weights so far: an estimate of log Z_now - log Z_start.
+    ``ess`` (*runs) is their effective sample size. ``log_normalizer`` (*runs) is the log of the product of all mean
+    incremental weights: an estimate of log Z_now - log Z_start.
     """
 
     logs: Array
@@ -47,19 +47,19 @@ class Weights(NamedTuple):
 
     @classmethod
     def equal(cls, xp: Any, like: Array) -> "Weights":
-        """Equal weights, for particles of which `like` is a floating array (*runs, particles)."""
+        """Equal weights, for particles of the shape and dtype of `like`, (*runs, particles)."""
         logs = xp.full_like(like, -math.log(like.shape[-1]))
         ess = effective_sample_size(xp, logs)
         return cls(logs, ess, xp.zeros_like(ess))
 
     def times(self, xp: Any, log_increments: Array) -> "Weights":
-        """Multiplied by incremental weights (Eq. 10); one that is not a number counts as 0, and a 0 stays one."""
+        """Multiplied by incremental weights (Eq. 10). nan counts as a weight of 0, and a weight of 0 stays 0."""
         lost = (self.logs == -math.inf) | xp.isnan(log_increments)
         logs = xp.where(lost, -math.inf, self.logs + xp.where(lost, 0.0, log_increments))
         total, ess = _total_and_ess(xp, logs)
         return Weights(logs - total, ess, self.log_normalizer + total[..., 0])
 
     def reset(self, xp: Any, where: Array) -> "Weights":
-        """Equal weights in the runs (a mask, (*runs)) that were resampled; ``ess`` stays what they had before."""
+        """Equal weights in the runs of the mask `where`, (*runs), which were resampled; ``ess`` stays that before."""
         equal = xp.full_like(self.logs, -math.log(self.logs.shape[-1]))
         return self._replace(logs=xp.where(where[..., None], equal, self.logs))

@@ -1,11 +1,13 @@
 """A curved target with exact draws: the twisted normal of Haario, Saksman & Tamminen (1999), in two dimensions."""
 
-from typing import Any
+from typing import TypeVar
 
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.targets.target import Target
+
+AnArray = TypeVar("AnArray", bound=Array)
 
 
 def banana(curvature: float = 0.5) -> Target:
@@ -40,11 +42,11 @@ def banana(curvature: float = 0.5) -> Target:
     return Target(log_density, score=score, hvp=hvp)
 
 
-def bend(z: Any, curvature: float = 0.5) -> Any:
+def bend(z: AnArray, curvature: float = 0.5) -> AnArray:
     """Exact draws from standard normals z, (*chains, 2)."""
     return array_namespace(z).stack([z[..., 0], z[..., 1] + curvature * (z[..., 0] ** 2 - 1)], axis=-1)
 
 
-def unbend(x: Any, curvature: float = 0.5) -> Any:
+def unbend(x: AnArray, curvature: float = 0.5) -> AnArray:
     """The normals behind draws x, (*chains, 2): the inverse of `bend`."""
     return array_namespace(x).stack([x[..., 0], x[..., 1] - curvature * (x[..., 0] ** 2 - 1)], axis=-1)

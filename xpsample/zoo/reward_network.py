@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     contexts: Array
     arms: Array
     rewards: Array
-    count: Array  # type: ignore[assignment]  # a tuple's method of that name is never called
+    count: Any  # an array; tuples have a method of that name
     weight: Array
 
 
