@@ -7,6 +7,7 @@ import cupy
 import numpy as np
 from array_api_compat import cupy as xp
 
+from xpsample.core import tree
 from xpsample.core.backend import Backend, Compiles, Device
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
@@ -17,6 +18,10 @@ from xpsample.run.program import Carry, Program
 
 Array = Any
 """An array of this library."""
+
+STREAMS = 2**16
+"""Streams of a generator, so many on every device: by default they are as many as its threads, and the numbers others
+on each model of GPU."""
 
 
 class CupyBackend(Backend):
@@ -35,14 +40,14 @@ class CupyBackend(Backend):
 
         def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> Array:
             state = int(seed_sequence(seed, name, chunk).generate_state(1, np.uint64)[0])
-            generator = cupy.random.Generator(cupy.random.Philox4x3210(state))
+            generator = cupy.random.Generator(cupy.random.Philox4x3210(state, size=STREAMS))
             shape = (steps, *spec.shape)
             if isinstance(spec, Normal):
                 return generator.standard_normal(shape, dtype=like.dtype)
             return cupy.clip(generator.random(shape, dtype=like.dtype), low, high)
 
         with like.device:
-            return draw_chunks(draw, specs, start, stop, cupy)
+            return draw_chunks(draw, specs, start, stop, xp)
 
     def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
         for i in range(n):
@@ -57,7 +62,10 @@ class CupyBackend(Backend):
             return eager_drive(program, carry, buffers, source, start, stop)
 
     def synchronize(self, value: Tree) -> None:
-        cupy.cuda.get_current_stream().synchronize()
+        devices = {leaf.device.id: leaf.device for leaf in tree.leaves(value) if self.owns(leaf)}
+        for device in devices.values():
+            with device:
+                cupy.cuda.get_current_stream().synchronize()
 
     def to_host(self, array: Array) -> np.ndarray:
         return cupy.asnumpy(array)
@@ -74,7 +82,8 @@ class CupyBackend(Backend):
         except cupy.cuda.runtime.CUDARuntimeError:  # installed, and no driver or device here
             count = 0
         both = ("float32", "float64")
-        return [Device(f"cuda:{i}", cupy.cuda.Device(i), both) for i in range(count)]
+        handles = [cupy.cuda.Device(i) for i in range(count)]
+        return [Device(f"cuda:{handle.id}", handle, both, context=handle) for handle in handles]
 
 
 BACKEND = CupyBackend()

@@ -16,7 +16,7 @@ from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.devices import DeviceDtype, device_dtypes
+from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
@@ -326,6 +326,7 @@ def check_all(cases: Iterable[Scenario], where: Iterable[DeviceDtype], quick: bo
 def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = False) -> Outcome:
     """One check by name; a kernel that raises has failed it."""
     try:
-        return CHECKS[name](scenario, device, quick)
+        with current_device(device.array(0.0)):
+            return CHECKS[name](scenario, device, quick)
     except Exception as error:
         return Outcome(False, f"{type(error).__name__}: {error}")

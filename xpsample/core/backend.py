@@ -6,6 +6,7 @@ A backend is a value of a final subclass of `Backend`. The registry (`xpsample.c
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -17,12 +18,16 @@ from xpsample.core.specs import Specs
 
 
 class Device(NamedTuple):
-    """A device: its name, the library's own object for it, the real dtypes that work, a note on missing ones."""
+    """A device: its name, the library's own object for it, the real dtypes that work, a note on missing ones.
+
+    `context` makes it the current device of its library, where a library has one and computes on no other.
+    """
 
     name: str
     device: Any
     dtypes: tuple[str, ...]
     note: str = ""
+    context: AbstractContextManager = nullcontext()
 
 
 class Compiles(enum.Enum):

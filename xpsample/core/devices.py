@@ -1,21 +1,24 @@
 """The devices of the installed libraries, with the dtypes that work on them."""
 
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.errors import BackendError
-from xpsample.core.registry import backend_named, installed_backends, registered_backends
+from xpsample.core.registry import backend_named, backend_of, installed_backends, registered_backends
 
 
-class DeviceDtype(NamedTuple):
-    """A library's device and a dtype on it."""
+@dataclass(frozen=True)
+class DeviceDtype:
+    """A library's device and a dtype on it; devices of one library are told apart by their names."""
 
     backend: Backend
     name: str
-    handle: Any
+    handle: Any = field(compare=False)  # not every library's can be hashed
     dtype: str
 
     def array(self, host: Any) -> Array:
@@ -27,6 +30,17 @@ class DeviceDtype(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.backend.name}-{self.name.replace(':', '')}-{self.dtype}"
+
+
+def current_device(array: object) -> AbstractContextManager:
+    """A block in which an array's device is the current one of its library, where the library has such a thing.
+
+    CuPy has: its arrays are computed on, and its new arrays made on, the current device only. What is no array is let
+    through, for others to refuse.
+    """
+    if not is_array(array):
+        return nullcontext()
+    return next((device.context for device in backend_of(array).devices(array)), nullcontext())
 
 
 def device_dtypes(names: list[str] | None = None) -> list[DeviceDtype]:

@@ -16,6 +16,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Compiles
+from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
@@ -89,14 +90,20 @@ def sample(
     XpsampleError
         Before the first step, if anything does not fit together. The message says what would.
     """
-    program = _prepare(target, kernel, x0, tuple(recorders), burn_in, thinning, draws, compile)
-    if check:
-        if not isinstance(target, Target):
-            raise XpsampleError(
-                "check=True compares the score of a Target with its density; this target is made of one"
-            )
-        check_gradient(target, x0)
-    source = as_noise_source(seed)
+    with current_device(x0):
+        program = _prepare(target, kernel, x0, tuple(recorders), burn_in, thinning, draws, compile)
+        if check:
+            if not isinstance(target, Target):
+                raise XpsampleError(
+                    "check=True compares the score of a Target with its density; this target is made of one"
+                )
+            check_gradient(target, x0)
+        return _run(program, x0, as_noise_source(seed), checkpoint, progress)
+
+
+def _run(
+    program: Program, x0: Array, source: NoiseSource, checkpoint: str | Path | Checkpoint | None, progress: bool | None
+) -> Trace:
     backend = program.target.backend
     began = time.perf_counter()
 
@@ -110,7 +117,7 @@ def sample(
             start = saved.step
             if start > program.steps:
                 raise HyperparameterError(
-                    f"the checkpoint holds {program.rows(start)} draws; ask for at least as many, not {draws}"
+                    f"the checkpoint holds {program.rows(start)} draws; ask for at least as many, not {program.draws}"
                 )
             leaves = {path: backend.from_host(saved.carry[path], leaf) for path, leaf in tree.items(carry)}
             carry = tree.fill(carry, leaves)
@@ -120,7 +127,7 @@ def sample(
     burning = replace(program, recorders=())
     with progress_bar(progress, program.steps, start) as bar:
         for lo, hi in _segments(program, carry, start):
-            if lo < burn_in:
+            if lo < program.burn_in:
                 (state, _), _, _ = backend.drive(burning, Carry(carry.state, ()), None, source, lo, hi)
                 carry = Carry(state, carry.recorder_states)
             else:
@@ -152,19 +159,23 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
     info : NamedTuple
         What the step did.
     """
-    program = _prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
-    source, backend = as_noise_source(seed), program.target.backend
-    carry = program.init(x0)
-    specs = program.specs(carry)
-    length = 1 if isinstance(source, Replay) else chunk_steps(specs)
-    like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
+    here = current_device(x0)  # left while the caller has the step
+    with here:
+        program = _prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
+        source, backend = as_noise_source(seed), program.target.backend
+        carry = program.init(x0)
+        specs = program.specs(carry)
+        length = 1 if isinstance(source, Replay) else chunk_steps(specs)
+        like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
     for start in itertools.count(0, length):
-        block = source.block(backend, specs, start, start + length, like)
+        with here:
+            block = source.block(backend, specs, start, start + length, like)
         for i in range(length):
             # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
-            noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
-            carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
-            state, info = tree.map(lambda row: row[0, ...], rows)[0]
+            with here:
+                noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
+                carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
+                state, info = tree.map(lambda row: row[0, ...], rows)[0]
             yield state, info._replace(evaluations=sums[-1])
 
 
@@ -256,7 +267,7 @@ def _trace(
             f"{total} chains (non-finite proposals, energy errors, or chains frozen where they left "
             "the finite numbers): take a smaller step size, or see trace.run_statistics.diverged",
             DivergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     rows = buffers if buffers is not None else tuple(None for _ in program.recorders)
     results = {

@@ -7,6 +7,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.devices import current_device
 from xpsample.core.errors import GradientError, HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -111,36 +112,37 @@ def fit(
             raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
     steps = steps_per_epoch or (max(1, data.shape[0] // batch_size) if batch_size else 1)
 
-    # The rows and the constants are the target's data, which drivers hand to a compiled program as arguments.
-    start = data[:1, 0]
-    held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": None}
-    target = Target(None, score=_no_score, data=held).prepare(start, Capability.NONE)
-    if validation is not None:
-        fixed = Portable(0).block(target.backend, loss.noise(*validation.shape), 0, 1, start)
-        noise = {name: numbers[0, ...] for name, numbers in fixed.items()}
-        target = target.with_data({**target.data, "noise": noise})
-    chosen = gradient if gradient is not None else Auto()
-    if isinstance(chosen, Auto):
-        chosen = Auto.resolve(target.backend, dtype_name(data))
-    kernel = Epoch(
-        loss,
-        chosen.value_and_gradient(target.backend, loss),
-        Adam(1e-3) if optimizer is None else optimizer,
-        batch_size,
-        (data.shape[0], data.shape[1]),
-        steps,
-        epochs,
-    )
-    program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
-    source, store = as_noise_source(seed), None
-    if checkpoint is not None:
-        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        store = Store(settings, _identity(kernel, target, source), Point(start, start, None))
-    state, buffers, done = _run(program, start, source, patience, progress, store)
-    losses, validated = (to_host(rows)[:done] for rows in buffers[0])
-    if validation is None:
-        return Fitted(state.parameters, losses, None, False)
-    return Fitted(state.best, losses, validated, done < epochs)
+    with current_device(data):
+        # The rows and the constants are the target's data, which drivers hand to a compiled program as arguments.
+        start = data[:1, 0]
+        held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": None}
+        target = Target(None, score=_no_score, data=held).prepare(start, Capability.NONE)
+        if validation is not None:
+            fixed = Portable(0).block(target.backend, loss.noise(*validation.shape), 0, 1, start)
+            noise = {name: numbers[0, ...] for name, numbers in fixed.items()}
+            target = target.with_data({**target.data, "noise": noise})
+        chosen = gradient if gradient is not None else Auto()
+        if isinstance(chosen, Auto):
+            chosen = Auto.resolve(target.backend, dtype_name(data))
+        kernel = Epoch(
+            loss,
+            chosen.value_and_gradient(target.backend, loss),
+            Adam(1e-3) if optimizer is None else optimizer,
+            batch_size,
+            (data.shape[0], data.shape[1]),
+            steps,
+            epochs,
+        )
+        program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
+        source, store = as_noise_source(seed), None
+        if checkpoint is not None:
+            settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+            store = Store(settings, _identity(kernel, target, source), Point(start, start, None))
+        state, buffers, done = _run(program, start, source, patience, progress, store)
+        losses, validated = (to_host(rows)[:done] for rows in buffers[0])
+        if validation is None:
+            return Fitted(state.parameters, losses, None, False)
+        return Fitted(state.best, losses, validated, done < epochs)
 
 
 def _run(

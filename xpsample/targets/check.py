@@ -3,6 +3,7 @@
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.devices import current_device
 from xpsample.core.errors import GradientError
 from xpsample.core.registry import to_host
 from xpsample.gradients.choices import FiniteDifference, GradientChoice
@@ -43,20 +44,21 @@ def check_gradient(
     GradientError
         If they disagree by more than `rtol`; names the chain and coordinate.
     """
-    resolution = float(np.finfo(to_host(x).dtype).eps)
-    tolerance = 10 * resolution ** (1 / 3) if rtol is None else rtol
-    other = FiniteDifference(eps=resolution ** (1 / 3)) if against is None else against
-    needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
-    mine = target.prepare(x, needs)
-    reference = target.without_own_derivatives(other).prepare(x, needs)
-    score, expected = mine.score(x), to_host(reference.score(x))
-    worst = _compare("score", to_host(score), expected, tolerance)
-    if hvp:
-        product = to_host(reference.hvp(x, score))
-        worst = max(worst, _compare("hvp", to_host(mine.hvp(x, score)), product, tolerance))
-        both = to_host(mine.score_plus_hvp(x, score))
-        worst = max(worst, _compare("score plus hvp", both, expected + product, tolerance))
-    return worst
+    with current_device(x):
+        resolution = float(np.finfo(to_host(x).dtype).eps)
+        tolerance = 10 * resolution ** (1 / 3) if rtol is None else rtol
+        other = FiniteDifference(eps=resolution ** (1 / 3)) if against is None else against
+        needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
+        mine = target.prepare(x, needs)
+        reference = target.without_own_derivatives(other).prepare(x, needs)
+        score, expected = mine.score(x), to_host(reference.score(x))
+        worst = _compare("score", to_host(score), expected, tolerance)
+        if hvp:
+            product = to_host(reference.hvp(x, score))
+            worst = max(worst, _compare("hvp", to_host(mine.hvp(x, score)), product, tolerance))
+            both = to_host(mine.score_plus_hvp(x, score))
+            worst = max(worst, _compare("score plus hvp", both, expected + product, tolerance))
+        return worst
 
 
 def _compare(what: str, mine: np.ndarray, reference: np.ndarray, tolerance: float) -> float:
