@@ -135,9 +135,7 @@ class InverseMultiquadric(PairKernel):
         return f, p * f / base, p * (p - 1) * f / base**2
 
 
-def stein_force(
-    xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Array, sigma: float | Array | None = None
-) -> Array:
+def stein_force(xp: Any, kernel: PairKernel, x: Array, points: Array, scores: Array, sigma: Any = None) -> Array:
     """``g(x) = mean_j [K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x)]`` over the points a_j (Eqs. 1 and 3 of SRLD).
 
     Parameters
@@ -158,7 +156,7 @@ def stein_force(
     if sigma is None:
         rule = kernel.bandwidth
         sigma = rule.at(xp, squared, points) if isinstance(rule, Bandwidth) else rule
-    if isinstance(sigma, (int, float)):
+    if not hasattr(sigma, "ndim"):
         return _force(xp, kernel, apart, squared, scores, sigma)
     repels = sigma[..., None] > 0
     safe = xp.where(repels, sigma[..., None], 1.0)
