@@ -166,7 +166,7 @@ def _kernel_matrix(xp: Any, kernel: PairKernel, x: Array) -> Array:
     squared = squared_distances(xp, x, x)
     sigma = common_bandwidth(xp, kernel, x[..., None, :, :])
     assert sigma is not None  # `StochasticSVGD` refuses bandwidths that depend on the point
-    if not isinstance(sigma, (int, float)):
+    if hasattr(sigma, "ndim"):
         sigma = xp.where(sigma > 0, sigma, 1.0)[..., None]
     m = x.shape[-2]
     jitter = m**2 * float(xp.finfo(x.dtype).eps)
