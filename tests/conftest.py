@@ -8,26 +8,29 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from xpsample.core.backend import Backend
+from xpsample.core.backend import Backend, Device
 from xpsample.core.errors import DataError
 from xpsample.core.registry import backend_named, compiled
 from xpsample.zoo import data
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
-"""What a test runs on; those that are not here are skipped by name."""
-
+"""What a test runs on; those that are not here are left out by name."""
 
 OTHERS = {"torch", "jax", "jax.numpy", "torch-cuda", "jax-cuda", "cupy"}
 """Libraries that the first tier of the tests leaves to the full one, but for what is about them."""
 
 BY_FOLDER = ("benchmarks", "docs", "experiments")
 """Folders whose tests have a marker of the same name, and are not in the first tier."""
+
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+"""Why tests are left out, and how many for that reason."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,37 +40,69 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of the other tier. A test that is named on the command line runs, whatever its tier."""
+    """Leave out the tests of the other tier, and those on libraries and devices that are not here.
+
+    A test that is named on the command line runs, whatever its tier.
+    """
+    every = config.getoption("--full") or any("::" in arg for arg in config.args)
+    rest, kept, left = config.getoption("--rest"), [], []
+    reasons = config.stash[LEFT_OUT] = {}
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in BY_FOLDER:
             item.add_marker(folder)
-    if config.getoption("--full") or any("::" in arg for arg in config.args):
-        return
-    kept = [item for item in items if _in_first_tier(item) != config.getoption("--rest")]
-    left = [item for item in items if _in_first_tier(item) == config.getoption("--rest")]
+        other_tier = not every and _in_first_tier(item) == rest
+        why = "first tier" if rest else "left for --full"
+        reason = why if other_tier else _missing_of(item)
+        if reason is None:
+            kept.append(item)
+        else:
+            left.append(item)
+            reasons[reason] = reasons.get(reason, 0) + 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """Which tier runs."""
-    if config.getoption("--full"):
-        return "tier: all tests"
-    return "tier: what --full adds" if config.getoption("--rest") else "tier: the first (--full runs all tests)"
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells what it left out: the same as all others."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep what a worker told."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", {})
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line for each reason for which tests were left out."""
+    for reason, count in config.stash.get(LEFT_OUT, {}).items():
+        terminalreporter.write_line(f"LEFT OUT [{count}] {reason}")
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
 
 
 def _in_first_tier(item: pytest.Item) -> bool:
     """Every claim on NumPy and array-api-strict; on torch and JAX each kernel once, and their backends."""
     if any(item.get_closest_marker(name) for name in (*BY_FOLDER, "slow")):
         return False
-    params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-    named = [value if isinstance(value, tuple) else (value, "float64") for value in params]
-    others = [pair for pair in named if pair and isinstance(pair[0], str) and pair[0] in OTHERS]
-    if not others:
-        return True
+    pairs = [value if isinstance(value, tuple) else (value, "float64") for value in _params(item).values()]
+    others = [pair for pair in pairs if pair and isinstance(pair[0], str) and pair[0] in OTHERS]
     about = item.get_closest_marker("first_tier") is not None
-    return about and all(name in ("torch", "jax") and dtype == "float64" for name, dtype, *_ in others)
+    return all(about and name in ("torch", "jax") and dtype == "float64" for name, dtype, *_ in others)
+
+
+def _missing_of(item: pytest.Item) -> str | None:
+    """Why the library that one of the fixtures below gives a test is not here; None where it is."""
+    for fixture in ("library", "library32", "typed_library", "differentiating", "borrowing"):
+        value = _params(item).get(fixture)
+        name = value[0] if isinstance(value, tuple) else value
+        if name in LIBRARIES and (reason := _missing(name)):
+            return reason
+    return None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -152,18 +187,31 @@ def x64(name: str, dtype: str) -> AbstractContextManager:
 
 def open_library(name: str, dtype: str) -> Library:
     """The library of a name in `LIBRARIES`; skips the test, and says why, where it is not here."""
+    reason = _missing(name)
+    if reason is not None:
+        pytest.skip(reason)
+    backend = backend_named(name.partition("-")[0])
+    device = _devices(name)[0]
+    return Library(name, backend, device.device, dtype, device.dtypes)
+
+
+@cache
+def _missing(name: str) -> str | None:
+    """Why nothing can run on the library of a name in `LIBRARIES`; None where it can."""
     module, _, kind = name.partition("-")
     if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
-    backend = backend_named(module)
+        return f"{module} is not installed"
+    return None if _devices(name) else f"{module} finds no {kind or 'device'} here"
+
+
+def _devices(name: str) -> list[Device]:
+    """The devices of a name in `LIBRARIES`."""
+    module, _, kind = name.partition("-")
     # array-api-strict on the device that is not its default, so that a forgotten device shows.
     wanted = kind or {"array_api_strict": "device1", "torch": "cpu", "jax": "cpu"}.get(module, "")
-    found = [d for d in backend.devices() if d.name.startswith(wanted)]
-    if not found and kind == "cuda" and module == "jax":
-        found = [d for d in backend.devices() if d.name.startswith("gpu")]
-    if not found:
-        pytest.skip(f"{module} finds no {wanted or 'device'} here")
-    return Library(name, backend, found[0].device, dtype, found[0].dtypes)
+    if name == "jax-cuda":
+        wanted = ("cuda", "gpu")
+    return [device for device in backend_named(module).devices() if device.name.startswith(wanted)]
 
 
 @pytest.fixture(params=LIBRARIES)
