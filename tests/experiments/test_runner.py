@@ -6,6 +6,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import types
@@ -112,6 +113,13 @@ def test_devices_are_picked_and_named(run_it, tmp_path):
     seen.clear()
     assert run_it(made_up(measure, devices=list)) == 0
     assert {device.dtype for device in seen} == {"float32", "float64"}
+
+
+def test_what_is_missing_is_said(run_it, monkeypatch, capsys):
+    monkeypatch.setattr("xpsample.experiments.runner.missing", lambda names: [f"{names}: no device"])
+    assert run_it(made_up()) == run_it(made_up(), "--backend", "numpy") == run_it(made_up(backends=None)) == 0
+    text = capsys.readouterr().out
+    assert text.count("['numpy']: no device\n") == 2 and "None: no device\n" in text
 
 
 def test_unknown_backend(run_it, capsys):
@@ -352,7 +360,7 @@ def test_blocks_repeat_the_keys():
     rows = [{"k": "key", "n": 7, "x": 1.0, "y": 2.0, "z": 3.0}]
     columns = {"k": ("k", "s"), "n": ("n", "d"), "x": ("x", ".1f"), "y": ("y", ".1f"), "z": ("z", ".1f")}
     heads = [
-        [line.split() for line in block.split("\n")] for block in table(rows, columns, ("k", "n"), 17).split("\n\n")
+        [line.split() for line in block.split("\n")] for block in table(rows, columns, ("k", "n"), 16).split("\n\n")
     ]
     assert [block[0] for block in heads] == [["k", "n", "x", "y"], ["k", "n", "z"]]
     assert [block[2] for block in heads] == [["key", "7", "1.0", "2.0"], ["key", "7", "3.0"]]
@@ -367,6 +375,19 @@ def test_blocks_repeat_the_keys():
 def test_mean_and_error():
     assert mean_and_error("a", [1.0, 2.0, 3.0]) == {"a": 2.0, "a_se": pytest.approx(1 / math.sqrt(3))}
     assert math.isnan(mean_and_error("a", [1.0])["a_se"])
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_experiment_of_the_page_runs(run_it, tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "developer" / "experiments.md"
+    namespace = {}
+    exec(re.search("```python\n(.*?)```", page.read_text(), re.DOTALL)[1], namespace)
+    assert run_it(namespace["EXPERIMENT"], "--quick") == 0
+    rows = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [row["step_size"] for row in rows] == [0.1, 0.5, 1.0]
+    assert "smallest error with step size" in (tmp_path / "out" / "report.txt").read_text()
 
 
 # ---- the registry ----------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def _blocks(shown: Mapping[str, list[str]], keys: Sequence[str], width: int | No
     def wide(block: Sequence[str]) -> int:
         return sum(len(shown[key][0]) + len(GAP) for key in block) - len(GAP)
 
-    if width is None or wide(list(shown)) <= width:
+    if width is None:
         return [list(shown)]
     blocks = [[*keys]]
     for key in (key for key in shown if key not in keys):
