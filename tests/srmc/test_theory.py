@@ -376,7 +376,7 @@ def test_the_average_is_not_equation_16_for_rho_below_1():
     # The sampler has that covariance at n steps, up to Monte Carlo error: 9 entries, 4.5 standard errors (6e-5).
     measured = measure(Autoregressive(), schedule, STEPS, FEWER, seed=7).average
     exact = np.einsum("ij,aj,kj->aik", basis, averages[0], basis)
-    ours = theory.Measured(measured.covariance[:, :2, :2], measured.error[:, :2, :2])
+    ours = theory.MeasuredCovariance(measured.covariance[:, :2, :2], measured.error[:, :2, :2])
     assert np.abs(scores_of(ours, exact)).max() < 4.5
 
 

@@ -120,7 +120,7 @@ def _find(array: object) -> Backend:
     )
 
 
-def to_host(array: Array) -> np.ndarray:
+def to_host(array: Array | float) -> np.ndarray:
     """A NumPy copy or view of any library's array; the one explicit way off a device."""
     if isinstance(array, (np.ndarray, np.generic, float, int, bool)):
         return np.asarray(array)

@@ -22,7 +22,7 @@ from xpsample.targets.point import Capability, Point
 
 
 class AISState(NamedTuple):
-    """The base kernel's state, inverse temperatures (rungs,), ``log_weight`` (*chains), and the steps made ``n``."""
+    """The base kernel's state, inverse temperatures (rungs,), ``log_weight`` (*chains), and steps made ``n`` (0-d)."""
 
     base: Any
     betas: Array

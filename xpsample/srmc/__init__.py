@@ -1,4 +1,4 @@
-"""Score-repellent Monte Carlo: any kernel, repelled by the average of the scores that it has seen."""
+"""Score-repellent Monte Carlo: a kernel repelled by the average of the scores that it has seen."""
 
 from xpsample.srmc.diagnostics import Repellence, RepellenceReport, exponent_scale, hvp_share, theta_norm
 from xpsample.srmc.estimator import Estimates, Estimator

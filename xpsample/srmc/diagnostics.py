@@ -1,4 +1,4 @@
-"""Is the repellence too strong? What a run shows of its history and tilt, and the warning."""
+"""Is the repellence too strong? What a run shows of its history and tilt, and its warning."""
 
 import warnings
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def hvp_share(run_statistics: RunStatistics, hvp_cost: float = 1.0) -> float:
 
     Parameters
     ----------
-    run_statistics : Tally
+    run_statistics : RunStatistics
         ``trace.run_statistics``.
     hvp_cost : float
         What one product costs, in scores.
@@ -46,8 +46,8 @@ def hvp_share(run_statistics: RunStatistics, hvp_cost: float = 1.0) -> float:
 
 
 class RepellenceReport(NamedTuple):
-    """Of each chain, (*chains), over the kept steps: mean and share above the limit of the exponent scale, mean
-    acceptance probability; ``|theta|``, alpha and gamma at the end."""
+    """For each chain, (*chains), over the kept steps: the mean exponent scale, the share of steps in which it was above
+    the limit, and the mean acceptance probability; and ``|theta|``, alpha and gamma at the end."""
 
     exponent_scale: Array
     above: Array
@@ -57,7 +57,7 @@ class RepellenceReport(NamedTuple):
     gamma: Array
 
 
-class _Sums(NamedTuple):
+class _RepellenceSums(NamedTuple):
     steps: Array
     exponent: Array
     above: Array
@@ -69,17 +69,17 @@ class _Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class Repellence(Recorder):
-    """How strong the tilt of an SRMC run was, with a `RepellenceWarning` where it was too strong: memory does not grow.
+    """How strong the tilt of an SRMC run was, with a `RepellenceWarning` if it was too strong. Memory does not grow.
 
     Parameters
     ----------
     limit : float
         Exponent scale ``alpha |s . theta|`` above which a step counts as too strong; the paper's tau.
     share : float
-        Share of a chain's kept steps above the limit from which on a run warns. Runs that gain much may be above 1 in
-        half of their steps; those that diverge or are trapped are above it nearly always.
+        A run warns if more than this share of a chain's kept steps were above the limit. Runs that gain much may be
+        above 1 in half of their steps; those that diverge or are trapped are above it nearly always.
     least_acceptance : float
-        Mean acceptance probability of a chain below which a run warns.
+        A run warns if the mean acceptance probability of a chain is below this.
     """
 
     limit: float = 1.0
@@ -92,18 +92,20 @@ class Repellence(Recorder):
         check_range("share", self.share, 0, 1)
         check_range("least_acceptance", self.least_acceptance, 0, 1, closed=True)
 
-    def init(self, target: BoundTarget, state: Any) -> _Sums:
+    def init(self, target: BoundTarget, state: Any) -> _RepellenceSums:
         if not isinstance(state, SRMCState):
             raise CapabilityError(f"Repellence records SRMC runs; the state is a {type(state).__name__}")
         xp = target.xp
         zeros = [xp.zeros_like(state.alpha) for _ in range(6)]
-        return _Sums(counter(target, state.theta), *zeros)
+        return _RepellenceSums(counter(target, state.theta), *zeros)
 
-    def update(self, target: BoundTarget, carry: _Sums, state: SRMCState, info: Any) -> tuple[_Sums, None]:
+    def update(
+        self, target: BoundTarget, carry: _RepellenceSums, state: SRMCState, info: Any
+    ) -> tuple[_RepellenceSums, None]:
         xp = target.xp
         scale = exponent_scale(state)
         above = xp.astype(~(scale <= self.limit), scale.dtype)  # counts nan, too
-        new = _Sums(
+        new = _RepellenceSums(
             carry.steps + 1,
             carry.exponent + scale,
             carry.above + above,
@@ -114,7 +116,7 @@ class Repellence(Recorder):
         )
         return new, None
 
-    def result(self, target: BoundTarget, carry: _Sums, rows: Tree) -> RepellenceReport:
+    def result(self, target: BoundTarget, carry: _RepellenceSums, rows: Tree) -> RepellenceReport:
         xp = target.xp
         steps = xp.astype(carry.steps, carry.alpha.dtype)
         report = RepellenceReport(

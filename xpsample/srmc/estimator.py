@@ -1,4 +1,4 @@
-"""The estimator that SRMC's theory is about: a mean weighted by the step sizes of the history (Eq. 7)."""
+"""The estimator of SRMC's theory: a mean weighted by the step sizes of the history (Eq. 7)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from xpsample.targets.bound import BoundTarget, counter
 
 
 class Estimates(NamedTuple):
-    """Of f, each (*chains, ...): mu_n of Eq. 7, and the plain average over the kept steps."""
+    """Estimates of the mean of f, each (*chains, ...): mu_n of Eq. 7, and the plain average over the kept steps."""
 
     weighted: Array
     average: Array
 
 
-class _Means(NamedTuple):
+class _EstimatorMeans(NamedTuple):
     seen: Array
     weight: Array
     weighted: Array
@@ -35,8 +35,8 @@ def _identity(x: Array) -> Array:
 class Estimator(Recorder):
     """mu_{n+1} = mu_n + gamma_{n+1} (f(X_{n+1}) - mu_n) with the gamma of the history (Eq. 7), and the plain average.
 
-    The run's start and its burn-in have no weight: mu is divided by the weight of what was seen, which tends to one.
-    With `thinning` the kept steps alone count, each with its own gamma. Memory does not grow.
+    The start and the burn-in have no weight: mu is divided by the total weight of the kept steps, which tends to one.
+    With thinning, only the kept steps count, each with its own gamma. Memory does not grow.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ class Estimator(Recorder):
 
     Notes
     -----
-    With gamma_n = 1 / (n + 1) and no burn-in both are the same. A gamma that falls more slowly forgets the start and
-    averages over fewer steps: for rho < 1 the variance of mu_n falls as gamma_n, that of the average as 1 / n.
+    With gamma_n = 1 / (n + 1) and no burn-in both are the same. If gamma falls more slowly, mu_n forgets the start and
+    averages over fewer steps: for rho < 1 its variance falls as gamma_n, that of the plain average as 1 / n.
     """
 
     function: Callable[[Array], Array] = _identity
     name: str = "estimate"
 
-    def init(self, target: BoundTarget, state: Any) -> _Means:
+    def init(self, target: BoundTarget, state: Any) -> _EstimatorMeans:
         if not isinstance(state, SRMCState):
             raise CapabilityError(
                 f"Estimator weights by the step sizes of SRMC's history; the state is a {type(state).__name__}. "
@@ -60,17 +60,19 @@ class Estimator(Recorder):
             )
         xp, value = target.xp, self.function(state.point.x)
         zeros = [xp.zeros_like(a) for a in (state.gamma, value, value)]
-        return _Means(counter(target, state.theta), *zeros)
+        return _EstimatorMeans(counter(target, state.theta), *zeros)
 
-    def update(self, target: BoundTarget, carry: _Means, state: SRMCState, info: Any) -> tuple[_Means, None]:
+    def update(
+        self, target: BoundTarget, carry: _EstimatorMeans, state: SRMCState, info: Any
+    ) -> tuple[_EstimatorMeans, None]:
         xp, value, gamma = target.xp, self.function(state.point.x), state.gamma
         seen = carry.seen + 1
         weight = carry.weight + gamma * (1 - carry.weight)
         weighted = carry.weighted + _like(gamma, value) * (value - carry.weighted)
         average = carry.average + (value - carry.average) / xp.astype(seen, value.dtype)
-        return _Means(seen, weight, weighted, average), None
+        return _EstimatorMeans(seen, weight, weighted, average), None
 
-    def result(self, target: BoundTarget, carry: _Means, rows: Tree) -> Estimates:
+    def result(self, target: BoundTarget, carry: _EstimatorMeans, rows: Tree) -> Estimates:
         return Estimates(carry.weighted / _like(carry.weight, carry.weighted), carry.average)
 
 

@@ -1,4 +1,4 @@
-"""Score-repellent Monte Carlo: any kernel, on a target tilted against the average of the scores it has seen.
+"""Score-repellent Monte Carlo: a kernel on a target that is tilted against the average of the scores it has seen.
 
 Source: the SRMC paper, Algorithm 1 and Eqs. 1, 2, 5, 6.
 """
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
 from xpsample.core.specs import Specs
+from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
@@ -24,9 +25,9 @@ from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
 class SRMCState(NamedTuple):
     """The base kernel's state, the history theta (*chains, dim), and the number of steps made (0-d).
 
-    ``score`` (*chains, dim) is that of the tilt at the current position; ``alpha`` (*chains) is the strength of the
-    next step's tilt, ``gamma`` (*chains) the step size by which theta was last updated; ``schedule`` and ``strength``
-    are what those carry, or None.
+    ``score`` (*chains, dim) is the tilt's score at the current position. ``alpha`` (*chains) is the strength of the
+    next step's tilt, ``gamma`` (*chains) the step size of the last update of theta. ``schedule`` and ``strength`` are
+    the memories of the schedule and of the rule for alpha, or None.
     """
 
     base: Any
@@ -35,8 +36,8 @@ class SRMCState(NamedTuple):
     n: Array
     alpha: Array
     gamma: Array
-    schedule: Any
-    strength: Any
+    schedule: Tree
+    strength: Tree
 
     @property
     def point(self) -> Point:
@@ -45,7 +46,7 @@ class SRMCState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SRMC(Kernel):
+class SRMC(Kernel[SRMCState, Any]):
     """A base kernel made score-repellent (Algorithm 1).
 
     At each step the base kernel moves on log pi(x) - alpha theta . s(x) with theta held fixed; then
@@ -57,20 +58,21 @@ class SRMC(Kernel):
         Any kernel that samples its target, by the target's own densities and scores. Where the tilt leaves proposals as
         they are (`Untilted`, `Ratio`), it must accept or reject.
     alpha : float, array or Growing
-        Repellence strength, at least 0; 0 makes the base kernel's steps bit for bit. An array broadcasts against the
-        chain axes; `Adaptive` grows during a warm-up.
+        Repellence strength, at least 0; with 0 the steps are the base kernel's, bit for bit. An array broadcasts
+        against the chain axes; `Adaptive` grows during a warm-up.
     schedule : Schedule
         Step sizes of the history.
     tilt : Tilt or FiniteDifference
         How the surrogate score (Eq. 5) is computed: `Exact` by Hessian-vector products, ``FiniteDifference(eps)`` by
-        differences of scores (Eq. 6), `Shift` by one shifted score, `Untilted` not at all. Kernels that need no score
-        do not pay for it. On discrete spaces the score is the gradient, or with `Ratio` the discrete score (Eq. 17).
+        differences of scores (Eq. 6), `Shift` by one shifted score, `Untilted` not at all. If the base kernel needs no
+        score, it is not computed. On discrete spaces the score is the gradient, or with `Ratio` the discrete score
+        (Eq. 17).
     theta : array, shape (*chains, dim), optional
         The history to start from; zero when not given.
     """
 
     base: Kernel
-    alpha: Any = field(metadata=PER_CHAIN)
+    alpha: float | Array | Strength = field(metadata=PER_CHAIN)
     schedule: Schedule = PowerLaw()
     tilt: Tilt | FiniteDifference = Exact()
     theta: Array | None = field(default=None, metadata=POSITIONS)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import HyperparameterError
@@ -29,10 +29,12 @@ class Schedule(ABC):
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> Tree:
-        """What it carries from step to step at the start positions x, (*chains, dim): a tree of arrays, or None."""
+        """The memory at the start positions x, (*chains, dim): a tree of arrays, or None."""
 
     @abstractmethod
-    def gamma(self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree) -> tuple[Any, Tree]:
+    def gamma(
+        self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree
+    ) -> tuple[float | Array, Tree]:
         """(gamma_n, new memory): gamma_n is a number, or an array that broadcasts against the chain axes.
 
         Parameters
@@ -46,7 +48,7 @@ class Schedule(ABC):
         point : Point
             X_n under `target`.
         memory : tree of arrays
-            That of the step before.
+            The schedule's, from the step before.
         """
 
 
@@ -62,7 +64,7 @@ class PowerLaw(Schedule):
         The paper takes 1 and 1.
     """
 
-    rho: Any = field(default=1.0, metadata=PER_CHAIN)
+    rho: float | Array = field(default=1.0, metadata=PER_CHAIN)
     scale: float = 1.0
     offset: float = 1.0
 
@@ -76,54 +78,58 @@ class PowerLaw(Schedule):
     def init(self, target: BoundTarget, x: Array) -> Tree:
         return None
 
-    def gamma(self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree) -> tuple[Any, Tree]:
+    def gamma(
+        self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree
+    ) -> tuple[float | Array, Tree]:
         power = (n + self.offset) ** (-self.rho)
-        return (power if self.scale == 1 else self.scale * power), None  # a call less where it is the paper's
+        return (power if self.scale == 1 else self.scale * power), None  # a call less for the paper's scale
 
 
 @dataclass(frozen=True)
 class Frozen(Schedule):
-    """gamma = 0: the history stays what it was, so the kernel samples a fixed tilted target (for checks)."""
+    """gamma = 0: the history does not change, so the kernel samples a fixed tilted target. For checks."""
 
     hvps = 0
 
     def init(self, target: BoundTarget, x: Array) -> Tree:
         return None
 
-    def gamma(self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree) -> tuple[Any, Tree]:
+    def gamma(
+        self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree
+    ) -> tuple[float | Array, Tree]:
         return 0.0, None
 
 
 class Curvature(NamedTuple):
-    """A unit vector (*chains, dim) in power iteration, and the largest curvature met, (*chains)."""
+    """The vector (*chains, dim) of a power iteration, and the largest curvature found so far, (*chains)."""
 
     direction: Array
     largest: Array
 
 
 class StableMemory(NamedTuple):
-    """What the capped schedule carries, and the curvature (None where the eigenvalues were given)."""
+    """The inner schedule's memory, and the curvature, or None if the eigenvalues are given."""
 
     inner: Tree
-    curvature: Any
+    curvature: Curvature | None
 
 
 @dataclass(frozen=True, eq=False)
 class Stable(Schedule):
-    """gamma_n = min(schedule's gamma_n, kappa * bound): the first, large steps are cut where they would be unstable.
+    """gamma_n = min(schedule's gamma_n, kappa * bound): the first, large steps are cut if they would be unstable.
 
-    The bound is `stability_bound`, the smallest over the eigenvalues, for every chain and for the alpha in force. It
-    does not depend on n, so the decay, and with it the theory, is the inner schedule's from some n on.
+    The bound is the smallest `stability_bound` over the eigenvalues, for every chain and for the alpha in force. It
+    does not depend on n, so from some n on the steps, and the theory, are those of the inner schedule.
 
     Parameters
     ----------
     autocorrelation : Autocorrelation
-        Of the base kernel: ``autocorrelation(base)``, or `LangevinAutocorrelation`,
-        `LeapfrogAutocorrelation`, `Constant`.
+        Of the base kernel: ``autocorrelation(base)``, or `LangevinAutocorrelation`, `LeapfrogAutocorrelation`,
+        `Constant`.
     eigenvalues : array of shape (k,), float, or None
-        Of the target's precision, at least 0. An array is the spectrum (`spectrum` finds it from draws of a pilot
-        run). A number is an upper bound: any eigenvalue up to it is reckoned with. None follows such a bound along
-        each chain, by power iteration with one Hessian-vector product a step: the largest absolute curvature met.
+        Of the target's precision, at least 0. An array is the spectrum; `spectrum` computes it from draws of a pilot
+        run. A number is an upper bound of all eigenvalues. With None each chain keeps its own upper bound, the largest
+        absolute curvature found by power iteration, at one Hessian-vector product a step.
     schedule : Schedule
         What is capped.
     kappa : float
@@ -131,13 +137,13 @@ class Stable(Schedule):
 
     Notes
     -----
-    `LeapfrogAutocorrelation` with an upper bound past its first resonance (L phi above pi) gives gamma = 0, the only
-    value that is
-    stable for all eigenvalues below the bound: no repellence. Give the spectrum there, or shorten the trajectories.
+    For `LeapfrogAutocorrelation` and an upper bound past its first resonance (L phi above pi) gamma is 0, the only
+    value that is stable for all eigenvalues below the bound: nothing repels. Give the spectrum, or shorten the
+    trajectories.
     """
 
     autocorrelation: Autocorrelation
-    eigenvalues: Any = None
+    eigenvalues: float | Array | None = None
     schedule: Schedule = PowerLaw()
     kappa: float = 0.5
 
@@ -159,7 +165,7 @@ class Stable(Schedule):
         if self.eigenvalues is not None:
             return StableMemory(inner, None)
         xp = target.xp
-        # A fixed start without symmetries, which would hide eigenvectors from it.
+        # A fixed start without symmetry: a symmetric one may be orthogonal to eigenvectors.
         irregular = xp.cos(xp.cumulative_sum(xp.cumulative_sum(xp.ones_like(x), axis=-1), axis=-1))
         curvature = Curvature(irregular, xp.zeros_like(x[..., 0]))
         for _ in range(20):
@@ -175,7 +181,7 @@ class Stable(Schedule):
             eigenvalues = self.eigenvalues
             c = self.autocorrelation.at(xp, eigenvalues)
         else:
-            if self.eigenvalues is None:
+            if curvature is not None:
                 curvature = _follow(target, point.x, curvature)
                 eigenvalues = curvature.largest[..., None]
             else:
@@ -186,7 +192,7 @@ class Stable(Schedule):
 
 
 def _follow(target: BoundTarget, x: Array, curvature: Curvature) -> Curvature:
-    """One power iteration with the Hessian at x; a product that vanishes or is not finite changes nothing."""
+    """One power iteration with the Hessian at x. A product that is 0 or not finite changes nothing."""
     xp = target.xp
     product = target.hvp(x, curvature.direction)
     size = xp.sqrt(xp.sum(product * product, axis=-1))

@@ -1,14 +1,14 @@
 """When SRMC's history stays bounded on a Gaussian.
 
-Along an eigendirection of a Gaussian target, with precision eigenvalue lambda, the tilted target is
-N(alpha theta, 1 / lambda), and a base kernel whose lag-one autocorrelation there is c moves the mean of x towards
-alpha theta by the share 1 - c. With s(x) = -lambda x the means of x and theta follow
+Along an eigendirection of a Gaussian target with precision eigenvalue lambda, the tilted target is
+N(alpha theta, 1 / lambda). A base kernel with lag-one autocorrelation c moves the mean of x towards alpha theta by the
+share 1 - c. With s(x) = -lambda x the means of x and theta follow
 
     x_{n+1}     = c x_n + (1 - c) alpha theta_n
     theta_{n+1} = (1 - gamma) theta_n - gamma lambda x_{n+1}
 
-a 2x2 recursion of trace c + 1 - gamma (1 + alpha lambda (1 - c)) and determinant c (1 - gamma). By Jury's criterion,
-for 0 <= gamma <= 1 and |c| < 1, all that can fail is 1 + trace + determinant > 0, which reads
+This 2x2 recursion has trace c + 1 - gamma (1 + alpha lambda (1 - c)) and determinant c (1 - gamma). Of Jury's criterion
+for 0 <= gamma <= 1 and |c| < 1, only 1 + trace + determinant > 0 can fail, which is
 
     gamma < 2 (1 + c) / ((1 + c) + alpha lambda (1 - c)).
 """
@@ -31,24 +31,24 @@ from xpsample.targets.target import AbstractTarget
 
 
 def stability_bound(xp: Any, alpha: Array, eigenvalues: Array, autocorrelation: Array) -> Array:
-    """The gamma below which (x, theta) contracts along an eigendirection of a Gaussian.
+    """The gamma below which the recursion of x and theta contracts along an eigendirection of a Gaussian.
 
     Parameters
     ----------
     xp : namespace
         The array API namespace of the arrays.
     alpha, eigenvalues, autocorrelation : arrays that broadcast
-        Repellence strength, in units of x squared; precision eigenvalue, in one over that; the base kernel's lag-one
-        autocorrelation along the eigendirection, in [-1, 1].
+        Repellence strength, in units of x squared; eigenvalue of the precision, in one over that; the base kernel's
+        lag-one autocorrelation along the eigendirection, in [-1, 1].
 
     Returns
     -------
     array
-        In [0, 2]; 0 at autocorrelation -1, where no gamma is stable, and 2 where nothing repels.
+        In [0, 2]: 0 at autocorrelation -1, where no gamma is stable; 2 where nothing repels.
     """
-    faithful, fast = 1 + autocorrelation, alpha * eigenvalues * (1 - autocorrelation)
-    some = faithful + fast > 0
-    return xp.where(some, 2 * faithful / xp.where(some, faithful + fast, 1.0), 2.0)
+    stays, moves = 1 + autocorrelation, alpha * eigenvalues * (1 - autocorrelation)
+    some = stays + moves > 0
+    return xp.where(some, 2 * stays / xp.where(some, stays + moves, 1.0), 2.0)
 
 
 class Autocorrelation(ABC):
@@ -60,20 +60,20 @@ class Autocorrelation(ABC):
 
     @abstractmethod
     def least(self, xp: Any, largest: Array) -> Array:
-        """The smallest c that any eigenvalue in (0, largest] has; largest (k,) or (*chains, k)."""
+        """The smallest c of all eigenvalues in (0, largest]; largest (k,) or (*chains, k)."""
 
 
 @dataclass(frozen=True, eq=False)
 class LangevinAutocorrelation(Autocorrelation):
-    """ULA and MALA: c = 1 - eta lambda. It falls with lambda, so the largest eigenvalue decides.
+    """ULA and MALA: c = 1 - eta lambda, which is smallest at the largest eigenvalue.
 
     Parameters
     ----------
     step_size : float or array
-        eta, that of the kernel; broadcasts against the chain axes.
+        eta of the kernel; broadcasts against the chain axes.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
         check_range("step_size", self.step_size, 0)
@@ -94,12 +94,12 @@ class LeapfrogAutocorrelation(Autocorrelation):
     Parameters
     ----------
     step_size : float or array
-        eta, that of the kernel; broadcasts against the chain axes.
+        eta of the kernel; broadcasts against the chain axes.
     steps : int
-        L, that of the kernel.
+        L of the kernel.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
     steps: int
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class LeapfrogAutocorrelation(Autocorrelation):
         return xp.where(cosine < -1, -1.0, xp.cos(angle))
 
     def least(self, xp: Any, largest: Array) -> Array:
-        # cos(L phi) falls until L phi = pi; from there on some eigenvalue of the range is in resonance.
+        # cos(L phi) falls until L phi = pi. Beyond it some eigenvalue below the largest is in resonance.
         cosine, angle = self._turn(xp, largest)
         return xp.where((cosine < -1) | (angle >= math.pi), -1.0, xp.cos(angle))
 
@@ -131,7 +131,7 @@ class Constant(Autocorrelation):
         c, in (-1, 1]; broadcasts against the chain axes. 0 for independent draws.
     """
 
-    value: Any = field(default=0.0, metadata=PER_CHAIN)
+    value: float | Array = field(default=0.0, metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
         check_range("value", self.value, -1, 1)
@@ -145,10 +145,10 @@ class Constant(Autocorrelation):
 
 @singledispatch
 def autocorrelation(kernel: Kernel) -> Autocorrelation:
-    """The lag-one autocorrelation that a base kernel has on a Gaussian, rejections left out.
+    """The lag-one autocorrelation of a base kernel on a Gaussian, without rejections, which raise c and the bound.
 
-    Rejections raise c and with it the bound. For RWM, PCN and IndependentMH the value is 0: they are positive
-    operators, so their autocorrelations are not negative.
+    For RWM, PCN and IndependentMH the value is 0: they are positive operators, so their autocorrelations are not
+    negative.
 
     Parameters
     ----------
@@ -158,13 +158,12 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
     Raises
     ------
     HyperparameterError
-        For a kernel with a preconditioner or mass, whose directions are not those of the precision alone, and for
-        kernels not registered.
+        For a kernel with a preconditioner or mass, whose eigendirections are not those of the precision, and for
+        kernels that are not registered.
     """
     raise HyperparameterError(
         f"the autocorrelation of {type(kernel).__name__} is not known; pass LangevinAutocorrelation, "
-        "LeapfrogAutocorrelation, Constant or your own "
-        "Autocorrelation to Stable"
+        "LeapfrogAutocorrelation, Constant or your own Autocorrelation to Stable"
     )
 
 
@@ -201,9 +200,9 @@ def _refuse(kernel: Kernel, name: str) -> None:
 
 
 def spectrum(target: AbstractTarget, x: Array) -> Array:
-    """Eigenvalues of the precision that a target has on average over positions: of the mean of minus its Hessian.
+    """Eigenvalues of a target's mean precision: minus its Hessian, averaged over positions.
 
-    Under the target that mean equals the covariance of the score. Costs dim Hessian-vector products for each position:
+    Averaged over the target it is the covariance of the score. Costs dim Hessian-vector products for each position:
     pass a few dozen draws of a pilot run with the base kernel.
 
     Parameters
@@ -216,7 +215,7 @@ def spectrum(target: AbstractTarget, x: Array) -> Array:
     Returns
     -------
     array, shape (dim,)
-        Ascending; negative ones, which a log-concave target does not have, are set to 0.
+        Ascending. Negative ones, which a log-concave target does not have, are set to 0.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The repellence strength alpha: a number, or one that grows during a warm-up and is then held (App. D.1.4)."""
+"""A repellence strength alpha that grows during a warm-up and is then held (App. D.1.4)."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ class Growing(Strength):
 
     @abstractmethod
     def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Tree) -> tuple[Array, Tree]:
-        """(alpha_n, memory) after step n = 1, 2, ... (0-d integer) that led to s(X_n) and theta_n, (*chains, dim)."""
+        """(alpha_n, memory) after step n = 1, 2, ... (0-d integer), from s(X_n) and theta_n, (*chains, dim)."""
 
 
 class Guard(NamedTuple):
-    """Of each chain: which of the last steps were above the threshold, (*chains, window); then, (*chains), whether the
-    window was too strong at the step before, alpha when it last was not, and whether alpha is frozen."""
+    """For each chain: which of the last steps were above the threshold, (*chains, window); whether too many of them
+    were at the step before, alpha when they last were not, and whether alpha is frozen, each (*chains)."""
 
     above: Array
     strong: Array
@@ -35,29 +35,29 @@ class Guard(NamedTuple):
 class Adaptive(Growing):
     """alpha_k = k / (C + k / reference) up to k = warmup, where it is ``fraction * reference``; then frozen.
 
-    A guardrail watches ``alpha_k |s(X_k) . theta_k|`` while alpha grows, over a rolling window of
-    max(10, floor(warmup / 20)) steps: when its 95 % quantile exceeds `threshold` at two steps in a row, alpha goes back
-    to what it was before them, and stays there. Every chain has its own alpha, so chains stay independent.
+    While alpha grows, a guardrail watches ``alpha_k |s(X_k) . theta_k|`` over a rolling window of
+    max(10, floor(warmup / 20)) steps. If its 95 % quantile exceeds `threshold` at two steps in a row, alpha goes back
+    to its value before them and stays there. Every chain has its own alpha, so chains stay independent.
 
     Parameters
     ----------
     reference : float or array
         alpha_ref, at least 0; broadcasts against the chain axes.
     warmup : int
-        K_w, the steps during which alpha grows: `warmup_steps` gives the paper's.
+        K_w, the steps during which alpha grows; `warmup_steps` gives the paper's number.
     fraction : float
-        Share of the reference that is reached, in (0, 1).
+        Share of the reference that alpha reaches, in (0, 1).
     threshold : float
         tau; ``math.inf`` for no guardrail.
 
     Notes
     -----
-    The quantile is the smallest value that at least 95 % of the window's values do not exceed. It lies above the
-    threshold exactly when more than 5 % of the values do, so counting them is enough, and nothing is sorted. No window
-    is judged before it is full: where the first one is too strong, alpha stays near a sixth of the reference.
+    The quantile is the smallest value that at least 95 % of the window's values do not exceed. It is above the
+    threshold exactly if more than 5 % of the values are, so they are counted and not sorted. A window is judged when it
+    is full: if the first one is too strong already, alpha stays near a sixth of the reference.
     """
 
-    reference: Any = field(metadata=PER_CHAIN)
+    reference: float | Array = field(metadata=PER_CHAIN)
     warmup: int
     fraction: float = 0.8
     threshold: float = 1.0
@@ -83,7 +83,7 @@ class Adaptive(Growing):
     def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Guard) -> tuple[Array, Guard]:
         warming = n <= self.warmup
         k = xp.astype(n, alpha.dtype)
-        # C so that alpha at `warmup` is fraction * reference: C = warmup (1 / fraction - 1) / reference.
+        # alpha at `warmup` is fraction * reference, so C = warmup (1 / fraction - 1) / reference.
         grown = self.reference * (k / (self.warmup * (1 / self.fraction - 1) + k))
         alpha = xp.where(warming & ~memory.frozen, grown, alpha)
 
@@ -102,7 +102,7 @@ def warmup_steps(budget: int, leapfrog_steps: int = 1) -> int:
     Parameters
     ----------
     budget : int
-        N, the run's matched cost: for HMC its steps times L.
+        N, the cost of the run: for HMC its steps times L.
     leapfrog_steps : int
         L for HMC, 1 for other kernels.
     """

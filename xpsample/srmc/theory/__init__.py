@@ -1,4 +1,4 @@
-"""What repellence does to the error of an estimate: the CLT of SRMC as functions of matrices, and its use."""
+"""What repellence does to the error of an estimate: the central limit theorem of SRMC, and predictions from it."""
 
 from xpsample.srmc.theory.clt import (
     Linearization,
@@ -12,7 +12,7 @@ from xpsample.srmc.theory.clt import (
 )
 from xpsample.srmc.theory.prediction import (
     Comparison,
-    Measured,
+    MeasuredCovariance,
     compare,
     cost_per_step,
     estimate,
@@ -22,7 +22,7 @@ from xpsample.srmc.theory.prediction import (
 __all__ = [
     "Comparison",
     "Linearization",
-    "Measured",
+    "MeasuredCovariance",
     "average_covariance",
     "compare",
     "cost_per_step",

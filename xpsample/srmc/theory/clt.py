@@ -1,12 +1,12 @@
 """The central limit theorem of SRMC (Theorem 3.3), its matrices, and its closed forms.
 
-SRMC is a stochastic approximation: with gamma_n the step sizes of the history, the history theta_n and the weighted
-mean mu_n of a function f (Eq. 7) have errors of covariance gamma_n Sigma. Sigma depends on the target and the base
-kernel through three matrices only, the `Linearization`. Sizes: the score s has d coordinates, f has m. Functions take
-arrays of any library and give the same; alpha is a number or an array, whose axes lead those of the result.
+SRMC is a stochastic approximation. The errors of the history theta_n and of the weighted mean mu_n of a function f
+(Eq. 7) have covariance gamma_n Sigma, where gamma_n are the step sizes of the history. Sigma depends on the target and
+the base kernel only through three matrices, the `Linearization`. The score s has d coordinates, f has m. Functions take
+arrays of any library and give the same. alpha is a number or an array; its axes come first in the result.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -19,15 +19,15 @@ from xpsample.core.registry import to_host
 from xpsample.srmc.schedules import PowerLaw
 
 AVERAGING = PowerLaw()
-"""The default schedule: 1 / (n + 1), which makes theta_n and mu_n plain averages."""
+"""The default schedule 1 / (n + 1), with which theta_n and mu_n are plain averages."""
 
 
 class Linearization(NamedTuple):
-    """The recursion of theta and mu near its limit, alpha apart.
+    """The recursion of theta and mu near its limit, but for alpha.
 
-    ``score_covariance`` S (d, d) and ``cross_covariance`` C (m, d) are the target's Cov(s, s) and Cov(f, s); ``noise``
-    U (d + m, d + m) is the long-run covariance of (s, f) along the base kernel's chain (Eq. 10); ``batches`` is the
-    number of batch means that the noise was estimated from, 0 where it is exact.
+    ``score_covariance`` S (d, d) and ``cross_covariance`` C (m, d) are the target's Cov(s, s) and Cov(f, s). ``noise``
+    U (d + m, d + m) is the long-run covariance of (s, f) along the base kernel's chain (Eq. 10). ``batches`` is the
+    number of batch means behind the noise, or 0 if it is exact.
     """
 
     score_covariance: Array
@@ -48,10 +48,10 @@ def independent(score_covariance: Array, cross_covariance: Array, value_covarian
     return Linearization(s, c, _blocks(s, _transposed(c), c, value_covariance))
 
 
-# ---- the theorem as it is written ------------------------------------------------------------------------------------
+# ---- the theorem of the paper ----------------------------------------------------------------------------------------
 
 
-def drift_matrix(linearization: Linearization, alpha: Any) -> Array:
+def drift_matrix(linearization: Linearization, alpha: float | Array) -> Array:
     """The Jacobian A* of the mean field at its root, shape (*alpha, d + m, d + m) (Eq. 11)."""
     s, c = linearization.score_covariance, linearization.cross_covariance
     xp, alpha = array_namespace(s), _strength(alpha, s)
@@ -66,17 +66,17 @@ def solve_lyapunov(drift: Array, noise: Array) -> Array:
     Parameters
     ----------
     drift : array, shape (*batch, n, n)
-        For Eq. 13: `drift_matrix`, plus half the identity where rho = 1.
+        For Eq. 13: `drift_matrix`, plus half the identity if rho = 1.
     noise : array, shape (*batch, n, n) or broadcasting to it
 
     Raises
     ------
     HyperparameterError
-        If an eigenvalue of the drift has no negative real part: there is then no stationary covariance.
+        If the real part of an eigenvalue of the drift is not negative: then there is no stationary covariance.
 
     Notes
     -----
-    Memory grows as n^4 (n = 100: 800 MB). `iterate_covariance` uses that A* is block triangular instead.
+    Memory grows as n^4 (n = 100: 800 MB). `iterate_covariance` avoids that, since A* is block triangular.
     """
     xp = array_namespace(drift, noise)
     largest = np.max(np.real(np.linalg.eigvals(to_host(drift))))
@@ -86,7 +86,7 @@ def solve_lyapunov(drift: Array, noise: Array) -> Array:
             "rho = 1 and step sizes c / n every eigenvalue of A* must lie below -1 / (2 c))"
         )
     n, eye = drift.shape[-1], _eye(drift)
-    # The rows of Sigma one after the other, as a vector: drift (x) I + I (x) drift.
+    # Sigma as a vector, row by row: the operator is drift (x) I + I (x) drift.
     left = drift[..., :, None, :, None] * eye[:, None, :]
     right = drift[..., None, :, None, :] * eye[:, None, :, None]
     operator = xp.reshape(left + right, (*drift.shape[:-2], n * n, n * n))
@@ -98,9 +98,9 @@ def solve_lyapunov(drift: Array, noise: Array) -> Array:
 
 
 def iterate_covariance(
-    linearization: Linearization, alpha: Any, schedule: PowerLaw = AVERAGING, n: int | None = None
+    linearization: Linearization, alpha: float | Array, schedule: PowerLaw = AVERAGING, n: int | None = None
 ) -> Array:
-    """lim Cov(theta_n, mu_n) / gamma_n, the solution of Eq. 13; theta comes first.
+    """lim Cov((theta_n, mu_n)) / gamma_n, the solution of Eq. 13.
 
     Parameters
     ----------
@@ -110,12 +110,13 @@ def iterate_covariance(
     schedule : PowerLaw
         Step sizes c (n + n0)^-rho of the history and of mu, with one rho.
     n : int, optional
-        Steps made: gives what the same derivation predicts after them. For rho < 1 the limit is reached slowly, the
-        difference falling as n^(rho - 1).
+        Steps made: the prediction after n steps by the same derivation. For rho < 1 the limit is reached slowly: the
+        difference falls as n^(rho - 1).
 
     Returns
     -------
     array, shape (*alpha, d + m, d + m)
+        theta comes first.
 
     Raises
     ------
@@ -124,24 +125,24 @@ def iterate_covariance(
 
     Notes
     -----
-    The paper has 1/2 in Eq. 13 for rho = 1, which is right for its c = 1. From gamma_n / gamma_(n+1) =
-    1 + rho / n + ... the term is rho / (2 n gamma_n): 1 / (2 c) for rho = 1, and for rho < 1 what `n` brings in.
-    Solved by the blocks of Eqs. 55-57 in the eigenbasis of S, at the cost of one eigendecomposition.
+    The paper has 1/2 in Eq. 13 for rho = 1, which is right for its c = 1. Since gamma_n / gamma_(n+1) =
+    1 + rho / n + ..., the term is rho / (2 n gamma_n): 1 / (2 c) for rho = 1, and the correction by `n` for rho < 1.
+    Solved by the blocks of Eqs. 55-57 in the eigenbasis of S: one eigendecomposition.
     """
     return _solve_blocks(linearization, linearization.noise, alpha, 1.0, _shift(schedule, n))
 
 
 def average_covariance(
-    linearization: Linearization, alpha: Any, schedule: PowerLaw = AVERAGING, n: int | None = None
+    linearization: Linearization, alpha: float | Array, schedule: PowerLaw = AVERAGING, n: int | None = None
 ) -> Array:
-    """lim n Cov(plain average of f over n steps); beside Theorem 3.3, see the notes.
+    """lim n Cov(plain average of f over n steps); not in Theorem 3.3, see the notes.
 
     Parameters
     ----------
     linearization, alpha, schedule
         As in `iterate_covariance`.
     n : int, optional
-        Steps made: for rho < 1, adds the first correction to the limit, which falls as n^(rho - 1).
+        Steps made: for rho < 1 this adds the first correction to the limit, which falls as n^(rho - 1).
 
     Returns
     -------
@@ -150,15 +151,15 @@ def average_covariance(
     Raises
     ------
     HyperparameterError
-        If rho = 1 and c (1 + alpha lambda) is at most 1/2 for an eigenvalue lambda of S: the history then decays too
+        If rho = 1 and c (1 + alpha lambda) is at most 1/2 for an eigenvalue lambda of S: then the history decays too
         slowly for a CLT at rate sqrt(n).
 
     Notes
     -----
-    For rho = 1 and c = 1 the average is mu_n, and this is its block of Eq. 13. For rho < 1 it is not: the average of a
-    stochastic approximation has covariance inv(A*) U inv(A*)' (Polyak and Juditsky 1992). Its f block is the long-run
-    covariance of f - G s along the base chain, G = alpha C inv(I + alpha S): repellence acts as that control variate.
-    What the last history has not yet corrected adds G Sigma G' / (n gamma_n) with the Sigma of theta. For rho = 1 and
+    For rho = 1 and c = 1 the average is mu_n, and this is its block of Eq. 13. For rho < 1 it is not mu_n: the average
+    of a stochastic approximation has covariance inv(A*) U inv(A*)' (Polyak and Juditsky 1992). Its f block is the
+    long-run covariance of f - G s along the base chain, with G = alpha C inv(I + alpha S): repellence acts as this
+    control variate. The correction for n steps is G Sigma G' / (n gamma_n), with the Sigma of theta. For rho = 1 and
     other c, (theta, average) has the drift [[-c (I + alpha S), 0], [-alpha C, -I]] in units of 1 / n.
     """
     s, c, noise, _ = linearization
@@ -181,7 +182,7 @@ def independent_covariance(
     score_covariance: Array,
     cross_covariance: Array,
     value_covariance: Array,
-    alpha: Any,
+    alpha: float | Array,
     schedule: PowerLaw = AVERAGING,
 ) -> Array:
     """lim Cov(mu_n) / gamma_n for independent draws from the tilted target, in closed form (Eq. 15).
@@ -199,8 +200,8 @@ def independent_covariance(
 
     Notes
     -----
-    Written as (Cov(f, f) - alpha C inv(b I + alpha S) C') / (2 b) with b = 1 - 1 / (2 c) for rho = 1, else 1. This is
-    Eq. 15 where S is invertible, as Eq. 15 needs it, and holds where it is not.
+    Computed as (Cov(f, f) - alpha C inv(b I + alpha S) C') / (2 b) with b = 1 - 1 / (2 c) for rho = 1, else 1. If S is
+    invertible, this is Eq. 15; it also holds if S is not.
     """
     s, c = score_covariance, cross_covariance
     alpha, b = _strength(alpha, s), _mean_decay(_shift(schedule))
@@ -208,7 +209,9 @@ def independent_covariance(
     return (value_covariance - alpha * explained) / (2 * b)
 
 
-def gaussian_covariance(covariance: Array, score_noise: Array, alpha: Any, schedule: PowerLaw = AVERAGING) -> Array:
+def gaussian_covariance(
+    covariance: Array, score_noise: Array, alpha: float | Array, schedule: PowerLaw = AVERAGING
+) -> Array:
     """lim Cov(mu_n) / gamma_n for f(x) = x under N(mean, covariance), any base kernel (Eqs. 16 and 59).
 
     Parameters
@@ -227,7 +230,7 @@ def gaussian_covariance(covariance: Array, score_noise: Array, alpha: Any, sched
     Notes
     -----
     The paper states Eq. 16 for the plain average and any rho; its proof takes rho = 1, where the average is mu_n. For
-    rho < 1 the average has another covariance, which falls as 1 / alpha^2: see `average_covariance`.
+    rho < 1 the average has another covariance, which falls as 1 / alpha^2 (`average_covariance`).
     """
     alpha, b = _strength(alpha, covariance), _mean_decay(_shift(schedule))
     variance, basis = array_namespace(covariance).linalg.eigh(covariance)
@@ -238,7 +241,7 @@ def gaussian_covariance(covariance: Array, score_noise: Array, alpha: Any, sched
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _solve_blocks(linearization: Linearization, noise: Array, alpha: Any, rate: float, shift: float) -> Array:
+def _solve_blocks(linearization: Linearization, noise: Array, alpha: float | Array, rate: float, shift: float) -> Array:
     """Sigma for the drift [[shift - rate (I + alpha S), 0], [-alpha C, shift - 1]] (Eqs. 55-57)."""
     s, c = linearization.score_covariance, linearization.cross_covariance
     d, alpha = s.shape[0], _strength(alpha, s)
@@ -262,7 +265,7 @@ def _solve_blocks(linearization: Linearization, noise: Array, alpha: Any, rate: 
 
 
 def _shift(schedule: PowerLaw, n: int | None = None) -> float:
-    """rho / (2 n gamma_n), by default its limit: what Eq. 13 has as 1/2 for rho = 1."""
+    """rho / (2 n gamma_n), by default its limit: the 1/2 of Eq. 13 for rho = 1."""
     rho, scale = _numbers(schedule)
     if n is None:
         return 0.5 / scale if rho == 1 else 0.0
@@ -286,11 +289,11 @@ def _mean_decay(shift: float) -> float:
     return 1 - shift
 
 
-def _strength(alpha: Any, like: Array) -> Array:
+def _strength(alpha: float | Array, like: Array) -> Array:
     """alpha as an array that broadcasts against matrices, (*alpha, 1, 1)."""
-    alpha = array_namespace(like).asarray(alpha, dtype=like.dtype, device=device_of(like))
-    check_range("alpha", alpha, 0, closed=True)
-    return alpha[..., None, None]
+    strength = array_namespace(like).asarray(alpha, dtype=like.dtype, device=device_of(like))
+    check_range("alpha", strength, 0, closed=True)
+    return strength[..., None, None]
 
 
 def _eye(like: Array, n: int | None = None) -> Array:

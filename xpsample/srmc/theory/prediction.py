@@ -1,9 +1,9 @@
-"""From a short run to a prediction: which repellence strength would pay, and how to check it afterwards."""
+"""From a short run to a prediction: which repellence strength would pay, and how to check it later."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -18,7 +18,7 @@ from xpsample.srmc.schedules import PowerLaw
 from xpsample.srmc.theory.clt import AVERAGING, Linearization, average_covariance, iterate_covariance
 
 GRADIENTS = Evaluations(0, 1, 1)
-"""Prices in gradients: the density comes with its gradient, and an hvp counts as one (a difference of two)."""
+"""Prices in gradients: the density comes free with its gradient, and an hvp costs one (a difference of two)."""
 
 
 def estimate(values: Array, scores: Array, size: int | None = None) -> Linearization:
@@ -32,7 +32,7 @@ def estimate(values: Array, scores: Array, size: int | None = None) -> Lineariza
         The target's score at the same draws.
     size : int, optional
         Draws per batch. The bias falls as 1 / size, so take many autocorrelation times; the relative standard error
-        of a variance is sqrt(2 / batches). By default the longest batches of which there are 200.
+        of a variance is sqrt(2 / batches). By default the longest size that gives 200 batches.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def estimate(values: Array, scores: Array, size: int | None = None) -> Lineariza
     Raises
     ------
     HyperparameterError
-        If the shapes do not fit, or fewer than two batches would result.
+        If the shapes do not fit, or there would be fewer than two batches.
     """
     if values.ndim < 2 or tuple(values.shape[:-1]) != tuple(scores.shape[:-1]):
         raise HyperparameterError(
@@ -80,7 +80,7 @@ def cost_per_step(evaluations: Mapping[str, float], prices: Evaluations = GRADIE
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Predictions for several alpha, beside the base kernel; ``str()`` gives a table.
+    """Predictions for several alpha, compared with the base kernel; ``str()`` gives a table.
 
     Attributes
     ----------
@@ -88,11 +88,11 @@ class Comparison:
     variance : array, shape (k, m)
         Asymptotic variance of the estimate of each f: times n for the average, over gamma_n for the weighted mean.
     per_step, per_cost : array, shape (k, m)
-        Variance over the base kernel's after equally many steps, and at equal cost: below 1, repellence pays.
+        Variance over the base kernel's, after as many steps and at the same cost. Below 1, repellence pays.
     cost_ratio : float
-        Cost of a step over that of the base kernel's.
+        Cost of a step over that of a step of the base kernel.
     batches : int
-        Batch means behind the prediction, 0 where it is exact.
+        Batch means behind the prediction, or 0 if it is exact.
     """
 
     alpha: Array
@@ -115,7 +115,7 @@ class Comparison:
 
 def compare(
     linearization: Linearization,
-    alpha: Any,
+    alpha: Sequence[float] | Array,
     *,
     base_cost: float = 1.0,
     srmc_cost: float = 3.0,
@@ -138,50 +138,49 @@ def compare(
         The plain average of f, or the weighted mean mu_n of Eq. 7, whose variance falls as n^-rho only. The base kernel
         is given the same estimator.
     n : int, optional
-        Steps of the run, for predictions there; in the limit otherwise. For rho < 1 and a large alpha the two differ by
-        much.
+        Steps of the run; the limit of many steps when not given. For rho < 1 and a large alpha the two differ much.
 
     Raises
     ------
     HyperparameterError
-        As `average_covariance` and `iterate_covariance` do; for costs that are not positive, for an unknown estimator.
+        As in `average_covariance` and `iterate_covariance`; if a cost is not positive or the estimator not known.
 
     Notes
     -----
-    A budget B buys B / cost steps. So costs multiply the average's variance (Theorem 14), and that of mu_n to the power
-    rho: the paper's remark that the argument extends verbatim to rho < 1 leaves the power out. In its Eq. 81, for the
-    base kernel, Sigma has to be taken at alpha = 0.
+    A budget B buys B / cost steps. So the cost multiplies the variance of the average (Theorem 14), and its power rho
+    multiplies that of mu_n: the paper's remark that the argument extends verbatim to rho < 1 leaves the power out. In
+    its Eq. 81, Sigma has to be taken at alpha = 0 for the base kernel.
     """
     check_range("base_cost", base_cost, 0)
     check_range("srmc_cost", srmc_cost, 0)
     s = linearization.score_covariance
     xp, d = array_namespace(s), s.shape[0]
-    alpha = xp.asarray(alpha, dtype=s.dtype, device=device_of(s))
-    if alpha.ndim != 1:
-        raise HyperparameterError(f"alpha must be a sequence of strengths; got shape {tuple(alpha.shape)}")
+    strengths = xp.asarray(alpha, dtype=s.dtype, device=device_of(s))
+    if strengths.ndim != 1:
+        raise HyperparameterError(f"alpha must be a sequence of strengths; got shape {tuple(strengths.shape)}")
     if estimator == "average":
         # Not average_covariance at alpha = 0, which may have no CLT where the history's scale is small.
         power, base = 1.0, linearization.noise[d:, d:]
-        covariance = average_covariance(linearization, alpha, schedule, n)
+        covariance = average_covariance(linearization, strengths, schedule, n)
     elif estimator == "weighted":
         power, base = float(to_host(schedule.rho)), iterate_covariance(linearization, 0.0, schedule, n)[d:, d:]
-        covariance = iterate_covariance(linearization, alpha, schedule, n)[:, d:, d:]
+        covariance = iterate_covariance(linearization, strengths, schedule, n)[:, d:, d:]
     else:
         raise HyperparameterError(f"estimator must be 'average' or 'weighted'; got {estimator!r}")
     variance = xp.linalg.diagonal(covariance)
     per_step, ratio = variance / xp.linalg.diagonal(base), srmc_cost / base_cost
-    return Comparison(alpha, variance, per_step, per_step * ratio**power, ratio, linearization.batches)
+    return Comparison(strengths, variance, per_step, per_step * ratio**power, ratio, linearization.batches)
 
 
-class Measured(NamedTuple):
+class MeasuredCovariance(NamedTuple):
     """A covariance measured over chains, and the Monte Carlo standard error of its entries, both (*sweep, m, m)."""
 
     covariance: Array
     error: Array
 
 
-def measured_covariance(estimates: Array, gamma: float) -> Measured:
-    """Cov(estimate) / gamma over independent chains, to hold against a prediction.
+def measured_covariance(estimates: Array, gamma: float) -> MeasuredCovariance:
+    """Cov(estimate) / gamma over independent chains, to compare with a prediction.
 
     Parameters
     ----------
@@ -192,7 +191,7 @@ def measured_covariance(estimates: Array, gamma: float) -> Measured:
 
     Returns
     -------
-    Measured
+    MeasuredCovariance
 
     Raises
     ------
@@ -204,4 +203,4 @@ def measured_covariance(estimates: Array, gamma: float) -> Measured:
     xp, chains = array_namespace(estimates), estimates.shape[-2]
     centred = estimates - xp.mean(estimates, axis=-2, keepdims=True)
     products = centred[..., :, None] * centred[..., None, :] * (chains / (chains - 1) / gamma)
-    return Measured(xp.mean(products, axis=-3), xp.std(products, axis=-3, correction=1) / math.sqrt(chains))
+    return MeasuredCovariance(xp.mean(products, axis=-3), xp.std(products, axis=-3, correction=1) / math.sqrt(chains))
