@@ -5,7 +5,6 @@ from typing import Any
 
 import cupy
 import numpy as np
-from array_api_compat import cupy as xp
 
 from xpsample.core import tree
 from xpsample.core.backend import Backend, Device
@@ -14,6 +13,7 @@ from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive
 from xpsample.run.noise import NoiseSource, draw_chunks, seed_sequence
 from xpsample.run.program import Carry, Program
+from xpsample_cupy import namespace as xp
 
 Array = Any
 """An array of this library."""

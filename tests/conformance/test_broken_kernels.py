@@ -126,7 +126,7 @@ def test_the_unspoilt_base_passes():
     "kind", [MissingProposalRatio, WrongAcceptance, SwappedRatio, ReusedNoise, AcceptsAll, WrongNoiseScale]
 )
 def test_a_wrong_law_is_caught(kind, library):
-    device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
     result = invariance(with_kernel(kind()), device)
     assert not result.passed
     assert result.z > 2 * result.limit  # and not by a hair
@@ -158,7 +158,7 @@ def test_leaving_the_device_is_caught(kind, check, name):
     from tests.conftest import open_library
 
     library = open_library(name, "float32")
-    device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
     outcome = run_check(check, with_kernel(kind()), device)
     assert outcome.passed is False
     assert "HostTransfer: __" in outcome.detail or "a step called __" in outcome.detail
@@ -168,7 +168,7 @@ def test_a_change_of_dtype_is_caught():
     from tests.conftest import open_library
 
     library = open_library("numpy", "float32")
-    device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
     outcome = run_check("stays home", with_kernel(LeavesItsDtype()), device)
     assert outcome.passed is False
     assert "float64" in outcome.detail
@@ -200,13 +200,13 @@ def test_hidden_state_is_caught():
 
     scenario = replace(SCENARIOS["rwm"], kernel=lambda asarray: Forgetful())
     strict = open_library("array_api_strict", "float64")  # whose driver runs the steps themselves
-    outcome = run_check("resume exact", scenario, DeviceDtype(strict.backend, "here", strict.device, strict.dtype))
+    outcome = run_check("resume exact", scenario, DeviceDtype(strict.backend, strict.name, strict.device, strict.dtype))
     assert outcome.passed is False
     assert "0" in outcome.detail.split(", ")  # the draws differ
     for name in ("numpy", "torch", "jax"):
         with x64(name, "float64"):
             library = open_library(name, "float64")
-            device = DeviceDtype(library.backend, "here", library.device, library.dtype)
+            device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
             outcome = run_check("driven = eager", scenario, device)
             assert outcome.passed is False
             assert float(outcome.detail) > 1e-3

@@ -23,7 +23,7 @@ def made(check, device):
 
 def place_of(library):
     """The suite's place for a test library."""
-    return DeviceDtype(library.backend, "here", library.device, library.dtype)
+    return DeviceDtype(library.backend, library.name, library.device, library.dtype)
 
 
 @pytest.mark.first_tier

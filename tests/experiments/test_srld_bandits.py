@@ -192,7 +192,7 @@ def test_samplers_play(name, library32):
     """On every library, in float32: they begin with the initial pulls and move away from where LD goes."""
     from xpsample.core.devices import DeviceDtype
 
-    device = DeviceDtype(library32.backend, "here", library32.device, "float32")
+    device = DeviceDtype(library32.backend, library32.name, library32.device, "float32")
     game, network, size = (
         play_ahead(Wheel(), 2, 70, 6),
         RewardNetwork(2, 5, hidden=5),

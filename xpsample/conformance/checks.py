@@ -124,6 +124,7 @@ _EXITS = (
     "__index__",
     "__complex__",
     "__dlpack__",
+    "get",
     "item",
     "tolist",
     "numpy",

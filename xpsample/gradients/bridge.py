@@ -40,7 +40,8 @@ def _by_dlpack(array: Array, theirs: Backend) -> Any:
     """None where DLPack cannot: read-only NumPy buffers, autograd tensors and unaligned memory have no such form."""
     try:
         return theirs.xp.from_dlpack(array)
-    except (BufferError, RuntimeError, TypeError, AttributeError, ValueError):
+    # The AssertionError is that of a library without CUDA, for an array on a GPU.
+    except (BufferError, RuntimeError, TypeError, AttributeError, ValueError, AssertionError):
         return None
 
 

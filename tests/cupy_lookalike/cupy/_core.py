@@ -266,7 +266,8 @@ class ndarray:
     # ---- comparisons with nothing ------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Any:
-        return _functions.table["zeros"](self.shape, bool) if other is None else _functions.table["equal"](self, other)
+        known = _functions.table
+        return known["zeros"](self.shape, bool) if other is None else known["equal"](self, other)
 
     def __ne__(self, other: object) -> Any:
         return (
@@ -333,35 +334,10 @@ _COMPARISONS = {
     "ne": "not_equal",
 }
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
-_METHODS = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "argsort",
-    "clip",
-    "conj",
-    "cumprod",
-    "cumsum",
-    "diagonal",
-    "dot",
-    "max",
-    "mean",
-    "min",
-    "nonzero",
-    "prod",
-    "ravel",
-    "repeat",
-    "round",
-    "searchsorted",
-    "squeeze",
-    "std",
-    "sum",
-    "swapaxes",
-    "take",
-    "trace",
-    "var",
-]
+_METHODS = """
+all any argmax argmin argsort clip conj cumprod cumsum diagonal dot max mean min nonzero prod ravel repeat round
+searchsorted squeeze std sum swapaxes take trace var
+"""
 _PROPERTIES = {"real": "real", "imag": "imag", "T": "transpose"}
 
 
@@ -384,7 +360,7 @@ for _short, _name in _OPERATORS.items():
         setattr(ndarray, f"__i{_short}__", _in_place(_name))
 for _short, _name in ({k: v for k, v in _COMPARISONS.items() if k not in ("eq", "ne")} | _UNARY).items():
     setattr(ndarray, f"__{_short}__", _forward(_name))
-for _name in _METHODS:
+for _name in _METHODS.split():
     setattr(ndarray, _name, _forward(_name))
 for _short, _name in _PROPERTIES.items():
     setattr(ndarray, _short, property(_forward(_name)))

@@ -4,28 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.linalg import LinAlgError
+from numpy.linalg import LinAlgError as LinAlgError
 
 from cupy._core import box, boxed, ndarray, operand
 from cupy._functions import checked
-
-__all__ = [
-    "LinAlgError",
-    "cholesky",
-    "det",
-    "eigh",
-    "eigvalsh",
-    "inv",
-    "lstsq",
-    "matrix_power",
-    "matrix_rank",
-    "norm",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-]
 
 _PARAMETERS = {
     "cholesky": "a",

@@ -20,6 +20,17 @@ class HostWaits(RuntimeError):
     """The host waited for the device where that is forbidden."""
 
 
+def reset() -> None:
+    """The state after an import: the first device is current, and nobody has waited."""
+    global DEVICES
+    from cupy.cuda import runtime, stream
+
+    DEVICES = 2
+    waits.clear()
+    stream.forget()
+    runtime.setDevice(0)
+
+
 def note_wait(what: str) -> None:
     """Note that the host waits; raise where it must not."""
     if _forbidden:

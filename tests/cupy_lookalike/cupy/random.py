@@ -9,7 +9,7 @@ from cupy.cuda import runtime
 
 
 class Philox4x3210:
-    """A counter-based generator, with one stream for each of `size` threads; as many as the device runs if not given."""
+    """A counter-based generator, with a stream for each of `size` threads; as many as the device runs by default."""
 
     def __init__(self, seed: Any = None, *, size: int = -1) -> None:
         sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)

@@ -55,3 +55,9 @@ def get_current_stream(device_id: int = -1) -> Stream:
 def launch() -> None:
     """Something is computed on the current device, in its current stream."""
     get_current_stream()._pending.add(runtime.getDevice())
+
+
+def forget() -> None:
+    """Nothing is pending anywhere, and the null streams are current."""
+    _current.clear()
+    Stream.null._pending.clear()

@@ -1,0 +1,19 @@
+"""The namespace of array-api-compat, with a `clip` for which the host does not wait."""
+
+from typing import Any
+
+import cupy
+from array_api_compat.cupy import *  # noqa: F403
+from array_api_compat.cupy import __array_namespace_info__
+
+Array = Any
+"""An array of this library."""
+
+__all__ = ["__array_namespace_info__", "clip"]
+
+
+def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
+    """``cupy.clip``: array-api-compat's picks what is out of range by masks, so that a shape depends on values."""
+    if min is None and max is None:
+        return x.copy()
+    return cupy.clip(x, min, max).astype(x.dtype, copy=False)

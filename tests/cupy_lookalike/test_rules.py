@@ -1,0 +1,297 @@
+"""What may be done with the look-alike's arrays, and what CuPy does differently from NumPy."""
+
+import copy
+import pickle
+import sys
+
+import array_api_compat
+import numpy as np
+import pytest
+
+from xpsample.core.devices import device_dtypes, missing
+from xpsample.core.errors import BackendError
+from xpsample.core.registry import backend_named, backend_of, installed_backends
+
+
+@pytest.fixture
+def a(cupy):
+    return cupy.arange(6.0).reshape(2, 3)
+
+
+# ---- the host --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("convert", [np.asarray, np.array, lambda a: np.array([a]), lambda a: np.float32(a[0, 0])])
+def test_no_implicit_way_to_numpy(a, convert):
+    with pytest.raises(TypeError, match="Implicit conversion to a NumPy array is not allowed"):
+        convert(a)
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda a, b: a + b,
+        lambda a, b: b + a,
+        lambda a, b: a < b,
+        lambda a, b: a @ b.T,
+        lambda a, b: np.add(a, b),
+        lambda a, b: a.__iadd__(b),
+        lambda a, b: array_api_compat.array_namespace(a).where(a > 0, a, b),
+        lambda a, b: array_api_compat.array_namespace(a).maximum(a, b),
+        lambda a, b: array_api_compat.array_namespace(a).sum(b),
+        lambda a, b: array_api_compat.array_namespace(a).concat([a, b]),
+        lambda a, b: array_api_compat.array_namespace(a).stack([b, b]),
+        lambda a, b: a + list(b),
+    ],
+)
+def test_numpy_arrays_do_not_join(a, mix):
+    with pytest.raises(TypeError):
+        mix(a, np.ones((2, 3)))
+
+
+def test_numpy_arrays_are_not_assigned(a):
+    with pytest.raises(ValueError, match=r"non-scalar numpy\.ndarray cannot be used for fill"):
+        a[0, :] = np.ones(3)
+
+
+def test_numpys_functions_of_arrays_are_cupys(cupy, a):
+    for result in (np.exp(a), np.sum(a), np.multiply(a, 2.0), np.float64(2) * a, np.linalg.norm(a)):
+        assert isinstance(result, cupy.ndarray)
+    assert not cupy.lookalike.waits
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        bool,
+        float,
+        np.float64,
+        int,
+        complex,
+        lambda x: x.item(),
+        lambda x: x.tolist(),
+        lambda x: x.get(),
+        str,
+        repr,
+        lambda x: f"{x:.1f}",
+        lambda x: sys.modules["cupy"].asnumpy(x),
+        lambda x: next(iter(x.reshape(1))) > 0 or None,
+        lambda x: sys.modules["cupy"].nonzero(x.reshape(1)),
+        lambda x: sys.modules["cupy"].unique(x.reshape(1)),
+        lambda x: x.reshape(1)[x.reshape(1) > 0],
+        lambda x: sys.modules["cupy"].arange(x),
+        lambda x: x.device.synchronize(),
+        lambda x: sys.modules["cupy"].cuda.get_current_stream().synchronize(),
+        lambda x: pickle.dumps(x),
+    ],
+)
+def test_what_makes_the_host_wait_is_noted_and_can_be_forbidden(cupy, ask):
+    x = cupy.full((), 3.0)
+    ask(x)
+    assert len(cupy.lookalike.waits) == 1
+    message = "makes the host wait for the device in the loop"
+    with pytest.raises(cupy.lookalike.HostWaits, match=message), cupy.lookalike.no_waits("in the loop"):
+        ask(x)
+    ask(x)
+
+
+def test_what_does_not_wait(cupy, a):
+    with cupy.lookalike.no_waits():
+        rows = list(a)  # views
+        a[a > 2] = 0.0
+        a[[0, 1]] += cupy.asarray(np.ones((2, 3)))  # to the device
+        (a == rows[0]).all(), a.sum(), a.argmax(), a.dtype, a.shape, len(a), a.device, a is None, a[0] is a[0]
+        cupy.where(a > 0, a, 0.0), a.T @ a, cupy.linalg.cholesky(cupy.eye(2)), cupy.sort(a)
+    assert not cupy.lookalike.waits
+
+
+def test_numbers_of_python_and_numpy_are_told_from_arrays(cupy, a):
+    with pytest.raises(TypeError, match="interpreted as an integer"):
+        range(cupy.asarray(3))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(a)
+    with pytest.raises(ValueError, match="more than one element is ambiguous"):
+        bool(a)
+    with pytest.raises(TypeError, match="0-d"):
+        iter(a[0, 0])
+
+
+def test_dlpack_is_of_a_gpu(cupy, a):
+    assert a.__dlpack_device__() == (2, 0)
+    with pytest.raises((BufferError, RuntimeError)):
+        np.from_dlpack(a)
+    with pytest.raises(TypeError, match="CPU arrays cannot be directly imported"):
+        cupy.from_dlpack(np.ones(2))
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def test_results_of_no_dimension_are_arrays(cupy, a):
+    for result in (a.sum(), a[0, 0], cupy.exp(a[0, 0]), a.max(), -a[1, 1], cupy.vdot(a, a), cupy.float32(1) + a[0, 0]):
+        assert isinstance(result, cupy.ndarray)
+        assert result.shape == ()
+
+
+def test_promotion_does_not_look_at_values(cupy):
+    x = cupy.ones(3, dtype=cupy.float32)
+    assert (x * 2.5).dtype == (2.5 * x).dtype == (x / 3).dtype == cupy.maximum(x, 0.0).dtype == "float32"
+    assert cupy.where(x > 0, x, 0.0).dtype == "float32"
+    assert (x * np.float32(2.5)).dtype == "float32"
+    assert (x * np.float64(2.5)).dtype == "float64"
+    assert (x * cupy.asarray(2.5)).dtype == "float64"
+
+
+@pytest.mark.parametrize("values", [["a"], [None], [{}], np.array([1, "a"], dtype=object), np.longdouble(1)])
+def test_dtypes_that_no_kernel_knows(cupy, values):
+    with pytest.raises(ValueError, match="Unsupported dtype"):
+        cupy.asarray(values)
+
+
+def test_indices_past_the_end_wrap_around(cupy):
+    x = cupy.arange(3)
+    assert x[cupy.asarray([1, 3, -1])].tolist() == cupy.take(x, cupy.asarray([1, 3, -1])).tolist() == [1, 0, 2]
+    assert cupy.take_along_axis(x, cupy.asarray([4]), 0).tolist() == [1]
+    assert x.reshape(1, 3, 1)[0, ..., [3], 0].tolist() == [0]
+    with pytest.raises(IndexError):
+        x[3]
+    with pytest.raises(cupy.lookalike.Undefined):
+        x[cupy.asarray([1, 4])] = cupy.asarray([5, 6])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, a: xp.sum(a, where=a > 0),
+        lambda xp, a: xp.exp(a, where=a > 0),
+        lambda xp, a: xp.sort(a, kind="stable", stable=True),
+        lambda xp, a: xp.concat([a], axis=0),
+        lambda xp, a: xp.vecdot(a, a),
+        lambda xp, a: a.mT,
+    ],
+)
+def test_what_cupy_has_not(cupy, a, call):
+    with pytest.raises((TypeError, AttributeError)):
+        call(cupy, a)
+
+
+def test_what_cupys_linear_algebra_does_not(cupy):
+    a, indefinite = cupy.eye(3) * cupy.ones((2, 1, 1)), cupy.asarray([np.eye(2), -np.eye(2)])
+    with pytest.raises(ValueError, match="must have"):
+        cupy.linalg.solve(a, cupy.ones((3, 2)))  # no broadcasting
+    with pytest.raises(TypeError, match="float16"):
+        cupy.linalg.inv(a.astype("float16"))
+    factors = cupy.linalg.cholesky(indefinite).get()  # not an error
+    assert np.isfinite(factors[0]).all()
+    assert np.isnan(factors[1]).all()
+
+
+def test_memory_that_was_never_written_shows(cupy):
+    assert np.isnan(cupy.empty(2).get()).all()
+
+
+# ---- devices and streams ---------------------------------------------------------------------------------------------
+
+
+def test_new_arrays_are_on_the_current_device(cupy):
+    with cupy.cuda.Device(1) as one:
+        x = cupy.zeros(2)
+        assert x.device == one == cupy.cuda.Device()
+    assert cupy.zeros(2).device == cupy.cuda.Device(0) != one
+    assert x[1:].device == x.reshape(1, 2).device == copy.deepcopy(x).device == one
+    assert x.copy().device == cupy.asarray(x).device == cupy.cuda.Device(0)
+    assert array_api_compat.to_device(cupy.zeros(2), one).device == one
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x, y: x + y,
+        lambda x, y: y + 1,
+        lambda x, y: y.sum(),
+        lambda x, y: x.__setitem__(0, y[0]),
+        lambda x, y: y.__setitem__(0, 1.0),
+        lambda x, y: array_api_compat.array_namespace(x).concat([x, y]),
+        lambda x, y: y[[0, 1]],
+    ],
+)
+def test_kernels_run_on_the_current_device(cupy, compute):
+    x = cupy.zeros(2)
+    with cupy.cuda.Device(1):
+        y = cupy.zeros(2)
+    with pytest.raises(ValueError, match=r"resides \(1\) is different from the current device \(0\)"):
+        compute(x, y)
+
+
+def test_devices_that_are_not_there(cupy):
+    with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="cudaErrorInvalidDevice"):
+        cupy.cuda.Device(2).use()
+    cupy.lookalike.DEVICES = 0
+    assert not cupy.cuda.is_available()
+    with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="cudaErrorNoDevice"):
+        cupy.cuda.runtime.getDeviceCount()
+
+
+def test_devices_have_no_hash(cupy):
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(cupy.cuda.Device(0))
+
+
+def test_work_is_pending_until_somebody_waits(cupy):
+    null = cupy.cuda.get_current_stream()
+    with cupy.cuda.Stream() as stream:
+        cupy.zeros(2) + 1
+        assert not stream.done
+    assert null.done
+    stream.synchronize()
+    assert stream.done
+    x = cupy.zeros(2) + 1
+    assert not null.done
+    x.get()
+    assert null.done
+
+
+def test_a_generator_belongs_to_its_device(cupy):
+    numbers = cupy.random.Generator(cupy.random.Philox4x3210(1))
+    assert numbers.random((2, 3), dtype=cupy.float32).dtype == cupy.float32
+    with cupy.cuda.Device(1), pytest.raises(RuntimeError, match="allocated in a different device"):
+        numbers.standard_normal(3)
+
+
+# ---- installed, and gone again ---------------------------------------------------------------------------------------
+
+
+def test_the_real_backend_is_loaded_for_its_arrays(cupy, a):
+    assert "cupy" in installed_backends()
+    assert backend_of(a) is backend_named("cupy")
+    assert sys.modules[type(backend_of(a)).__module__].cupy is cupy
+    assert array_api_compat.array_namespace(a) is sys.modules["array_api_compat.cupy"]
+    assert array_api_compat.is_cupy_array(a)
+    assert [str(place) for place in device_dtypes(["cupy"])] == [
+        f"cupy-cuda{i}-{dtype}" for i in (0, 1) for dtype in ("float32", "float64")
+    ]
+
+
+def test_a_machine_without_a_device(cupy):
+    cupy.lookalike.DEVICES = 0
+    assert missing(["cupy"]) == ["cupy: skipped, no device"]
+    with pytest.raises(BackendError, match="finds no device on this machine"):
+        device_dtypes(["cupy"])
+
+
+def test_nothing_is_left_of_it():
+    from tests.cupy_lookalike import installed
+
+    def state():
+        parts = {name: module for name, module in sys.modules.items() if name.startswith(installed.ROOTS)}
+        return parts, list(sys.path), vars(array_api_compat).get("cupy"), installed_backends()
+
+    before = state()
+    with installed.installed() as first:
+        kind = backend_of(first.zeros(2))
+        assert state()[0] != before[0]
+    assert state() == before
+    with installed.installed() as again:
+        assert again is first
+        assert backend_of(first.zeros(2)) is kind
+    assert state() == before
