@@ -201,7 +201,7 @@ def _anneal(run: Run[Size], machine: RBM, known: Digits, device: DeviceDtype) ->
     rows = []
     for name, (alpha, base) in kernels.items():
         x0 = device.array(start.astype(np.float64))
-        annealing = AIS(base, betas.tolist())
+        annealing = AIS(base, betas.tolist(), approximate=alpha > 0)
         trace, kept = _sample(run, machine, annealing, x0, 1, len(betas) - 1, f"{device} annealed {name}")
         x, weights = kept[-1], to_host(trace.state.log_weight)
         voted = classify(2 * x - 1, known)

@@ -34,11 +34,11 @@ from xpsample.targets import Target, Tempered
 from xpsample.zoo.mnist_ebm import (
     SIDE,
     Parameters,
+    fold,
     load_parameters,
     mnist_ebm,
     negative_energy,
     negative_energy_and_score,
-    recorder_state,
 )
 
 ALPHAS = (0.0, 1.0, 10.0, 30.0)
@@ -225,7 +225,7 @@ def _density(run: Run[Size], device: DeviceDtype, parameters: Parameters, train:
     target = Tempered(mnist_ebm(parameters), device.array(1 / temperatures))
     label = f"{device!s:20} density"
     trace = run.sample(target, ULA(steps), x0, 1, burn_in=size.density_steps - 1, recorders=(), label=label)
-    x = recorder_state(to_host(trace.state.point.x))
+    x = fold(to_host(trace.state.point.x))
     value, known = negative_energy(x, parameters), classify(x, train)
     distance, started = known.distance, classify(digits, train).labels
     return [
