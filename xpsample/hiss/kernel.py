@@ -34,8 +34,8 @@ class HiSSState(NamedTuple):
 class HiSSInfo(NamedTuple):
     """`Info` of the denoising proposals, averaged over the sweeps, and ``refinement`` (*chains).
 
-    ``refinement`` is the mean acceptance probability of the inner steps, 0 where there are none. ``moved`` tells
-    whether the position changed from one step to the next.
+    ``refinement`` is the mean acceptance probability of the inner steps, 0 if there are none. ``moved`` tells whether
+    the position after the step differs from that before.
     """
 
     acceptance_probability: Array
@@ -45,28 +45,28 @@ class HiSSInfo(NamedTuple):
     refinement: Array
 
 
-class _Sums(NamedTuple):
-    """Over the sweeps and refinements of a step."""
+class _StepSums(NamedTuple):
+    """Sums over the sweeps and refinements of a step, each (*chains)."""
 
     accepted: Array
     refined: Array
     diverged: Array
     evaluations: Evaluations
 
-    def plus(self, info: Any) -> "_Sums":
+    def plus(self, info: Info) -> "_StepSums":
         return self._replace(
             diverged=self.diverged | info.diverged, evaluations=self.evaluations.plus(info.evaluations)
         )
 
 
 @dataclass(frozen=True, eq=False)
-class HiSS(Kernel):
+class HiSS(Kernel[HiSSState, HiSSInfo]):
     """HiSS (Algorithm 1): `sweeps` times, add noise, denoise, accept, and refine by an inner kernel.
 
-    A sweep draws theta_a = x + scale * xi with xi logistic (Eq. 6); proposes, for every variable independently, one of
-    its values with probability proportional to the density of the noise from there to theta_a (Eq. 7); accepts all of
-    it or nothing with probability ``min(1, pi(x') / pi(x))``, which is what Eq. 8 comes to; and makes `refinements`
-    steps of the inner kernel on the distribution of x given theta_a (Eq. 5).
+    A sweep draws theta_a = x + scale * xi with xi logistic (Eq. 6). Then it proposes a value for every variable, each
+    with probability proportional to the density of the noise from that value to theta_a (Eq. 7). It accepts all values
+    or none with probability ``min(1, pi(x') / pi(x))``, to which Eq. 8 simplifies. Last, the inner kernel makes
+    `refinements` steps on the distribution of x given theta_a (Eq. 5).
 
     Parameters
     ----------
@@ -80,13 +80,13 @@ class HiSS(Kernel):
     refinements : int
         L, at least 0.
     smoothing : Smoothing
-        The law of the noise: `Logistic`, or `Gaussian` (HiSS-GK).
+        The distribution of the noise: `Logistic`, or `Gaussian` (HiSS-GK).
     adjusted : bool
         Whether denoising proposals are accepted by Metropolis-Hastings. Without, the target is not invariant.
     """
 
     base: Kernel
-    scale: Any = field(metadata=PER_CHAIN)
+    scale: float | Array = field(metadata=PER_CHAIN)
     sweeps: int
     refinements: int
     smoothing: Smoothing = Logistic()
@@ -127,7 +127,7 @@ class HiSS(Kernel):
         sweeps, shape = self.sweeps, tuple(x.shape)
         own: dict[str, Any] = {
             "noise": self.smoothing.spec((sweeps, *shape)),
-            "denoise": Uniform((sweeps, *shape)),  # the first ones, where variables have several coordinates
+            "denoise": Uniform((sweeps, *shape)),  # one for each variable is used
             "accept": Uniform((sweeps, *shape[:-1])),
         }
         return {**own, **nested(self.base.noise(x), sweeps, self.refinements)} if self.refinements else own
@@ -135,7 +135,7 @@ class HiSS(Kernel):
     def step(self, target: BoundTarget, state: HiSSState, noise: dict[str, Array]) -> tuple[HiSSState, HiSSInfo]:
         xp, x = target.xp, state.point.x
 
-        def sweep(g: Any, carry: tuple[Any, _Sums]) -> tuple[Any, _Sums]:
+        def sweep(g: Any, carry: tuple[Any, _StepSums]) -> tuple[Any, _StepSums]:
             base, sums = carry
             current = target.refresh(base.point.base)
             xi = self.smoothing.draw(xp, noise["noise"][g, ...])
@@ -143,7 +143,7 @@ class HiSS(Kernel):
             point, info = self._denoise(joint, current, noise["denoise"][g, ...], noise["accept"][g, ...])
             sums = sums.plus(info)._replace(accepted=sums.accepted + info.acceptance_probability)
 
-            def refine(i: Any, carry: tuple[Any, _Sums]) -> tuple[Any, _Sums]:
+            def refine(i: Any, carry: tuple[Any, _StepSums]) -> tuple[Any, _StepSums]:
                 base, sums = carry
                 base, info = self.base.step(joint, base, unnested(noise, g, i))
                 return base, sums.plus(info)._replace(refined=sums.refined + info.acceptance_probability)
@@ -151,7 +151,7 @@ class HiSS(Kernel):
             return target.backend.repeat(self.refinements, refine, (with_position(base, joint.from_base(point)), sums))
 
         zero = xp.zeros_like(state.point.log_density)
-        start = (state.base, _Sums(zero, zero, zero > 0.0, Evaluations()))
+        start = (state.base, _StepSums(zero, zero, zero > 0.0, Evaluations()))
         base, sums = target.backend.repeat(self.sweeps, sweep, start)
         moved = xp.any(base.point.x != x, axis=-1)
         accepted, refined = sums.accepted / self.sweeps, sums.refined / max(1, self.sweeps * self.refinements)
@@ -161,7 +161,7 @@ class HiSS(Kernel):
         return Conditional(target, noisy, self.scale, self.smoothing, self.requires)
 
     def _denoise(self, joint: Conditional, current: Point, uniform: Array, accept: Array) -> tuple[Point, Info]:
-        """A denoising proposal from a point of the target, accepted or not."""
+        """The point after a denoising proposal from a point of the target, accepted or rejected."""
         xp, target = joint.xp, joint.target
         moves = joint.moves(current.x)
         choice = choose_or_stay(xp, moves, uniform[..., : moves.shape[-2]])
@@ -170,7 +170,7 @@ class HiSS(Kernel):
         return metropolis(xp, log_ratio, accept, proposal, current, target.costs.refresh.plus(target.costs.evaluate))
 
     def _log_ratio(self, joint: Conditional, proposal: Point, current: Point) -> Array:
-        # Given theta_a the target is pi(x) f(theta_a | x), and the proposal's probability is f(theta_a | x') over its
-        # sum over all x', which is that of the way back too: f and the sums cancel.
+        # Given theta_a the target is pi(x) f(theta_a | x). The proposal's probability is f(theta_a | x') over its sum
+        # over all x', and the way back has the same sum: f and the sums cancel.
         ratio = proposal.log_density - current.log_density
         return ratio if self.adjusted else joint.xp.where(joint.xp.isfinite(ratio), 0.0, ratio)

@@ -1,4 +1,4 @@
-"""The joint distribution of HiSS: a target, and a noisy copy of its position that has been seen (Eqs. 3 to 6)."""
+"""The distribution of a position given a noisy copy of it, for HiSS (Eqs. 3 to 6)."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from xpsample.targets.point import Capability, Costs, Point
 
 
 class Smoothing(ABC):
-    """A symmetric density f on the line: the law of the noise of every coordinate, in units of its scale."""
+    """A symmetric density f on the line: that of the noise of every coordinate, in units of its scale."""
 
     @abstractmethod
     def spec(self, shape: tuple[int, ...]) -> Normal | Uniform:
-        """The random numbers of noise of a shape."""
+        """The random numbers that noise of a shape is made from."""
 
     @abstractmethod
     def draw(self, xp: Any, numbers: Array) -> Array:
-        """The noise made of them."""
+        """The noise, of the shape of the numbers."""
 
     @abstractmethod
     def log_density(self, xp: Any, z: Array) -> Array:
-        """log f(z), up to a constant."""
+        """log f(z), up to a constant, elementwise."""
 
     @abstractmethod
     def score(self, xp: Any, z: Array) -> Array:
@@ -47,7 +47,7 @@ class Logistic(Smoothing):
         return xp.log(numbers) - xp.log1p(-numbers)
 
     def log_density(self, xp: Any, z: Array) -> Array:
-        # -2 log cosh(z / 2) without its constant 2 log 2, which cosh itself would overflow to reach.
+        # -2 log cosh(z / 2) without the constant 2 log 2; cosh itself would overflow.
         size = xp.abs(z)
         return -size - 2.0 * xp.log1p(xp.exp(-size))
 
@@ -81,7 +81,7 @@ class Gaussian(Smoothing):
 
 @dataclass(frozen=True, eq=False)
 class Conditional(WrappedTarget):
-    """Where x was, given its noisy copy: log pi(x) + sum_i log f((noisy_i - x_i) / scale) (Eq. 5).
+    """The target given a noisy copy of the position: log pi(x) + sum_i log f((noisy_i - x_i) / scale) (Eq. 5).
 
     Points carry the target's own point in `base`.
 
@@ -101,7 +101,7 @@ class Conditional(WrappedTarget):
 
     target: BoundTarget
     noisy: Array
-    scale: Any
+    scale: float | Array
     smoothing: Smoothing
     requires: Capability
 

@@ -23,6 +23,21 @@ class Batches(ABC):
         """The batch, (*runs, size, dim), from the numbers that `noise` declares."""
 
 
+PREFIX = "batch_"
+"""Of the names of a batch's noise among a kernel's."""
+
+
+def batch_specs(batches: Batches, x: Array) -> Specs:
+    """The random numbers of one batch, by names that begin with `PREFIX`."""
+    return {f"{PREFIX}{name}": spec for name, spec in batches.noise(x).items()}
+
+
+def draw_batch(batches: Batches, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
+    """The batch, (*runs, size, dim), from a kernel's noise, which holds that of `batch_specs`."""
+    own = {name.removeprefix(PREFIX): numbers for name, numbers in noise.items() if name.startswith(PREFIX)}
+    return batches.draw(xp, x, own)
+
+
 @dataclass(frozen=True, eq=False)
 class RowBatches(Batches):
     """Rows of an array.

@@ -20,7 +20,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.optimize.optimizers import Optimizer
-from xpsample.particles.batches import Batches
+from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
 from xpsample.targets.point import Capability, Point
@@ -112,7 +112,7 @@ class PCD(Kernel[PCDState, Info]):
             own["block"] = Uniform((1,))
         if self.refresh:
             own |= {"replaced": Uniform((size,)), "fresh": Uniform((size, dim))}
-        return own | {f"batch_{name}": spec for name, spec in self.data.noise(x).items()}
+        return {**own, **batch_specs(self.data, x)}
 
     def step(self, target: BoundTarget, state: PCDState, noise: dict[str, Array]) -> tuple[PCDState, Info]:
         assert isinstance(target, PreparedTarget)
@@ -137,8 +137,7 @@ class PCD(Kernel[PCDState, Info]):
             return xp.clip(new, self.low, self.high)
 
         x = target.backend.repeat(self.steps, move, start)
-        own = {name.removeprefix("batch_"): rows for name, rows in noise.items() if name.startswith("batch_")}
-        data = self.data.draw(xp, buffer, own)
+        data = draw_batch(self.data, xp, buffer, noise)
         objective = family_of(target).parameter_gradient(_Objective(target, self.energy_penalty, self.gradient_penalty))
         gradient = objective(state.parameters, data, x)[1]
         updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.parameters)

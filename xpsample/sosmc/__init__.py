@@ -1,4 +1,4 @@
-"""Stochastic optimisation via sequential Monte Carlo, and the parts of particle methods that it is made of."""
+"""Stochastic optimisation via sequential Monte Carlo, with the parts of particle methods that it takes."""
 
 from xpsample.optimize.optimizers import SGD, Adam, Clipped, Optimizer
 from xpsample.particles.batches import Batches, DrawnBatches, RowBatches

@@ -6,22 +6,24 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.tree import Tree
+from xpsample.kernels.kernel import Info
 from xpsample.run.recorders import Recorder
+from xpsample.sosmc.kernel import SOSMCState
 from xpsample.targets.bound import BoundTarget
 
 
 @dataclass(frozen=True, eq=False)
 class SOSMCHistory(Recorder):
-    """At every kept iteration of SOSMC, a dict of arrays (draw, *runs):
+    """The course of SOSMC: a dict of arrays (draw, *runs).
 
     ``weight_ess``; ``resampled``; ``log_normalizer``, the estimate of log Z_theta - log Z_theta_0; ``potential``, the
-    mean of U_theta under the weights, where densities are evaluated; ``step_size`` and ``rate`` where they are adapted;
-    and the mean of each function under its own name. ``parameters`` is a tree of arrays (draw, ...).
+    mean of U_theta under the weights, if densities are evaluated; ``step_size`` and ``rate``, if they are adapted; and
+    the mean of each function, under its name. ``parameters`` is a tree of arrays (draw, ...).
 
     Parameters
     ----------
     means : mapping of str to callable
-        ``f(x)``, from particles (*runs, particles, dim) to (*runs, particles): a reward, say.
+        ``f(x)``, from particles (*runs, particles, dim) to (*runs, particles), such as a reward.
     parameters : bool
         Whether to keep the parameters.
     """
@@ -33,7 +35,7 @@ class SOSMCHistory(Recorder):
     def init(self, target: BoundTarget, state: Any) -> Tree:
         return None
 
-    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+    def update(self, target: BoundTarget, carry: Tree, state: SOSMCState, info: Info) -> tuple[Tree, Tree]:
         xp, point = target.xp, state.point
         weights = xp.exp(state.weights.logs)
 

@@ -4,7 +4,6 @@ Source: Cuin, Carbone, Tang & Akyildiz, "Efficient stochastic optimisation via s
 Algorithm 1, App. A and Remark 4.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,8 +30,7 @@ from xpsample.targets.target import PreparedTarget
 class Adaptation:
     """A step size that follows the effective sample size (Remark 4).
 
-    It is divided by `factor` after an iteration whose ESS is below ``threshold * particles``, and multiplied by it
-    otherwise.
+    After an iteration with an ESS below ``threshold * particles`` it is divided by `factor`, else multiplied by it.
 
     Parameters
     ----------
@@ -65,10 +63,9 @@ class Adaptation:
 class SOSMCState(NamedTuple):
     """Weighted particles of pi_theta at the current parameters theta, and what the next iteration needs.
 
-    ``base`` is the move's state, whose point is under ``parameters``; ``optimizer`` is the optimiser's state;
-    ``weights`` (`Weights`) are the particles'; ``resampled`` (*runs) tells whether the last iteration resampled.
-    ``step_size`` (*runs, 1) is the move's and ``rate`` (*runs) the factor of the optimiser's updates where they are
-    adapted, else None.
+    ``base`` is the move's state; its point is under ``parameters``. ``optimizer`` is the optimiser's state.
+    ``resampled`` (*runs) tells whether the last iteration resampled. ``step_size`` (*runs, 1) of the move and ``rate``
+    (*runs), the factor of the optimiser's updates, are None unless they are adapted.
     """
 
     base: Any
@@ -76,8 +73,8 @@ class SOSMCState(NamedTuple):
     optimizer: tree.Tree
     weights: Weights
     resampled: Array
-    step_size: Any = None
-    rate: Any = None
+    step_size: Array | None = None
+    rate: Array | None = None
 
     @property
     def point(self) -> Point:
@@ -86,13 +83,14 @@ class SOSMCState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SOSMC(Kernel):
+class SOSMC(Kernel[SOSMCState, Info]):
     """Minimises a loss whose gradient is an expectation over pi_theta, with weighted particles that follow theta.
 
-    One iteration: the gradient from the weighted particles, a step of the optimiser, resampling of the particles where
-    the effective sample size of their weights is at most ``threshold`` times their number, a move, and incremental
-    weights. This is Algorithm 1 begun at its line 13; between iterations the particles are weighted for the parameters
-    of the state. With a `Reversible` move the particles are weighed, resampled and then moved.
+    An iteration takes the gradient from the weighted particles and makes a step of the optimiser. It resamples the
+    particles if the effective sample size of their weights is at most ``threshold`` times their number, moves them, and
+    multiplies their weights by the incremental ones. This is Algorithm 1, begun at its line 13: between iterations the
+    particles are weighted for the parameters of the state. With a `Reversible` move, particles are weighted before they
+    are resampled and moved.
 
     The target is a `Parametric`, and the positions are (*runs, particles, dim). Leading axes are independent runs; the
     parameters of a batch of runs have leaves (*runs, 1, ...), which broadcast against the particles.
@@ -100,12 +98,12 @@ class SOSMC(Kernel):
     Parameters
     ----------
     loss : Loss or callable
-        What is minimised; a function ``h(x, parameters)`` stands for `Expectation`.
+        What is minimised; a function ``h(x, parameters)`` is made an `Expectation`.
     move : Move or Kernel
-        How particles follow. A kernel stands for `Reversible`.
+        How particles follow. A kernel is made `Reversible`.
     optimizer : Optimizer
-        `SGD`, `Adam`, `Clipped`, or anything with ``init`` and ``update`` that takes the library's arrays, such as an
-        optax optimiser for JAX's.
+        `SGD`, `Adam`, `Clipped`, or another with ``init`` and ``update`` for the library's arrays, such as an optax
+        optimiser for JAX.
     threshold : float
         tau, in [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
@@ -117,7 +115,7 @@ class SOSMC(Kernel):
 
     loss: Any
     move: Any
-    optimizer: Any
+    optimizer: Optimizer
     threshold: float = 0.5
     resampling: Resampling = Multinomial()
     adapt_move: Adaptation | None = None
@@ -128,7 +126,7 @@ class SOSMC(Kernel):
     def __post_init__(self) -> None:
         check_range("threshold", self.threshold, 0, 1, closed=True)
         if not isinstance(self.loss, Loss):
-            if not isinstance(self.loss, Callable):  # type: ignore[arg-type]
+            if not callable(self.loss):
                 raise HyperparameterError(f"the loss is a Loss or a function h(x, parameters); got {self.loss!r}")
             object.__setattr__(self, "loss", Expectation(self.loss))
         if isinstance(self.move, Kernel):
@@ -184,14 +182,14 @@ class SOSMC(Kernel):
             weights = weights.times(xp, increments)
 
         step_size, rate = state.step_size, state.rate
-        if self.adapt_move is not None:
+        if self.adapt_move is not None and step_size is not None:
             step_size = self.adapt_move.update(xp, step_size, weights.ess[..., None], particles)
-        if self.adapt_optimizer is not None:
+        if self.adapt_optimizer is not None and rate is not None:
             rate = self.adapt_optimizer.update(xp, rate, weights.ess, particles)
         return SOSMCState(base, parameters, optimizer, weights, resampled, step_size, rate), info
 
 
-def _scaled(update: Array, rate: Any) -> Array:
+def _scaled(update: Array, rate: Array | None) -> Array:
     return update if rate is None else rate[(..., *(None,) * (update.ndim - rate.ndim))] * update
 
 

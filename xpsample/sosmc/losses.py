@@ -1,7 +1,7 @@
 """Losses whose gradient is an expectation over pi_theta (Eq. 2), estimated from weighted particles.
 
-Particles and weights count as constants (App. F.3). All but a user's own H are gradients of one scalar, the sum of
-coefficients times potentials U_theta (Lemma 5), so an iteration takes one gradient in the parameters.
+Particles and weights are constants (App. F.3). Except for a user's own H, each estimate is the gradient of one scalar,
+a sum of coefficients times potentials U_theta (Lemma 5), so an iteration takes one gradient in the parameters.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Specs
-from xpsample.particles.batches import Batches
+from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.parametric import family_of
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.target import PreparedTarget
@@ -29,35 +29,38 @@ class Loss(ABC):
         What it needs of the particles' points.
     """
 
-    requires: Capability
+    @property
+    @abstractmethod
+    def requires(self) -> Capability:
+        """A class attribute of losses that always need the same."""
 
     @abstractmethod
     def noise(self, x: Array) -> Specs:
-        """The random numbers that one estimate consumes beside the particles (*runs, particles, dim)."""
+        """The random numbers that one estimate consumes, for particles x, (*runs, particles, dim)."""
 
     @abstractmethod
     def gradient(
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        """The estimated gradient (Eq. 13), of the structure and the shapes of the parameters.
+        """The estimated gradient (Eq. 13), with the structure and the shapes of the parameters.
 
         Parameters
         ----------
         target : PreparedTarget
-            ``target.data`` are the parameters that the family was given with.
+            ``target.data`` are the parameters that the family was made with.
         parameters : tree of arrays
             The current ones.
         point : Point
-            The particles under them.
+            The particles under the current parameters.
         weights : array, shape (*runs, particles)
-            They sum to 1 over the last axis.
+            Their sum over the last axis is 1.
         noise : mapping of str to array
         """
 
 
 @dataclass(frozen=True)
 class MarginalLikelihood(Loss):
-    """``-log p_theta(y)``, where U_theta(x) = -log p_theta(x, y) and pi_theta is the posterior of x: H is grad U."""
+    """``-log p_theta(y)``, with U_theta(x) = -log p_theta(x, y) and pi_theta the posterior of x: H is grad U."""
 
     requires = Capability.NONE
 
@@ -72,7 +75,7 @@ class MarginalLikelihood(Loss):
 
 @dataclass(frozen=True, eq=False)
 class EnergyModel(Loss):
-    """The negative log-likelihood of data under pi_theta: mean grad U over the data minus E grad U over pi_theta.
+    """The negative log-likelihood of data under pi_theta. Its gradient is the mean of grad U over data minus E grad U.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ class EnergyModel(Loss):
     requires = Capability.NONE
 
     def noise(self, x: Array) -> Specs:
-        return _prefixed(self.data.noise(x))
+        return batch_specs(self.data, x)
 
     def gradient(
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
@@ -118,7 +121,7 @@ class RewardForwardKL(Loss):
             raise HyperparameterError("beta > 0 needs draws of the reference: RewardForwardKL(..., reference=...)")
 
     def noise(self, x: Array) -> Specs:
-        return _prefixed(self.reference.noise(x)) if self.reference is not None and self.beta else {}
+        return batch_specs(self.reference, x) if self.reference is not None and self.beta else {}
 
     def gradient(
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
@@ -132,9 +135,9 @@ class RewardForwardKL(Loss):
 
 @dataclass(frozen=True, eq=False)
 class RewardReverseKL(Loss):
-    """``-E R + beta KL(pi_theta || pi_0)``, with the gradient of Eq. 25; pi_0 is the member that the family starts at.
+    """``-E R + beta KL(pi_theta || pi_0)``, with the gradient of Eq. 25; pi_0 has the family's first parameters.
 
-    Its minimum over all distributions is proportional to ``pi_0 exp(R / beta)`` (Eq. 39).
+    The minimum over all distributions is proportional to ``pi_0 exp(R / beta)`` (Eq. 39).
 
     Parameters
     ----------
@@ -145,7 +148,7 @@ class RewardReverseKL(Loss):
     """
 
     reward: Callable[[Array], Array]
-    beta: Any
+    beta: float | Array
 
     requires = Capability.LOG_DENSITY
 
@@ -166,13 +169,13 @@ class RewardReverseKL(Loss):
 
 @dataclass(frozen=True, eq=False)
 class Expectation(Loss):
-    """A loss with ``grad loss = E H(x, theta)``, H the user's own; a plain function given to SOSMC becomes this.
+    """A loss with ``grad loss = E H(x, theta)``, for a user's H. SOSMC makes this of a plain function.
 
     Parameters
     ----------
     h : callable
-        ``h(x, parameters)``, a tree of the parameters' structure. For parameters (*runs, 1, ...) its leaves are
-        (*runs, particles, ...); for a single run they have the particles' axis before the parameters' axes.
+        ``h(x, parameters)``, a tree with the structure of the parameters. For parameters (*runs, 1, ...) its leaves
+        are (*runs, particles, ...); for a single run they are (particles, ...).
     """
 
     h: Callable[[Array, tree.Tree], tree.Tree]
@@ -196,13 +199,13 @@ class Expectation(Loss):
 
 @dataclass(frozen=True, eq=False)
 class Surrogate(Loss):
-    """A loss whose gradient is that of a scalar of the user's, in the parameters alone.
+    """A loss whose gradient is that of a user's scalar in the parameters alone.
 
     Parameters
     ----------
     function : callable
-        ``function(parameters, x, weights)``, a scalar or one for each run; x and weights are constants. It is
-        differentiated by the target's gradient choice.
+        ``function(parameters, x, weights)``, a scalar or one for each run; x and weights are constants. The target's
+        gradient choice differentiates it.
     """
 
     function: Callable[[tree.Tree, Array, Array], Array]
@@ -223,10 +226,6 @@ def covariance_with(xp: Any, weights: Array, values: Array) -> Array:
     return weights * (values - xp.sum(weights * values, axis=-1, keepdims=True))
 
 
-def _prefixed(specs: Specs) -> Specs:
-    return {f"batch_{name}": spec for name, spec in specs.items()}
-
-
 def _against_batch(
     target: PreparedTarget,
     parameters: tree.Tree,
@@ -236,10 +235,9 @@ def _against_batch(
     noise: Mapping[str, Array],
     share: float,
 ) -> tree.Tree:
-    """The gradient of the particles' weighted potentials plus `share` times the batch's mean potential, in one pass."""
+    """Gradient of the sum of coefficients times potentials, plus `share` times the mean potential of the batch."""
     xp = target.xp
-    own = {name.removeprefix("batch_"): rows for name, rows in noise.items() if name.startswith("batch_")}
-    batch = batches.draw(xp, x, own)
+    batch = draw_batch(batches, xp, x, noise)
     equal = xp.full_like(batch[..., 0], share / batch.shape[-2])
     return family_of(target).potential_gradient(
         parameters, xp.concat([x, batch], axis=-2), xp.concat([coefficients, equal], axis=-1)

@@ -1,6 +1,6 @@
-"""How particles follow a moving pi_theta, and the incremental weights that this gives them (Eq. 8, App. A).
+"""How particles follow a moving pi_theta, and their incremental weights (Eq. 8, App. A).
 
-Parameters went from theta_{k-1}, whose member of the family is `before`, to theta_k, `after`.
+The parameters go from theta_{k-1}, with the member `before` of the family, to theta_k, with the member `after`.
 """
 
 import copy
@@ -8,25 +8,27 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base
-from xpsample.kernels.kernel import Info, Kernel, normal_like, select, with_position
+from xpsample.kernels.kernel import Info, Kernel, State, normal_like, select, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.particles.weights import NEEDED_TO_WEIGH
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 Drift = Callable[[BoundTarget, Point], Array]
+Stepper = TypeVar("Stepper")
 
 
-class Move(ABC):
-    """One propagation of all particles. Final subclasses are frozen dataclasses.
+class Move(ABC, Generic[State]):
+    """One propagation of all particles, generic in its state. Final subclasses are frozen dataclasses.
 
-    SOSMC calls `weigh`, resamples where it must, and calls `step`. A move weighs in one of the two, or in neither.
+    SOSMC calls `weigh`, resamples where needed, and calls `step`. A move gives weights in one of the two, or in
+    neither.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class Move(ABC):
         """A class attribute of moves that always need the same."""
 
     @abstractmethod
-    def init(self, target: BoundTarget, x: Array) -> Any:
+    def init(self, target: BoundTarget, x: Array) -> State:
         """The state at the particles x, (*runs, particles, dim): a NamedTuple of arrays with a ``point``."""
 
     @abstractmethod
@@ -55,40 +57,40 @@ class Move(ABC):
         """The random numbers that one step consumes."""
 
     @abstractmethod
-    def with_step_size(self, step_size: Any) -> "Move":
-        """The same move with another step size, which may be traced and is not checked."""
+    def with_step_size(self, step_size: Array) -> "Move[State]":
+        """The same move with another step size, which may be traced, so it is not checked."""
 
     @abstractmethod
-    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, Array | None]:
+    def weigh(self, after: BoundTarget, state: State) -> tuple[State, Array | None]:
         """Before resampling: (state, log incremental weights (*runs, particles), or None)."""
 
     @abstractmethod
     def step(
-        self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
-    ) -> tuple[Any, Array | None, Info]:
+        self, before: BoundTarget, after: BoundTarget, state: State, noise: dict[str, Array]
+    ) -> tuple[State, Array | None, Info]:
         """After resampling: (state with its point under `after`, log incremental weights or None, info)."""
 
 
 class LangevinState(NamedTuple):
-    """The particles, and the drift there (*runs, particles, dim) where it is not the score."""
+    """The particles, and their drift (*runs, particles, dim), or None if it is the score."""
 
     point: Point
-    drift: Any = None
+    drift: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class LangevinMove(Move):
+class LangevinMove(Move[LangevinState]):
     """The unadjusted move ``x' = x + gamma d_{k-1}(x) + sqrt(2 gamma) sigma xi``, weighted by App. A.1 and Alg. 2.
 
-    The backward kernel is the same move under theta_k. With the score for the drift d this is ULA; with another drift
-    any such Gaussian move, MYULA among them. The weights are exact for the target whatever the drift.
+    The backward kernel is the same move under theta_k. With the score as the drift d this is ULA; other drifts give
+    other Gaussian moves, such as MYULA. The weights are exact for any drift.
 
     Parameters
     ----------
     step_size : float or array
         gamma, in units of x squared; broadcasts against (*runs, particles).
     noise_scale : float
-        sigma; 1 gives the Langevin diffusion of the target itself.
+        sigma; 1 gives the Langevin diffusion of the target.
     drift : callable, optional
         ``drift(target, point) -> (*runs, particles, dim)``, in units of one over x; pure. The score when not given.
 
@@ -97,7 +99,7 @@ class LangevinMove(Move):
     A particle that leaves the finite numbers stays where it was with weight 0, until resampling replaces it.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
     noise_scale: float = 1.0
     drift: Drift | None = None
 
@@ -113,8 +115,8 @@ class LangevinMove(Move):
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
 
-    def with_step_size(self, step_size: Any) -> "LangevinMove":
-        return _with_step_size(self, step_size)
+    def with_step_size(self, step_size: Array) -> "LangevinMove":
+        return replace_step_size(self, step_size)
 
     def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None]:
         return state, None
@@ -143,25 +145,25 @@ def _drift_of(state: LangevinState) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Unweighted(Move):
-    """Another move, without its weights: persistent particles that lag behind pi_theta.
+class Unweighted(Move[Any]):
+    """Another move without its weights: persistent particles that lag behind pi_theta.
 
-    Of `LangevinMove` it makes SOSMC the implicit diffusion of Marion et al. (2025), Algorithm 3, and with the loss
-    `EnergyModel` persistent contrastive divergence.
+    With ``Unweighted(LangevinMove(...))`` SOSMC is the implicit diffusion of Marion et al. (2025), Algorithm 3, and
+    with the loss `EnergyModel` persistent contrastive divergence.
 
     Parameters
     ----------
     move : Move
     """
 
-    move: Move
+    move: Move[Any]
 
     @property
     def requires(self) -> Capability:
         return self.move.requires
 
     @property
-    def step_size(self) -> Any:
+    def step_size(self) -> float | Array | None:
         """That of the move."""
         return self.move.step_size
 
@@ -171,7 +173,7 @@ class Unweighted(Move):
     def noise(self, x: Array) -> Specs:
         return self.move.noise(x)
 
-    def with_step_size(self, step_size: Any) -> "Unweighted":
+    def with_step_size(self, step_size: Array) -> "Unweighted":
         return Unweighted(self.move.with_step_size(step_size))
 
     def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, None]:
@@ -185,15 +187,16 @@ class Unweighted(Move):
 
 
 @dataclass(frozen=True, eq=False)
-class Reversible(Move):
+class Reversible(Move[Any]):
     """A kernel that leaves pi_theta invariant, such as MALA, RWM or HMC: ``log G = U_{k-1}(x) - U_k(x)`` (App. A.2).
 
-    The weights depend on the particles before they move, so they are weighed, resampled and then moved under theta_k.
+    The weights depend on the particles before the move, so particles are weighted, resampled, and then moved under
+    theta_k.
 
     Parameters
     ----------
     kernel : Kernel
-        It leaves its target invariant. SOSMC can adapt its field ``step_size``.
+        It must leave its target invariant. SOSMC can adapt its field ``step_size``.
     """
 
     kernel: Kernel
@@ -207,8 +210,8 @@ class Reversible(Move):
         return self.kernel.requires | Capability.LOG_DENSITY
 
     @property
-    def step_size(self) -> Any:
-        """The kernel's, or None where it has none."""
+    def step_size(self) -> float | Array | None:
+        """The kernel's, or None if it has none."""
         return getattr(self.kernel, "step_size", None)
 
     def init(self, target: BoundTarget, x: Array) -> Any:
@@ -217,8 +220,8 @@ class Reversible(Move):
     def noise(self, x: Array) -> Specs:
         return self.kernel.noise(x)
 
-    def with_step_size(self, step_size: Any) -> "Reversible":
-        return Reversible(_with_step_size(self.kernel, step_size))
+    def with_step_size(self, step_size: Array) -> "Reversible":
+        return Reversible(replace_step_size(self.kernel, step_size))
 
     def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, Array]:
         point = after.evaluate(state.point.x)
@@ -231,8 +234,8 @@ class Reversible(Move):
         return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.evaluate))
 
 
-def _with_step_size(value: Any, step_size: Any) -> Any:
-    # A plain copy: the checks of a new value cannot read a traced step size.
+def replace_step_size(value: Stepper, step_size: Array) -> Stepper:
+    """A copy of a move or kernel with another step size. It is not checked: the checks cannot read a traced one."""
     value = copy.copy(value)
     object.__setattr__(value, "step_size", step_size)
     return value

@@ -4,7 +4,6 @@ Source: De Bortoli, Durmus, Pereyra & Fernandez Vidal, "Efficient stochastic opt
 Carlo" (2021); the SOSMC paper, App. C and E.1.
 """
 
-import copy
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,27 +15,27 @@ from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, normal_like
-from xpsample.sosmc.moves import Move
+from xpsample.sosmc.moves import Move, replace_step_size
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class SingleChain(Move):
+class SingleChain(Move[ChainState]):
     """ULA from the last particle, as many steps as there are particles, which become the chain's positions in order.
 
-    The first `burn_in` of them get weight 0, the others count equally. Takes ``threshold=0``: a time average is not
-    resampled.
+    The first `burn_in` of them get weight 0, the others equal weights. SOSMC needs ``threshold=0``: a time average is
+    not resampled.
 
     Parameters
     ----------
     step_size : float or array
         gamma, in units of x squared; broadcasts against (*runs, 1).
     burn_in : int
-        At least 0, below the number of particles; the paper takes half of them.
+        At least 0 and below the number of particles; the paper takes half of it.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
     burn_in: int = 0
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
@@ -52,10 +51,8 @@ class SingleChain(Move):
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
 
-    def with_step_size(self, step_size: Any) -> "SingleChain":
-        move = copy.copy(self)
-        object.__setattr__(move, "step_size", step_size)
-        return move
+    def with_step_size(self, step_size: Array) -> "SingleChain":
+        return replace_step_size(self, step_size)
 
     def weigh(self, after: BoundTarget, state: ChainState) -> tuple[ChainState, None]:
         return state, None
@@ -71,7 +68,7 @@ class SingleChain(Move):
             path, now = carry
             new = now + gamma * after.score(now) + scale * xi[..., i, :][..., None, :]
             now = xp.where(xp.all(xp.isfinite(new), axis=-1, keepdims=True), new, now)
-            # The path was made in this step, so writing into it changes nothing that anyone else holds.
+            # The path was made in this step, so nobody else holds the array that is written into.
             return xpx.at(path, (..., i, slice(None))).set(now[..., 0, :]), now
 
         path, _ = before.backend.repeat(length, one, (xp.zeros_like(x), x[..., -1:, :]))

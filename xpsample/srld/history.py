@@ -1,4 +1,4 @@
-"""What self-repulsive dynamics remembers: the last positions with their scores, and which of them repel."""
+"""What self-repulsive dynamics remembers: past positions with their scores, and which of them repel."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class History(ABC):
     every : int
         c, the steps between two of them.
     padded : bool
-        Whether the chain is repelled from the first stored position on, instead of after M c steps.
+        Whether repulsion begins with the first stored position, and not after M c steps.
     """
 
     size: int
@@ -51,17 +51,17 @@ class History(ABC):
 
 @dataclass(frozen=True)
 class Rolling(History):
-    """Exactly Eq. 3: theta_{k - jc}, j = 1..M. Keeps M c positions and as many scores per chain.
+    """theta_{k - jc}, j = 1..M, exactly Eq. 3. Keeps M c positions and as many scores per chain.
 
     Parameters
     ----------
     size : int
         M, at least 1 (2 for a median bandwidth).
     every : int
-        c, the thinning factor c_eta of the paper, in steps.
+        c in steps, the thinning factor c_eta of the paper.
     padded : bool
-        False: no repulsion during the first M c steps. True: from the first stored position on, each repeated until
-        there are M, as in the authors' code.
+        False: no repulsion during the first M c steps. True: repulsion from the first stored position on, with stored
+        positions repeated until there are M, as in the authors' code.
     """
 
     size: int
@@ -87,7 +87,7 @@ class Rolling(History):
 class Thinned(History):
     """Every c steps the newest position enters a buffer of M: theta_{ic} with ic < k. Keeps M positions and scores.
 
-    At the steps k = c, 2 c, ... it is `Rolling` exactly; in between the newest is nearer than c steps.
+    At the steps k = c, 2 c, ... it equals `Rolling`; in between, the newest position is less than c steps old.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def empty(xp: Any, x: Array, positions: int) -> Past:
 
 
 def repeated(xp: Any, past: Past, count: Array) -> Past:
-    """The `count` stored of M positions repeated until there are M: each M // count + 1 times, the oldest first."""
+    """The `count` stored positions repeated until there are M: each M // count + 1 times, beginning with the oldest."""
     m = past.x.shape[-2]
     age = xp.arange(m, dtype=count.dtype, device=device_of(past.x))
     some = xp.where(count > 0, count, 1)
@@ -142,7 +142,7 @@ def pooled(xp: Any, past: Past) -> Past:
 
 
 def _rolled(xp: Any, past: Past, point: Point) -> Past:
-    # On NumPy, torch and JAX this copy is cheaper than a masked write into a ring, and reading it is a slice.
+    # On NumPy, torch and JAX this copy is cheaper than a masked write into a ring buffer, and reading is a slice.
     return Past(
         xp.concat([point.x[..., None, :], past.x[..., :-1, :]], axis=-2),
         xp.concat([point.score[..., None, :], past.score[..., :-1, :]], axis=-2),

@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.core.specs import Specs
+from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
@@ -26,15 +27,15 @@ from xpsample.targets.point import Capability, Costs, Point
 class SRLDState(NamedTuple):
     """The base kernel's state, the memory of the past, and the number of steps made (0-d).
 
-    ``alpha`` (*chains) is the strength of the last step's repulsion, once there is a past; ``strength`` is what a
-    `Strength` carries, or None.
+    ``alpha`` (*chains) is the strength of the last step's repulsion, once there is a past. ``strength`` is the memory
+    of the rule for alpha, or None.
     """
 
     base: Any
     past: Past
     n: Array
     alpha: Array
-    strength: Any
+    strength: Tree
 
     @property
     def point(self) -> Point:
@@ -46,8 +47,8 @@ class SRLDState(NamedTuple):
 class Repelled(WrappedTarget):
     """A bound target whose score is s(x) + alpha g(x; past); its density is the target's own.
 
-    Points carry the plain point in `base`. Scores of the past are stored, so only the target's own evaluations are
-    spent.
+    Points carry the plain point in `base`. The scores of the past are stored, so a call costs the target's evaluations
+    and no more.
 
     Parameters
     ----------
@@ -56,10 +57,10 @@ class Repelled(WrappedTarget):
     past : Past
         What repels, (*chains, M, dim); chain axes broadcast.
     alpha : array, shape (*chains)
-        Where it is 0 the score is the target's bit for bit.
+        Where it is 0, the score is the target's bit for bit.
     kernel : PairKernel
     sigma : float, array or None
-        The kernel's bandwidth where it does not depend on the point.
+        The kernel's bandwidth if it does not depend on the point, else None.
     requires : Capability
         What the kernel on top requires.
     """
@@ -68,7 +69,7 @@ class Repelled(WrappedTarget):
     past: Past
     alpha: Array
     kernel: PairKernel
-    sigma: Any
+    sigma: float | Array | None
     requires: Capability
 
     @property
@@ -95,7 +96,7 @@ class Repelled(WrappedTarget):
 
 
 @dataclass(frozen=True, eq=False)
-class SRLD(Kernel):
+class SRLD(Kernel[SRLDState, Any]):
     """A Langevin-type kernel whose score is s(x) + alpha g(x; past), g Stein's force from its past positions (Eq. 3).
 
     ``SRLD(ULA(eta), alpha, Rolling(M, c))`` is the paper's. During the first M c steps it is the base kernel.
@@ -103,11 +104,11 @@ class SRLD(Kernel):
     Parameters
     ----------
     base : Kernel
-        A kernel that moves along the score: ULA, UnderdampedLangevin, either of them on minibatches. MALA and HMC
-        accept or reject by the target's own density, so that the past changes their proposals only.
+        A kernel that moves along the score: ULA or UnderdampedLangevin, on minibatches or not. MALA and HMC accept or
+        reject by the target's own density, so that the past changes only their proposals.
     alpha : float, array or Measured
-        Repulsion strength, without unit, at least 0; 0 makes the base kernel's steps bit for bit. An array broadcasts
-        against the chain axes; `Balanced` measures it.
+        Repulsion strength, without unit, at least 0; with 0 the steps are the base kernel's, bit for bit. An array
+        broadcasts against the chain axes; `Balanced` measures it.
     history : History
         Which past positions repel: `Rolling(M, c)` or `Thinned(M, c)`.
     kernel : PairKernel
@@ -118,7 +119,7 @@ class SRLD(Kernel):
     """
 
     base: Kernel
-    alpha: Any = field(metadata=PER_CHAIN)
+    alpha: float | Array | Strength = field(metadata=PER_CHAIN)
     history: History
     kernel: PairKernel = RBF()
     shared: bool = False
@@ -166,7 +167,7 @@ class SRLD(Kernel):
     def drift(self, state: SRLDState) -> Array:
         """s(x) + alpha g(x; past), ``(*chains, dim)``, at the state's position: what the next step moves along (Eq. 3).
 
-        With the alpha of the last step, which a `Strength` may change before the next.
+        It takes the alpha of the last step, which a rule may change at the next one.
         """
         xp, point = array_namespace(state.point.x), state.point
         past, ready = self._past(xp, state.past, state.n)
@@ -183,9 +184,11 @@ class SRLD(Kernel):
         return (pooled(xp, past) if self.shared else past), ready
 
 
-def _repel(xp: Any, kernel: PairKernel, x: Array, score: Array, past: Past, alpha: Array, sigma: Any) -> Array:
-    """The score s(x) with alpha times the force of the past."""
+def _repel(
+    xp: Any, kernel: PairKernel, x: Array, score: Array, past: Past, alpha: Array, sigma: float | Array | None
+) -> Array:
+    """The score s(x) plus alpha times the force of the past."""
     alpha = per_coordinate(alpha)
     force = stein_force(xp, kernel, x, *past, sigma)
-    # Chosen, not multiplied by 0: before there is a past the force may be anything.
+    # A choice, not a product with 0: the force may be nan before there is a past.
     return xp.where(alpha > 0, score + alpha * force, score)

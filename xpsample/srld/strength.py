@@ -1,4 +1,4 @@
-"""The repulsion strength alpha: a number, or the ratio of the two forces, measured once (App. A)."""
+"""A repulsion strength alpha that is measured: the ratio of the two forces (App. A)."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -12,20 +12,20 @@ from xpsample.kernels.strength import Strength
 
 
 class Measured(Strength):
-    """A repulsion strength that is set from the forces along a chain, passed as `SRLD`'s ``alpha``."""
+    """A repulsion strength that is set by the forces along a chain, passed as `SRLD`'s ``alpha``."""
 
     @abstractmethod
     def update(
         self, xp: Any, ready: Array, alpha: Array, score: Array, force: Array, memory: Tree
     ) -> tuple[Array, Tree]:
-        """(alpha, memory) for a step from a point with a score s and a force g, (*chains, dim).
+        """(alpha, memory) for a step from a point with score s and force g, (*chains, dim).
 
-        `ready` (0-d) is whether there is a past to repel.
+        `ready` (0-d) tells whether there is a past that repels.
         """
 
 
-class Sums(NamedTuple):
-    """Steps measured, and the sums of the lengths of s and g over them, each (*chains)."""
+class ForceSums(NamedTuple):
+    """Steps measured, and the sums over them of the norms of s and g, each (*chains)."""
 
     steps: Array
     score: Array
@@ -36,8 +36,8 @@ class Sums(NamedTuple):
 class Balanced(Measured):
     """``alpha = sum |s(theta_k)| / sum |g(theta_k)|`` over a number of steps, then held; 0 until then (App. A).
 
-    The paper sums over the first M c steps, during which the past of its own g does not exist yet. Here the base kernel
-    alone makes the first M c steps and `steps` more, over which the sums run.
+    The paper sums over the first M c steps, when there is no past yet for g. Here the base kernel makes the first M c
+    steps and `steps` more; the sums run over the latter.
 
     Parameters
     ----------
@@ -48,22 +48,24 @@ class Balanced(Measured):
     """
 
     steps: int
-    scale: Any = field(default=1.0, metadata=PER_CHAIN)
+    scale: float | Array = field(default=1.0, metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
         check_range("scale", self.scale, 0, closed=True)
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
             raise HyperparameterError(f"steps must be a positive integer; got {self.steps!r}")
 
-    def init(self, xp: Any, zeros: Array) -> tuple[Array, Sums]:
-        return zeros + 0.0, Sums(zeros + 0.0, zeros + 0.0, zeros + 0.0)
+    def init(self, xp: Any, zeros: Array) -> tuple[Array, ForceSums]:
+        return zeros + 0.0, ForceSums(zeros + 0.0, zeros + 0.0, zeros + 0.0)
 
-    def update(self, xp: Any, ready: Array, alpha: Array, score: Array, force: Any, memory: Sums) -> tuple[Array, Sums]:
+    def update(
+        self, xp: Any, ready: Array, alpha: Array, score: Array, force: Array, memory: ForceSums
+    ) -> tuple[Array, ForceSums]:
         done = memory.steps >= self.steps
         measured = memory.force > 0
         ratio = self.scale * memory.score / xp.where(measured, memory.force, 1.0)
         counts = ready & ~done
-        sums = Sums(
+        sums = ForceSums(
             memory.steps + xp.astype(counts, alpha.dtype),
             memory.score + xp.where(counts, _norm(xp, score), 0.0),
             memory.force + xp.where(counts, _norm(xp, force), 0.0),
