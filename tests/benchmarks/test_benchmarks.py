@@ -25,7 +25,9 @@ from xpsample.kernels import ChainState, metropolis
 from xpsample.targets import Capability
 
 ROOT = Path(__file__).parents[2]
-NO_ALGORITHM = {"__init__", "compose", "common", "covariance", "kernel", "minibatch", "step_sizes", "strength"}
+NO_ALGORITHM = set(
+    ["__init__", "compose", "common", "covariance", "kernel", "minibatch", "step_sizes", "strength", "traits"]
+)
 """Files of xpsample/kernels that other kernels are built with."""
 
 

@@ -62,5 +62,5 @@ def test_plot(tmp_path):
 
     names = ("ULA, eta = 0.5", "MALA, density", "RW wide, density")
     shares = dict.fromkeys(STARTS, 0.8) | {f"{start}_se": 0.01 for start in STARTS}
-    plot(tmp_path / "plot.png", [{"sampler": name} | shares for name in names])
+    plot(tmp_path / "plot.png", [{"sampler": name} | shares for name in names], STARTS, 0.8)
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

@@ -49,7 +49,7 @@ def test_a_step_size_that_is_given_is_taken(tmp_path, data_folder):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_rows(name, data_folder):
-    arrays = srld_bnn.load(PROBLEMS[name].file)
+    arrays = srld_bnn.load_dataset(PROBLEMS[name].file)
     train, test = (arrays[key][:2].astype(int) for key in ("train_index", "test_index"))
     assert all(not set(a) & set(b) for a, b in zip(train, test, strict=True))
     plain, scaled = (split_rows(arrays["X"], arrays["y"], train, test, which) for which in (False, True))

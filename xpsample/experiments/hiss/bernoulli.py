@@ -3,15 +3,25 @@
 The paper runs 10 chains; a chain's logMAE varies by about 0.7, so here are 200.
 """
 
-import argparse
-import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
-from xpsample.experiments.hiss.samplers import Settings, compare, counts_at, draw_plot, measure, run_states, tell
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.core.devices import DeviceDtype
+from xpsample.experiments.hiss.samplers import (
+    COLUMNS,
+    LEGEND,
+    Settings,
+    best_sampler,
+    compare,
+    counts_at,
+    measures,
+    plot_curves,
+    run_states,
+)
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.table import Row, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA
 from xpsample.metrics.discrete import exact_probabilities
@@ -20,8 +30,11 @@ from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 SETTINGS = Settings(step_size=0.2, sweeps=5, refinements=2, scale=4.0, every=4)
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 DIM = 4
-TABLE_3 = {"GWG": 40, "DMALA": 40, "ACS": 40, "PT+DMALA": 220, "HiSS": 50}
-"""The paper's evaluations per draw of a chain."""
+
+PAPER = """\
+10 chains: HiSS has the lowest logMAE and keeps gaining coverage; GWG, DMALA, ACS and PT+DMALA struggle; worse without
+MH, with a Gaussian kernel, and with L = 0. Its evaluations for each draw of a chain (Table 3): GWG, DMALA and ACS 40,
+PT+DMALA 220, HiSS 50"""
 
 
 class Size(NamedTuple):
@@ -37,69 +50,62 @@ FULL = Size(200, 1000, 100, 1000)
 QUICK = Size(20, 60, 10, 40)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "hiss-bernoulli", backends="numpy")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    target, results = joint_bernoulli(isolated_modes()), []
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All samplers; on the first device HiSS with other scales, too."""
+    size, target = run.size, joint_bernoulli(isolated_modes())
     exact = exact_probabilities(target, DIM)
-    report.say("Three isolated modes among 16 states; HiSS paper, Section 6.1 and Appendix D.1")
-    for line in missing(names):
-        report.say(line)
-    report.say(
+    run.say(
         f"{size.chains} chains from random bits, {size.draws} draws of each, 10 inner steps per draw, alpha = 0.2, "
-        f"G = 5, L = 2, eta = 4, seed {args.seed}; the start does not count"
+        "G = 5, L = 2, eta = 4; the start does not count"
     )
-    for i, device in enumerate(widest(device_dtypes(names))):
-        bits = np.random.default_rng(args.seed).integers(0, 2, (size.chains, DIM))
-        rows, curves, marks = compare(
-            device, target, device.array(bits.astype(np.float64)), SETTINGS, size.draws, exact, args.seed
-        )
-        report.say(f"\n{device}")
-        tell(report, rows)
-        results += rows
-        if i == 0:
-            draw_plot(report, curves, marks, {"logmae": "logMAE", "coverage": "share of the 16 states visited"})
-            _scales(report, device, size, exact, args.seed)
-    _paper(report)
-    report.rows(results)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+    for device in run.devices:
+        x0 = device.array(random_bits(run.seed, size.chains, DIM))
+        yield from compare(run, device, target, x0, SETTINGS, exact)
+    run.shown["scales"] = scales(run, run.devices[0], exact)
 
 
-def _scales(report: Report, device: DeviceDtype, size: Size, exact: np.ndarray, seed: int) -> None:
+def random_bits(seed: int, *shape: int) -> np.ndarray:
+    """Zeros and ones with equal probability."""
+    return np.random.default_rng(seed).integers(0, 2, shape).astype(np.float64)
+
+
+def scales(run: Run[Size], device: DeviceDtype, exact: np.ndarray) -> list[Row]:
     """HiSS with several eta, in one batched run."""
-    target, etas = joint_bernoulli(isolated_modes()), device.array(np.array(SCALES)[:, None])
-    bits = np.random.default_rng(seed).integers(0, 2, (len(SCALES), size.sweep_chains, DIM))
+    size, target = run.size, joint_bernoulli(isolated_modes())
+    x0 = device.array(random_bits(run.seed, len(SCALES), size.sweep_chains, DIM))
+    etas = device.array(np.array(SCALES)[:, None])
     kernel = HiSS(DMALA(SETTINGS.step_size), etas, SETTINGS.sweeps, SETTINGS.refinements)
-    states, _ = run_states(device, target, kernel, 1, device.array(bits.astype(np.float64)), size.sweep_draws, seed)
-    measured = measure(counts_at(states, [size.sweep_draws], len(exact))[0], exact)
-    rows: list[dict[str, Any]] = []
-    for i, eta in enumerate(SCALES):
-        values = measured["logmae"][i]
-        rows.append({"eta": eta, "logmae": np.mean(values), "se": np.std(values, ddof=1) / np.sqrt(len(values))})
-    report.say(f"\nHiSS with other scales, {size.sweep_chains} chains, {size.sweep_draws} draws\n")
-    report.say(table(rows, {"eta": ("eta", "g"), "logmae": ("logMAE", ".3f"), "se": ("se", ".3f")}))
+    states, _ = run_states(run, target, kernel, 1, x0, size.sweep_draws, f"{device} HiSS with other scales")
+    logmae = measures(counts_at(states, [size.sweep_draws], len(exact))[0], exact)["logmae"]
+    return [{"eta": eta} | mean_and_error("logmae", values) for eta, values in zip(SCALES, logmae, strict=True)]
 
 
-def _paper(report: Report) -> None:
-    report.say(
-        "\nthe paper, 10 chains: HiSS has the lowest logMAE and keeps gaining coverage; GWG, DMALA, ACS and PT+DMALA"
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """All samplers, and the scales."""
+    run.table(rows, COLUMNS, legend=LEGEND)
+    title = f"HiSS with other scales, {run.size.sweep_chains} chains, {run.size.sweep_draws} draws"
+    run.table(run.shown["scales"], {"eta": ("eta", "g"), "logmae": ("logMAE", ".3f +-")}, title=title)
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """The best sampler of a chain and of all chains, and the best scale."""
+    best = min(run.shown["scales"], key=lambda row: row["logmae"])
+    return "\n".join(
+        [
+            best_sampler(rows, "logmae", "logMAE"),
+            best_sampler(rows, "pooled", "pooled TVD"),
+            f"of the scales eta = {best['eta']:g} has the least logMAE, {best['logmae']:.3f}",
+        ]
     )
-    report.say(
-        "struggle; worse without MH, with a Gaussian kernel, and with L = 0. Its evaluations per draw (Table 3):"
-    )
-    report.say(", ".join(f"{name} {count}" for name, count in TABLE_3.items()))
-    report.say("NFE above: 2 for every density and every score that was evaluated. A swap costs nothing here, for the")
-    report.say("densities are known; a denoising proposal costs 4, not 2, for its score is what refinement starts from")
+
+
+EXPERIMENT = Experiment(
+    name="hiss-bernoulli",
+    title="Three isolated modes among 16 states; HiSS paper, Section 6.1 and Appendix D.1",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot_curves({"logmae": "logMAE", "coverage": "share of the 16 states visited"})},
+)

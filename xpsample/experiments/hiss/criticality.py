@@ -1,7 +1,6 @@
 """The critical 24 x 24 Ising model of the HiSS paper's Appendix D.2, beside the exact energy of the finite lattice."""
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,16 +8,24 @@ import numpy as np
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.hiss.samplers import BETAS
-from xpsample.experiments.report import Report, table
+from xpsample.experiments.runner import Run
+from xpsample.experiments.table import Columns, Row, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA, Kernel, ParallelTempering, SingleFlip
 from xpsample.run.recorders import Record
-from xpsample.run.sampling import sample
 from xpsample.zoo.ising import internal_energy, ising_lattice
 
 SIDE, BETA = 24, 0.4407
 CHAINS = 8
 """Half of them start with all spins up, half from random spins."""
+COLUMNS: Columns = {
+    "sampler": ("sampler", "s"),
+    "inner": ("inner steps", "d"),
+    "all": ("energy", ".4f +-"),
+    "cold": ("from all up", ".4f +-"),
+    "hot": ("from random", ".4f +-"),
+    "accept": ("accept", ".4f"),
+}
 
 
 def log_partition(k: float, rows: int, columns: int) -> float:
@@ -55,8 +62,8 @@ def start(seed: int) -> np.ndarray:
     return spins
 
 
-def critical(report: Report, device: DeviceDtype, draws: int, seed: int) -> None:
-    """Run the samplers and print their energies; a third of the draws come before and are left out."""
+def critical(run: Run[Any], device: DeviceDtype, draws: int) -> list[Row]:
+    """Run the samplers for their energies; a third of the draws come before and are left out."""
     base, shape = DMALA(0.8), (SIDE, SIDE)
     kernels: dict[str, tuple[Kernel, int]] = {
         "DMALA": (base, 20),
@@ -65,21 +72,30 @@ def critical(report: Report, device: DeviceDtype, draws: int, seed: int) -> None
         "single flip": (SingleFlip(), 200),
     }
     energy = Record("energy", lambda state: internal_energy(state.point.x, shape))
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for name, (kernel, thinning) in kernels.items():
-        run = partial(sample, ising_lattice(shape, BETA), kernel, device.array(start(seed)), draws)
-        trace = run(thinning=thinning, burn_in=thinning * (draws // 2), seed=seed, recorders=(energy,), progress=False)
+        trace = run.sample(
+            *(ising_lattice(shape, BETA), kernel, device.array(start(run.seed)), draws),
+            thinning=thinning,
+            burn_in=thinning * (draws // 2),
+            recorders=(energy,),
+            label=f"{device} critical lattice, {name}",
+        )
         # One batch a chain: chains are independent, batches of one slow chain would not be.
         means = np.mean(to_host(trace.recorded["energy"]).astype(np.float64), axis=0)
-        row: dict[str, Any] = {"sampler": name, "inner": draws * (20 if thinning == 1 else thinning)}
-        halves = {"all": means, "cold": means[: CHAINS // 2], "hot": means[CHAINS // 2 :]}
-        for key, values in halves.items():
-            row[key] = f"{np.mean(values):.4f} +- {np.std(values, ddof=1) / math.sqrt(len(values)):.4f}"
-        rows.append(row | {"accept": float(np.mean(trace.run_statistics.acceptance_probability))})
-    report.say(f"\nenergy per site of the periodic {SIDE} x {SIDE} lattice, beta = {BETA}, {CHAINS} chains\n")
-    columns = {"sampler": ("sampler", "s"), "inner": ("inner steps", "d"), "all": ("energy", "s")}
-    columns |= {"cold": ("from all up", "s"), "hot": ("from random", "s"), "accept": ("accept", ".4f")}
-    report.say(table(rows, columns))
-    report.say(
-        f"exact (Kaufman): {exact_energy(BETA, SIDE, SIDE):.4f}; infinite lattice at beta_c: {-math.sqrt(2):.4f}"
+        row: Row = {"sampler": name, "inner": draws * (20 if thinning == 1 else thinning)}
+        row |= mean_and_error("all", means)
+        row |= mean_and_error("cold", means[: CHAINS // 2]) | mean_and_error("hot", means[CHAINS // 2 :])
+        rows.append(row | {"accept": np.mean(trace.run_statistics.acceptance_probability)})
+    return rows
+
+
+def tell_energies(run: Run[Any], rows: list[Row]) -> None:
+    """The table of energies, beside the exact one."""
+    run.table(
+        rows,
+        COLUMNS,
+        title=f"Energy per site of the periodic {SIDE} x {SIDE} lattice, beta = {BETA}, {CHAINS} chains",
+        legend=f"exact (Kaufman 1949): {exact_energy(BETA, SIDE, SIDE):.4f}; of the infinite lattice at its critical "
+        f"beta: {-math.sqrt(2):.4f}",
     )

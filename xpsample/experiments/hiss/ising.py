@@ -1,15 +1,26 @@
 """HiSS paper, Section 6.2 and Appendix D.2: 9 spins in 32 prominent states, G against L, and a critical lattice."""
 
 import argparse
-import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
-from xpsample.experiments.hiss.criticality import critical
-from xpsample.experiments.hiss.samplers import Settings, compare, counts_at, draw_plot, measure, run_states, tell
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.core.devices import DeviceDtype
+from xpsample.experiments.hiss.criticality import BETA, SIDE, critical, exact_energy, tell_energies
+from xpsample.experiments.hiss.samplers import (
+    COLUMNS,
+    LEGEND,
+    Settings,
+    best_sampler,
+    compare,
+    counts_at,
+    measures,
+    plot_curves,
+    run_states,
+)
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.table import Columns, Row, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA
 from xpsample.metrics.discrete import exact_probabilities, prominent_states
@@ -20,6 +31,11 @@ SETTINGS = Settings(step_size=0.2, sweeps=10, refinements=2, scale=4.0, every=2)
 SITES = 9
 STEPS = 50
 """G times L of the comparison of G and L."""
+SPLIT: Columns = {"g": ("G", "d"), "l": ("L", "d"), "tvd": ("TVD", ".3f +-"), "seconds": ("seconds", ".1f")}
+PAPER = """\
+5 chains: HiSS reaches a TVD of about 0.15 and all 32 states; PT+DMALA later; GWG, DMALA and ACS stay stuck. At
+criticality HiSS and DMALA agree, with an energy of about -1.4402. Evaluations for each draw (Table 4, 2,500 draws,
+5 chains): GWG, DMALA and ACS 80, PT+DMALA 480, HiSS 100"""
 
 
 class Size(NamedTuple):
@@ -46,65 +62,73 @@ def start(size: Size, seed: int) -> np.ndarray:
     return np.where(up, 1.0, -1.0)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "hiss-ising", backends="numpy")
+def options(parser: argparse.ArgumentParser) -> None:
+    """The length of the runs at criticality."""
     parser.add_argument(
         "--critical-draws", type=int, help=f"draws on the critical lattice (default: {FULL.critical_draws})"
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    size = size._replace(critical_draws=args.critical_draws or size.critical_draws)
-    target, results = model(), []
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All samplers; on the first device sweeps against refinements and the critical lattice, too."""
+    size, target = run.size, model()
     exact = exact_probabilities(target, SITES)
     among = prominent_states(exact)
-    report.say("Nine spins, four coupled pairs and a free one; HiSS paper, Section 6.2 and Appendix D.2")
-    for line in missing(names):
-        report.say(line)
-    report.say(
+    run.say(
         f"{size.chains} chains, {size.draws} draws of each, 20 inner steps per draw, alpha = 0.2 (0.8 on spins), "
-        f"G = 10, L = 2, eta = 4, seed {args.seed}; coverage is of the {np.sum(among)} prominent states"
+        f"G = 10, L = 2, eta = 4; coverage is of the {np.sum(among)} prominent states"
     )
-    for i, device in enumerate(widest(device_dtypes(names))):
-        x0 = device.array(start(size, args.seed))
-        rows, curves, marks = compare(device, target, x0, SETTINGS, size.draws, exact, args.seed, among)
-        report.say(f"\n{device}")
-        tell(report, rows)
-        results += rows
-        if i == 0:
-            titles = {"tvd": "total variation distance", "coverage": "share of the prominent states visited"}
-            draw_plot(report, curves, marks, titles)
-            _split(report, device, x0, size, exact, args.seed)
-            critical(report, device, size.critical_draws, args.seed)
-    report.say(
-        "\nthe paper, 5 chains: HiSS reaches a TVD of about 0.15 and all 32 states; PT+DMALA later; GWG, DMALA and"
-    )
-    report.say("ACS stay stuck. At criticality HiSS and DMALA agree, with an energy of about -1.4402. Evaluations per")
-    report.say("draw (Table 4, 2,500 draws, 5 chains): GWG, DMALA, ACS 80, PT+DMALA 480, HiSS 100")
-    report.rows(results)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+    for device in run.devices:
+        x0 = device.array(start(size, run.seed))
+        yield from compare(run, device, target, x0, SETTINGS, exact, among)
+    run.shown["split"] = split(run, run.devices[0], exact)
+    run.shown["critical"] = critical(run, run.devices[0], run.args.critical_draws or size.critical_draws)
 
 
-def _split(report: Report, device: DeviceDtype, x0: Any, size: Size, exact: np.ndarray, seed: int) -> None:
+def split(run: Run[Size], device: DeviceDtype, exact: np.ndarray) -> list[Row]:
     """G sweeps of L refinements with the same product."""
-    rows = []
+    rows, draws, x0 = [], run.size.split_draws, device.array(start(run.size, run.seed))
     for g in (1, 2, 5, 10, 25, 50):
         kernel = HiSS(DMALA(4.0 * SETTINGS.step_size), SETTINGS.scale, g, STEPS // g)
-        states, cost = run_states(device, model(), kernel, 1, x0, size.split_draws, seed)
-        tvd = measure(counts_at(states, [size.split_draws], len(exact))[0], exact)["tvd"]
-        row = {"g": g, "l": STEPS // g, "tvd": np.mean(tvd), "se": np.std(tvd, ddof=1) / np.sqrt(len(tvd))}
-        rows.append(row | {"seconds": cost["seconds"]})
-    report.say(f"\nHiSS with G L = {STEPS}, {size.split_draws} draws\n")
-    columns = {"g": ("G", "d"), "l": ("L", "d"), "tvd": ("TVD", ".3f"), "se": ("se", ".3f")}
-    report.say(table(rows, columns | {"seconds": ("seconds", ".1f")}))
+        states, cost = run_states(run, model(), kernel, 1, x0, draws, f"{device} HiSS, G = {g}, L = {STEPS // g}")
+        tvd = measures(counts_at(states, [draws], len(exact))[0], exact)["tvd"]
+        rows.append({"g": g, "l": STEPS // g} | mean_and_error("tvd", tvd) | {"seconds": cost["seconds"]})
+    return rows
+
+
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """All samplers, G against L, and the energies at criticality."""
+    run.table(rows, COLUMNS, legend=LEGEND)
+    run.table(run.shown["split"], SPLIT, title=f"HiSS with G L = {STEPS}, {run.size.split_draws} draws")
+    tell_energies(run, run.shown["critical"])
+
+
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """The best sampler, the best G, and how far the energies are from the exact one."""
+    best = min(run.shown["split"], key=lambda row: row["tvd"])
+    exact = exact_energy(BETA, SIDE, SIDE)
+    return "\n".join(
+        [
+            best_sampler(rows, "tvd", "TVD"),
+            f"of G L = {STEPS} the least TVD, {best['tvd']:.3f}, is that of G = {best['g']} and L = {best['l']}",
+            f"energies at criticality less the exact {exact:.4f}, in standard errors: "
+            + ", ".join(
+                f"{row['sampler']} {(row['all'] - exact) / row['all_se']:.1f}" for row in run.shown["critical"]
+            ),
+        ]
+    )
+
+
+EXPERIMENT = Experiment(
+    name="hiss-ising",
+    title="Nine spins, four coupled pairs and a free one; HiSS paper, Section 6.2 and Appendix D.2",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={
+        "plot": plot_curves({"tvd": "total variation distance", "coverage": "share of the prominent states visited"})
+    },
+    options=options,
+)

@@ -1,21 +1,20 @@
 """What the HiSS experiments share: the samplers of their tables, at equal inner steps, and measures on few states."""
 
-import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Run
+from xpsample.experiments.table import Columns, Row, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Gaussian
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Gibbs, Kernel, ParallelTempering, SingleFlip
 from xpsample.metrics.discrete import coverage, kl_divergence, log_mean_absolute_error, total_variation
 from xpsample.run.recorders import Draws
-from xpsample.run.sampling import sample
 from xpsample.run.tune_acs import tune_acs
 from xpsample.spaces import Spins
 from xpsample.targets import Target
@@ -25,6 +24,28 @@ BETAS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 CYCLE = 20
 """Steps of a cycle of ACS, which the paper does not give."""
 IID = "independent draws"
+COLUMNS: Columns = {
+    "backend": ("backend", "s"),
+    "sampler": ("sampler", "s"),
+    "logmae": ("logMAE", ".3f +-"),
+    "tvd": ("TVD", ".3f +-"),
+    "kl": ("KL", ".3f"),
+    "coverage": ("coverage", ".3f +-"),
+    "pooled": ("pooled TVD", ".3f"),
+    "acceptance": ("accept", ".3f"),
+    "log_density": ("densities", ".0f"),
+    "score": ("scores", ".0f"),
+    "nfe": ("NFE", ".0f"),
+    "seconds": ("seconds", ".1f"),
+}
+LEGEND = """\
+means over chains +- standard error
+TVD        total variation distance of a chain's estimate from the target; KL: divergence of the estimate from it
+pooled     of the mean estimate of all chains
+accept     of all proposals, for HiSS of the denoising ones
+densities  and scores: evaluations for each kept draw. NFE: 2 for every one of them, as the paper counts them. A swap
+           costs nothing here, for the densities are known; a denoising proposal costs 4 and not 2, for refinement
+           starts from its score"""
 
 
 class Settings(NamedTuple):
@@ -70,17 +91,23 @@ def samplers(target: Target, x0: Any, settings: Settings, seed: int) -> dict[str
 
 
 def run_states(
-    device: DeviceDtype, target: Target, kernel: Kernel, thinning: int, x0: Any, draws: int, seed: int
-) -> Any:
-    """State numbers (draw, *chains), rows of the space's `states`, and the table row of the run's cost."""
-    trace = sample(target, kernel, x0, draws, thinning=thinning, seed=seed, recorders=(Draws(),), progress=False)
+    run: Run[Any],
+    target: Target,
+    kernel: Kernel,
+    thinning: int,
+    x0: Any,
+    draws: int,
+    label: str,
+) -> tuple[np.ndarray, Row]:
+    """State numbers (draw, *chains), rows of the space's `states`, and what the run cost."""
+    trace = run.sample(target, kernel, x0, draws, thinning=thinning, recorders=(Draws(),), label=label)
     x = to_host(trace.draws)
     assert target.space is not None
     states = np.asarray(target.space.number(np, x)).astype(np.int64)
     used = {name: thinning * count for name, count in trace.run_statistics.evaluations.items() if name != "hvp"}
     return states, {
         "seconds": trace.metadata["seconds"],
-        "acceptance": float(np.mean(trace.run_statistics.acceptance_probability)),
+        "acceptance": np.mean(trace.run_statistics.acceptance_probability),
         **used,
         # Appendix D.3: an energy counts 1, a gradient 2, and every Metropolis step takes the energy of both ends.
         "nfe": 2.0 * sum(used.values()),
@@ -105,7 +132,7 @@ def counts_at(states: np.ndarray, marks: Sequence[int], total: int) -> np.ndarra
     return np.stack(rows)
 
 
-def measure(counts: np.ndarray, exact: np.ndarray, among: np.ndarray | None = None) -> dict[str, np.ndarray]:
+def measures(counts: np.ndarray, exact: np.ndarray, among: np.ndarray | None = None) -> dict[str, np.ndarray]:
     """Of counts (..., chains, states), by chain: logMAE, TVD, KL(estimate || exact), coverage; and of all chains.
 
     ``pooled`` is the total variation of the chains' mean estimate, (...).
@@ -120,65 +147,68 @@ def measure(counts: np.ndarray, exact: np.ndarray, among: np.ndarray | None = No
     }
 
 
-def summary(measured: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Means over chains, and their standard errors as ``*_se``."""
-    row = {"pooled": float(measured["pooled"])}
-    for name in ("logmae", "tvd", "kl", "coverage"):
-        values = measured[name]
-        row[name], row[f"{name}_se"] = float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(values.size))
-    return row
-
-
 def compare(
+    run: Run[Any],
     device: DeviceDtype,
     target: Target,
     x0: Any,
     settings: Settings,
-    draws: int,
     exact: np.ndarray,
-    seed: int,
     among: np.ndarray | None = None,
-) -> tuple[list[dict[str, Any]], dict[str, dict[str, np.ndarray]], np.ndarray]:
-    """Run all samplers: rows, measures at the marks by sampler, and the marks."""
+) -> Iterator[Row]:
+    """Run all samplers for ``run.size.draws`` draws; the first device's measures at the marks are left for the figure.
+
+    Parameters
+    ----------
+    exact : numpy.ndarray, shape (states,)
+        Probabilities.
+    among : numpy.ndarray of bool, shape (states,), optional
+        The states that the coverage counts; by default all.
+    """
+    draws = run.size.draws
     marks = np.unique(np.geomspace(min(10, draws), draws, 25).astype(int))
-    rows: list[dict[str, Any]] = []
     curves: dict[str, dict[str, np.ndarray]] = {}
 
-    def add(name: str, states: np.ndarray, cost: Mapping[str, float]) -> None:
-        curves[name] = measure(counts_at(states, list(marks), len(exact)), exact, among)
-        last = {key: values[-1] for key, values in curves[name].items()}
-        rows.append({"backend": str(device), "sampler": name} | summary(last) | dict(cost))
+    def row(name: str, states: np.ndarray, cost: Row) -> Row:
+        measured = curves[name] = measures(counts_at(states, list(marks), len(exact)), exact, among)
+        means: Row = {"pooled": measured["pooled"][-1]}
+        for key in ("logmae", "tvd", "kl", "coverage"):
+            means |= mean_and_error(key, measured[key][-1])
+        return {"backend": str(device), "sampler": name} | means | cost
 
-    for name, (kernel, thinning) in samplers(target, x0, settings, seed).items():
-        add(name, *run_states(device, target, kernel, thinning, x0, draws, seed))
+    with run.step(f"{device} tuning ACS"):
+        found = samplers(target, x0, settings, run.seed)
+    for name, (kernel, thinning) in found.items():
+        yield row(name, *run_states(run, target, kernel, thinning, x0, draws, f"{device} {name}"))
     free = dict.fromkeys(("seconds", "acceptance", "log_density", "score", "nfe"), 0.0)
-    add(IID, independent(exact, draws, x0.shape[0], seed), free)
-    return rows, curves, marks
+    yield row(IID, independent(exact, draws, x0.shape[0], run.seed), free)
+    if device is run.devices[0]:
+        run.shown |= {"curves": curves, "marks": marks}
 
 
-def tell(report: Report, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the table."""
-    cells = []
-    for row in rows:
-        cell = {name: f"{row[name]:.3f} +- {row[f'{name}_se']:.3f}" for name in ("logmae", "tvd", "coverage")}
-        cells.append(dict(row) | cell)
-    columns = {"sampler": ("sampler", "s"), "logmae": ("logMAE", "s"), "tvd": ("TVD", "s"), "kl": ("KL", ".3f")}
-    columns |= {"coverage": ("coverage", "s"), "pooled": ("pooled TVD", ".3f"), "acceptance": ("accept", ".3f")}
-    columns |= {"log_density": ("densities", ".0f"), "score": ("scores", ".0f"), "nfe": ("NFE", ".0f")}
-    report.say("\n" + table(cells, columns | {"seconds": ("seconds", ".1f")}) + "\n")
-    report.say(
-        "means over chains +- standard error; KL is of estimate and target; pooled: of all chains' mean estimate"
-    )
-    report.say("accept: of all proposals, for HiSS of the denoising ones; densities, scores, NFE: per kept draw")
+def best_sampler(rows: Sequence[Row], key: str, name: str) -> str:
+    """A line of a conclusion: the sampler with the least mean, beside HiSS, DMALA and independent draws."""
+    rows = [row for row in rows if row["backend"] == rows[0]["backend"]]
+    value = {row["sampler"]: f"{row[key]:.3f}" for row in rows}
+    least = min((row for row in rows if row["sampler"] != IID), key=lambda row: row[key])["sampler"]
+    others = (f"{other} {value[other]}" for other in ("HiSS", "DMALA", IID) if other != least)
+    return f"least {name} of a sampler: {least} with {value[least]}; {', '.join(others)}"
 
 
-def draw_plot(
-    report: Report, curves: Mapping[str, Mapping[str, np.ndarray]], marks: np.ndarray, quantities: Mapping[str, str]
-) -> None:
-    """Write ``plot.png``, if matplotlib is there."""
-    try:
-        from xpsample.experiments.hiss.plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(Path(report.out) / "plot.png", curves, marks, quantities)
+def plot_curves(titles: Mapping[str, str]) -> Callable[[Any, Run[Any], list[Row]], None]:
+    """A figure's function: means over chains against draws, a panel for each measure, whose title is given."""
+
+    def plot(figure: Any, run: Run[Any], rows: list[Row]) -> None:
+        curves, marks = run.shown["curves"], run.shown["marks"]
+        figure.set_size_inches(5.2 * len(titles) + 1.8, 4.2)
+        panels = figure.subplots(1, len(titles), squeeze=False)[0]
+        for axes, (key, title) in zip(panels, titles.items(), strict=True):
+            for i, (name, curve) in enumerate(curves.items()):
+                colour, style = ("black", ":") if name == IID else (f"C{i % 10}", "-" if i < 6 else "--")
+                axes.plot(marks, np.mean(curve[key], axis=-1), color=colour, ls=style, label=name)
+            axes.set(xscale="log", xlabel="kept draws", title=title)
+            tidy(axes)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
+
+    return plot

@@ -8,22 +8,22 @@ independent draws, from the target by dynamic programming and of tours of any le
 
 import argparse
 import time
-import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
-from xpsample.core.errors import DivergenceWarning
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.table import Row
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering, SingleFlip
 from xpsample.kernels.discrete.two_opt import TwoOpt
 from xpsample.metrics.tours import tour_diversity
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.run.recorders import Record
-from xpsample.run.sampling import sample
 from xpsample.targets import Target
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.tsp import LARGEST_DRAWN, draw_tours, tsp, tsp_one_hot
@@ -34,7 +34,7 @@ INNER = SWEEPS * REFINEMENTS
 RUNGS, SWAP_EVERY = 10, 100
 SETS = ("eil10", "eil14", "eil16", "eil20", "eil51")
 
-PAPER = {
+TABLE_1 = {
     "GWG": "370.7 +- 19.7, 27.0, 0.556, 2",
     "DMALA": "339.0 +- 43.5, 84.2, 0.148, 10",
     "ACS": "382.9 +- 2.6, 105.0, 0.037, 2",
@@ -63,6 +63,9 @@ moved      share of the samples that differ from the one before
 unique     distinct tours, all chains together; cycles: distinct up to rotation and reversal
 PMC        mismatching pairs of places, averaged over pairs of distinct tours, as the paper's public code counts them
 Jaccard    shared edges over all edges, averaged in the same way"""
+PAPER = """\
+Table 1, 14 cities and 10,000 iterations: its figures are in the last column. HiSS has the lowest cost and the most
+distinct tours"""
 
 
 class Size(NamedTuple):
@@ -98,55 +101,46 @@ def samplers(steps: int) -> dict[str, Sampler]:
     }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "hiss-tsp", backends="numpy")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which cities, and how long."""
     parser.add_argument("--cities", choices=SETS, default="eil14", help="which cities (default: %(default)s)")
     parser.add_argument("--samples", type=int, help=f"kept samples of each chain (default: {FULL.samples})")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the table, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    if args.samples:
-        size = size._replace(samples=args.samples)
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All samplers, and as many independent draws; lengths of the first device's tours are left for the figure."""
     data = load_dataset("tsp_eil")
-    cities = data[args.cities].astype(np.float64)
-    report.say(f"Tours of {args.cities}; HiSS paper, Section 6.3 and Table 1")
-    for line in missing(names):
-        report.say(line)
-    report.say(
-        f"{size.chains} chains from random tours, {size.samples} samples each, {INNER} inner steps a sample, "
-        f"temperature 1, alpha = {ALPHA}, eta = {ETA:g}, seed {args.seed}"
+    cities, samples = data[run.args.cities].astype(np.float64), run.args.samples or run.size.samples
+    run.say(
+        f"{run.args.cities}: {run.size.chains} chains from random tours, {samples} samples each, {INNER} inner steps "
+        f"a sample, temperature 1, alpha = {ALPHA}, eta = {ETA:g}"
     )
-    start = np.argsort(np.random.default_rng(args.seed).random((size.chains, len(cities))), axis=1)
-    rows: list[dict[str, Any]] = []
-    curves: dict[str, np.ndarray] = {}
-    for device in widest(device_dtypes(names)):
-        for name, sampler in samplers(size.samples * INNER).items():
-            row, lengths = _run(name, sampler, cities, start, device, size, args.seed)
-            rows.append(row | {"paper": PAPER.get(name, "") if args.cities == "eil14" else ""})
-            if rows[-1]["backend"] == rows[0]["backend"]:
-                curves[name] = lengths
-    rows += _controls(cities, size, args.seed)
-    report.say("\n" + table(rows, COLUMNS) + "\n\n" + LEGEND + "\n")
-    _tell_references(report, cities, data, args.cities, args.seed)
-    report.rows([{k: None if v != v else v for k, v in row.items()} for row in rows])  # JSON knows no nan
-    _plot(report, curves)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+    start = random_tours(run.seed, run.size.chains, len(cities))
+    run.shown |= {"lengths": {}, "random": lengths_of(random_tours(run.seed + 1, 100_000, len(cities)), cities)}
+    run.shown["optimum"] = data.get(f"{run.args.cities}_opt_length")
+    for device in run.devices:
+        for name, sampler in samplers(samples * INNER).items():
+            row, lengths = _sampled(run, name, sampler, cities, start, device, samples)
+            yield row | {"paper": TABLE_1.get(name, "") if run.args.cities == "eil14" else ""}
+            if device is run.devices[0]:
+                run.shown["lengths"][name] = lengths
+    yield from _controls(run, cities, samples)
 
 
-def _run(
-    name: str, sampler: Sampler, cities: np.ndarray, start: np.ndarray, device: DeviceDtype, size: Size, seed: int
-) -> tuple[dict[str, Any], np.ndarray]:
+def random_tours(seed: int, *shape: int) -> np.ndarray:
+    """Uniform permutations along the last axis."""
+    return np.argsort(np.random.default_rng(seed).random(shape), axis=-1)
+
+
+def _sampled(
+    run: Run[Size],
+    name: str,
+    sampler: Sampler,
+    cities: np.ndarray,
+    start: np.ndarray,
+    device: DeviceDtype,
+    samples: int,
+) -> tuple[Row, np.ndarray]:
     """The row, and the length of every chain's tour at every sample, (sample, chain)."""
     n = len(cities)
     target: Target
@@ -155,47 +149,44 @@ def _run(
     else:
         target = tsp_one_hot(cities, relaxation="coordinates", standardised=True)
         x0 = device.array(np.eye(n)[start].reshape(len(start), n * n))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergenceWarning)  # proposals that miss a city
-        trace = sample(
-            *(target, sampler.kernel, x0, size.samples),
-            thinning=INNER // sampler.inner,
-            seed=seed,
-            recorders=(Record("x", lambda state: state.point.x),),
-            progress=False,
-        )
+    trace = run.sample(
+        *(target, sampler.kernel, x0, samples),
+        thinning=INNER // sampler.inner,
+        recorders=(Record("x", lambda state: state.point.x),),
+        label=f"{device} {name}",
+        quiet=True,  # proposals that miss a city
+    )
     x = to_host(trace.recorded["x"])
     tours = x.astype(np.int64) if sampler.permutations else np.argmax(x.reshape(*x.shape[:-1], n, n), axis=-1)
-    row, lengths = _measure(np.concatenate([start[None], tours]), cities)
+    row, lengths = _measures(np.concatenate([start[None], tours]), cities)
     row |= {"backend": device.backend.name, "sampler": name, "seconds": trace.metadata["seconds"]}
     return row, lengths[1:]
 
 
-def _controls(cities: np.ndarray, size: Size, seed: int) -> list[dict[str, Any]]:
-    """Rows of as many independent draws: from the target, where there are not too many cities, and of any tours."""
-    shape, sets = (size.samples, size.chains, len(cities)), {}
+def _controls(run: Run[Size], cities: np.ndarray, samples: int) -> Iterator[Row]:
+    """As many independent draws: from the target, where there are not too many cities, and of any tours."""
+    shape, labels = (samples, run.size.chains, len(cities)), {"backend": "", "paper": ""}
     if len(cities) <= LARGEST_DRAWN:
-        begun = time.perf_counter()
-        tours, _ = draw_tours(cities, size.samples * size.chains, seed=seed + 2)
-        sets["independent draws"] = tours.reshape(shape), time.perf_counter() - begun
-    sets["uniform tours"] = np.argsort(np.random.default_rng(seed + 3).random(shape), axis=-1), 0.0
-    labels = {"backend": "", "paper": ""}
-    return [
-        _measure(tours, cities)[0] | {"sampler": name, "seconds": seconds} | labels
-        for name, (tours, seconds) in sets.items()
-    ]
+        began = time.perf_counter()
+        with run.step("independent draws"):
+            tours, _ = draw_tours(cities, samples * run.size.chains, seed=run.seed + 2)
+        seconds = time.perf_counter() - began
+        row, _ = _measures(tours.reshape(shape), cities)
+        yield row | {"sampler": "independent draws", "seconds": seconds} | labels
+    row, _ = _measures(random_tours(run.seed + 3, *shape), cities)
+    yield row | {"sampler": "uniform tours", "seconds": 0.0} | labels
 
 
-def _measure(tours: np.ndarray, cities: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+def _measures(tours: np.ndarray, cities: np.ndarray) -> tuple[Row, np.ndarray]:
     """The measures of tours (sample, chain, n), and their lengths (sample, chain)."""
     diverse, cycles = tour_diversity(tours), tour_diversity(tours, up_to_symmetry=True)
     costs, lengths = lengths_of(diverse.tours, cities), lengths_of(tours, cities)
     return {
-        "cost": float(np.mean(costs)),
-        "cost_sd": float(np.std(costs)),
-        "best": float(np.min(costs)),
-        "final": float(np.mean(lengths[-1])),
-        "moved": float(np.mean(np.any(tours[1:] != tours[:-1], axis=-1))),
+        "cost": np.mean(costs),
+        "cost_sd": np.std(costs),
+        "best": np.min(costs),
+        "final": np.mean(lengths[-1]),
+        "moved": np.mean(np.any(tours[1:] != tours[:-1], axis=-1)),
         "unique": len(diverse.tours),
         "unique_cycles": len(cycles.tours),
         "mismatch": diverse.mismatch,
@@ -209,18 +200,51 @@ def lengths_of(tours: np.ndarray, cities: np.ndarray) -> np.ndarray:
     return np.sum(np.linalg.norm(legs, axis=-1), axis=-1)
 
 
-def _tell_references(report: Report, cities: np.ndarray, data: dict[str, np.ndarray], which: str, seed: int) -> None:
-    random = np.argsort(np.random.default_rng(seed + 1).random((100_000, len(cities))), axis=1)
-    lengths = lengths_of(random, cities)
-    best = data.get(f"{which}_opt_length")
-    optimum = "" if best is None else f"; the shortest has {float(best):.2f} (Held-Karp)"
-    report.say(f"uniform random tours, 100,000 of them: {np.mean(lengths):.1f} +- {np.std(lengths):.1f}{optimum}")
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """The table, and what random tours and the shortest one have."""
+    run.table(rows, COLUMNS, ("backend", "sampler"), legend=LEGEND)
+    random, optimum = run.shown["random"], run.shown["optimum"]
+    best = "" if optimum is None else f"; the shortest has {float(optimum):.2f} (Held-Karp)"
+    run.say(f"\nuniform random tours, {len(random):,} of them: {np.mean(random):.1f} +- {np.std(random):.1f}{best}")
 
 
-def _plot(report: Report, curves: dict[str, np.ndarray]) -> None:
-    try:
-        from xpsample.experiments.hiss.tsp_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", curves, INNER)
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Which samplers moved at all, and which met the shortest tour."""
+    own = [row for row in rows if row["backend"] == rows[0]["backend"]]
+    moved = ", ".join(f"{row['sampler']} ({row['moved']:.1e})" for row in own if row["moved"] > 0)
+    best = min(own, key=lambda row: row["final"])
+    lines = [
+        f"of {len(own)} samplers these left their first tour (share of samples that moved): {moved or 'none'}",
+        f"{best['sampler']} ends with the shortest tours, {best['final']:.1f} on average; best {best['best']:.2f}",
+    ]
+    target = [row for row in rows if row["sampler"] == "independent draws"]
+    lines += [
+        f"independent draws of the target have {row['final']:.1f} on average; best {row['best']:.2f}" for row in target
+    ]
+    return "\n".join(lines)
+
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Mean length over the chains against inner steps, with the range of the lengths."""
+    figure.set_size_inches(7, 4)
+    axes = figure.add_subplot()
+    for i, (name, lengths) in enumerate(run.shown["lengths"].items()):
+        steps = INNER * np.arange(1, len(lengths) + 1)
+        axes.plot(steps, np.mean(lengths, axis=1), label=name, color=f"C{i}", lw=1.4)
+        axes.fill_between(steps, lengths.min(axis=1), lengths.max(axis=1), color=f"C{i}", alpha=0.1, lw=0)
+    axes.set(xscale="log", xlabel="inner steps", ylabel="length of the tour")
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    tidy(axes)
+
+
+EXPERIMENT = Experiment(
+    name="hiss-tsp",
+    title="Tours of cities on the plane; HiSS paper, Section 6.3 and Table 1",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    options=options,
+)
