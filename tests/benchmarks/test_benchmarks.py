@@ -25,7 +25,17 @@ from xpsample.kernels import ChainState, metropolis
 from xpsample.targets import Capability
 
 ROOT = Path(__file__).parents[2]
-NO_ALGORITHM = set(
+NO_ALGORITHM = {
+    "__init__",
+    "compose",
+    "common",
+    "covariance",
+    "kernel",
+    "minibatch",
+    "step_sizes",
+    "strength",
+    "traits",
+}
     ["__init__", "compose", "common", "covariance", "kernel", "minibatch", "step_sizes", "strength", "traits"]
 )
 """Files of xpsample/kernels that other kernels are built with."""
