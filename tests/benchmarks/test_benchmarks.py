@@ -36,8 +36,6 @@ NO_ALGORITHM = {
     "strength",
     "traits",
 }
-    ["__init__", "compose", "common", "covariance", "kernel", "minibatch", "step_sizes", "strength", "traits"]
-)
 """Files of xpsample/kernels that other kernels are built with."""
 
 

@@ -84,7 +84,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
     """All samplers, and the scales."""
     run.table(rows, COLUMNS, legend=LEGEND)
     title = f"HiSS with other scales, {run.size.sweep_chains} chains, {run.size.sweep_draws} draws"
-    run.table(run.shown["scales"], {"eta": ("eta", "g"), "logmae": ("logMAE", ".3f +-")}, title=title)
+    run.table(run.shown["scales"], {"eta": ("eta", "g"), "logmae": ("logMAE", ".3f+-")}, title=title)
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:

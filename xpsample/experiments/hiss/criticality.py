@@ -21,9 +21,9 @@ CHAINS = 8
 COLUMNS: Columns = {
     "sampler": ("sampler", "s"),
     "inner": ("inner steps", "d"),
-    "all": ("energy", ".4f +-"),
-    "cold": ("from all up", ".4f +-"),
-    "hot": ("from random", ".4f +-"),
+    "all": ("energy", ".4f+-"),
+    "cold": ("from all up", ".4f+-"),
+    "hot": ("from random", ".4f+-"),
     "accept": ("accept", ".4f"),
 }
 

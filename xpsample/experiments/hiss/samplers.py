@@ -27,10 +27,10 @@ IID = "independent draws"
 COLUMNS: Columns = {
     "backend": ("backend", "s"),
     "sampler": ("sampler", "s"),
-    "logmae": ("logMAE", ".3f +-"),
-    "tvd": ("TVD", ".3f +-"),
+    "logmae": ("logMAE", ".3f+-"),
+    "tvd": ("TVD", ".3f+-"),
     "kl": ("KL", ".3f"),
-    "coverage": ("coverage", ".3f +-"),
+    "coverage": ("coverage", ".3f+-"),
     "pooled": ("pooled TVD", ".3f"),
     "acceptance": ("accept", ".3f"),
     "log_density": ("densities", ".0f"),
