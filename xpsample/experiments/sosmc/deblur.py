@@ -6,21 +6,23 @@ gain is told from what the step gains.
 """
 
 import argparse
-import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import backend_of, to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.sosmc.methods import THRESHOLD, Method
+from xpsample.experiments.table import Columns, Row
 from xpsample.kernels import MYULA
 from xpsample.metrics import mean_squared_error, structural_similarity
 from xpsample.optimize.optimizers import SGD
 from xpsample.particles.resampling import Systematic
 from xpsample.prox import AnisotropicTV, IsotropicTV, TotalVariation
-from xpsample.run.sampling import sample
-from xpsample.sosmc import SOSMC, Adaptation, Expectation, LangevinMove, Move, SOSMCHistory, Unweighted
+from xpsample.sosmc import Adaptation, Expectation, LangevinMove, Move, SOSMCHistory, Unweighted
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.deblurring import UniformBlur, deblurring, likelihood_gradient, strength
 
@@ -35,7 +37,7 @@ GROWS = Adaptation(threshold=0.0, factor=1.01, most=LARGEST_STEP)
 BY_ESS = Adaptation(threshold=0.95, factor=1.01, least=1e-4, most=LARGEST_STEP)
 PROXES = {"isotropic": lambda shape: IsotropicTV(shape, 5), "anisotropic": lambda shape: AnisotropicTV(shape, 2)}
 
-COLUMNS = {
+COLUMNS: Columns = {
     "setup": ("setup", "s"),
     "method": ("method", "s"),
     "theta": ("theta", ".2f"),
@@ -54,6 +56,9 @@ ESS        of the weights, median over the second half of the run; at most {PART
 grown      the image step times 1.01 at each iteration, from {STEP} to {LARGEST_STEP:g}, as in the public run of SOSMC
 by ESS     the image step by the rule of Remark 4: divided by 1.01 while the ESS is below 0.95 N, else multiplied
 gap/pixel  duality gap of the prox of a last particle, in float64: its error is at most sqrt(2 gap) grey levels, rms"""
+PAPER = """\
+Table 3, of whole images, is in the rows "paper". It has MYPGD with the first step and SOSMC with the grown one: what
+the weights gain shows between methods with the same step"""
 
 
 class Setup(NamedTuple):
@@ -93,8 +98,8 @@ class Size(NamedTuple):
     crop: tuple[slice, slice] | None
 
 
-FULL = Size(3000, None)
-SMALL = Size(3000, (slice(100, 196), slice(12, 108)))
+PAPER_SIZE = Size(3000, None)
+FULL = Size(3000, (slice(100, 196), slice(12, 108)))
 QUICK = Size(150, (slice(130, 178), slice(40, 88)))
 
 
@@ -105,9 +110,24 @@ class Course(NamedTuple):
     curves: dict[str, np.ndarray]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "sosmc-deblur", backends="numpy")
+# Okabe-Ito colours, safe for colour-blind readers; without weights broad and pale, since the others lie on top of them.
+STYLES: dict[str, dict[str, Any]] = {
+    "MYPGD": {"color": "#E69F00", "lw": 5.0, "alpha": 0.45},
+    "MYPGD, grown": {"color": "#56B4E9", "lw": 5.0, "alpha": 0.45},
+    "SOSMC, grown": {"color": "#00568A", "lw": 1.2},
+    "SOSMC": {"color": "#B3440A", "lw": 1.2},
+    "SOSMC, by ESS": {"color": "#000000", "lw": 1.2, "ls": "--"},
+}
+CURVES = {
+    "theta": "theta",
+    "mse": "MSE of the particles",
+    "weight_ess": "ESS of the weights",
+    "step": "image step",
+}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which setups and methods, and the prox."""
     parser.add_argument(
         "--setup", action="append", choices=list(SETUPS), help="may be given several times (default: A and C)"
     )
@@ -117,54 +137,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prox", choices=list(PROXES), default="isotropic", help="total variation in the prox (default: %(default)s)"
     )
-    parser.add_argument("--full", action="store_true", help="whole images instead of a part of 96 x 96 pixels")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the table, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size = QUICK if args.quick else FULL if args.full else SMALL
-    report, names = Report(args.out), args.backend or ["numpy"]
-    report.say("Deblurring with a total-variation prior of unknown strength; SOSMC paper, Section 5.4 and Appendix E.4")
-    for line in missing(names):
-        report.say(line)
-    where = [device for device in device_dtypes(names) if device.dtype == "float32"]
-    rows: list[dict[str, Any]] = []
-    shown: dict[str, dict[str, Course]] = {}
-    for name in args.setup or ["A", "C"]:
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All setups and methods; images and courses are left for the figure."""
+    shown: dict[str, dict[str, Course]] = run.shown
+    for name in run.args.setup or ["A", "C"]:
         setup = SETUPS[name]
         truth = load_dataset("deblur_images")[setup.image].astype(np.float64)
-        truth = truth if size.crop is None else truth[size.crop]
-        blurred = _observe(truth, setup, args.seed)
-        report.say(
+        truth = truth if run.size.crop is None else truth[run.size.crop]
+        blurred = _observe(truth, setup, run.seed)
+        run.say(
             f"setup {name}: {setup.image}, {truth.shape[0]} x {truth.shape[1]}, windows of {2 * setup.half_width + 1}, "
-            f"sigma = {setup.noise}, N = {PARTICLES}, {size.iterations} iterations, {args.prox} prox, seed {args.seed}"
+            f"sigma = {setup.noise}, N = {PARTICLES}, {run.size.iterations} iterations, {run.args.prox} prox"
         )
-        rows.append(_row(name, "the observation", truth, blurred[None], np.zeros(1)))
+        yield {"setup": name, "method": "the observation", "theta": None} | _errors(truth, blurred[None], np.zeros(1))
         shown[name] = {"truth": Course(truth, {}), "observation": Course(blurred, {})}
-        for device in where:
-            for method in args.method or METHODS:
-                row, course = _run(device, setup, truth, blurred, method, args.prox, size, args.seed)
-                rows.append(row | {"setup": name, "method": f"{method} {device.backend.name}"})
-                report.say(
-                    f"  {device!s:22} {method:14} {row['seconds']:6.1f} s: theta {row['theta']:.2f}, "
-                    f"MSE {row['mse']:.1f}, SSIM {row['ssim']:.2f}"
-                )
-                if device is where[0]:
+        for device in run.devices:
+            for method in run.args.method or METHODS:
+                row, course = _estimated(run, device, setup, truth, blurred, method, f"{device} {name}: {method}")
+                yield {"setup": name, "method": f"{method} {device.backend.name}"} | row
+                if device is run.devices[0]:
                     shown[name][method] = course
-    _tell(report, rows)
-    report.rows(rows)
-    images: dict[str, Any] = {f"{s}: {m}": course.image for s, part in shown.items() for m, course in part.items()}
-    np.savez_compressed(report.out / "images.npz", **images)
-    _plot(report, shown)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+    run.save("images", **{f"{s}: {m}": course.image for s, part in shown.items() for m, course in part.items()})
 
 
 def _observe(truth: np.ndarray, setup: Setup, seed: int) -> np.ndarray:
@@ -173,58 +168,48 @@ def _observe(truth: np.ndarray, setup: Setup, seed: int) -> np.ndarray:
     return UniformBlur(truth.shape, setup.half_width).apply(truth.ravel()).reshape(truth.shape) + noise
 
 
-def _run(
+def _estimated(
+    run: Run[Size],
     device: DeviceDtype,
     setup: Setup,
     truth: np.ndarray,
     blurred: np.ndarray,
     method: str,
-    prox: str,
-    size: Size,
-    seed: int,
-) -> tuple[dict[str, Any], Course]:
+    label: str,
+) -> tuple[Row, Course]:
+    """The row of a method, and its course."""
     (weighted, adapt), shape, flat = METHODS[method], truth.shape, device.array(truth.ravel())
     variation = IsotropicTV(shape)  # in the density and in the gradient, whatever the prox
-    in_prox: TotalVariation = PROXES[prox](shape)
+    in_prox: TotalVariation = PROXES[run.args.prox](shape)
     target = deblurring(
         device.array(blurred.ravel()), UniformBlur(shape, setup.half_width), setup.noise, variation, THETA_0
     )
-    drift = MYULA(STEP, in_prox, SMOOTHING, strength).drift
-    move: Move = LangevinMove(STEP, drift=drift)
-    kernel = SOSMC(
-        Expectation(likelihood_gradient(variation)),
-        move if weighted else Unweighted(move),
-        SGD(RATE),
-        threshold=0.9 if weighted else 0.0,
-        resampling=Systematic(),
-        adapt_move=adapt,
-    )
-    start = np.random.default_rng([seed, 2]).standard_normal((PARTICLES, truth.size))
-    x0 = device.array(50.0 + setup.spread * start)
+    move: Move = LangevinMove(STEP, drift=MYULA(STEP, in_prox, SMOOTHING, strength).drift)
+    kind = Method(move, THRESHOLD, adapt) if weighted else Method(Unweighted(move), 0.0, adapt)
+    kernel = kind.kernel(Expectation(likelihood_gradient(variation)), SGD(RATE), Systematic())
+    start = np.random.default_rng([run.seed, 2]).standard_normal((PARTICLES, truth.size))
 
     def squared_error(x: Any) -> Any:
         return device.backend.xp.mean((x - flat) ** 2, axis=-1)
 
-    trace = sample(
-        *(target, kernel, x0, ROWS),
-        thinning=size.iterations // ROWS,
-        seed=seed,
+    trace = run.sample(
+        *(target, kernel, device.array(50.0 + setup.spread * start), ROWS),
+        thinning=run.size.iterations // ROWS,
         recorders=(SOSMCHistory({"mse": squared_error}),),
-        progress=False,
+        label=label,
     )
     state, history = trace.state, trace.recorded["history"]
     x, logs = to_host(state.point.x).astype(np.float64), to_host(state.weights.logs).astype(np.float64)
-    row = _row("", "", truth, x.reshape(-1, *shape), logs)
     curves = {key: to_host(history[key]) for key in ("mse", "weight_ess")}
     curves["theta"] = to_host(history["parameters"]["theta"])
     curves["step"] = to_host(history["step_size"]) if adapt is not None else np.full(ROWS, STEP)
     scale = SMOOTHING * float(np.exp(curves["theta"][-1]))
     u = in_prox.prox(backend_of(x), x[:1], scale)
+    row = {"theta": curves["theta"][-1]} | _errors(truth, x.reshape(-1, *shape), logs)
     row |= {
-        "theta": float(curves["theta"][-1]),
-        "ess": float(np.median(curves["weight_ess"][ROWS // 2 :])) if weighted else float(PARTICLES),
-        "step": float(curves["step"][-1]),
-        "gap": float(np.max(in_prox.gap(np, x[:1], u, scale))) / truth.size,
+        "ess": np.median(curves["weight_ess"][ROWS // 2 :]) if weighted else float(PARTICLES),
+        "step": curves["step"][-1],
+        "gap": np.max(in_prox.gap(np, x[:1], u, scale)) / truth.size,
         "seconds": trace.metadata["seconds"],
     }
     return row, Course(_mean_image(x, logs).reshape(shape), curves)
@@ -235,48 +220,82 @@ def _mean_image(x: np.ndarray, logs: np.ndarray) -> np.ndarray:
     return np.tensordot(weights / np.sum(weights), x, axes=1)
 
 
-def _row(setup: str, method: str, truth: np.ndarray, images: np.ndarray, logs: np.ndarray) -> dict[str, Any]:
-    """The measures of weighted images (particle, height, width)."""
+def _errors(truth: np.ndarray, images: np.ndarray, logs: np.ndarray) -> Row:
+    """Of weighted images (particle, height, width); without scikit-image the similarities are nan."""
     mean = _mean_image(images, logs)
     try:
         similar = structural_similarity(np.concatenate([images, mean[None]]), truth)
     except ImportError:
         similar = np.full(len(images) + 1, np.nan)
     return {
-        "setup": setup,
-        "method": method,
-        "theta": np.nan,
         "mse": float(_mean_image(mean_squared_error(images, truth), logs)),
         "ssim": float(_mean_image(similar[:-1], logs)),
         "mse_mean": float(mean_squared_error(mean, truth)),
-        "ssim_mean": float(similar[-1]),
-        "ess": np.nan,
-        "step": np.nan,
-        "gap": np.nan,
-        "seconds": np.nan,
+        "ssim_mean": similar[-1],
     }
 
 
-def _tell(report: Report, rows: list[dict[str, Any]]) -> None:
-    cells = list(rows)
-    blank = dict.fromkeys(COLUMNS, float("nan"))
-    for name in dict.fromkeys(row["setup"] for row in rows):
-        for method, theta, mse, ssim in SETUPS[name].paper:
-            cells.append(
-                blank | {"setup": name, "method": f"paper: {method}", "theta": theta, "mse": mse, "ssim": ssim}
-            )
-    text = table(cells, COLUMNS).replace("nan", "  -")
-    report.say("\n" + text + "\n\n" + LEGEND + "\n")
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """The table, with the paper's rows."""
+    paper = [
+        {"setup": name, "method": f"paper: {method}", "theta": theta, "mse": mse, "ssim": ssim}
+        for name in run.shown
+        for method, theta, mse, ssim in SETUPS[name].paper
+    ]
+    run.table([*rows, *paper], COLUMNS, ("setup", "method"), legend=LEGEND)
     if any(np.isnan(row["ssim"]) for row in rows):
-        report.say('no SSIM: it needs scikit-image, pip install "xpsample[metrics]"')
-    for row in rows:  # json knows no nan
-        row.update({key: None for key, value in row.items() if isinstance(value, float) and np.isnan(value)})
+        run.say('no SSIM: it needs scikit-image, pip install "xpsample[metrics]"')
 
 
-def _plot(report: Report, shown: dict[str, dict[str, Course]]) -> None:
-    try:
-        from xpsample.experiments.sosmc.deblur_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", shown)
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """By setup, the error with weights over that without, with either step."""
+    lines = []
+    for name in run.shown:
+        own = {row["method"].rpartition(" ")[0]: row for row in rows if row["setup"] == name}
+        for weighted, plain in (("SOSMC", "MYPGD"), ("SOSMC, grown", "MYPGD, grown")):
+            if weighted in own and plain in own:
+                ratio = own[weighted]["mse"] / own[plain]["mse"]
+                of_mean = own[weighted]["mse_mean"] / own[plain]["mse_mean"]
+                lines.append(
+                    f"setup {name}: MSE of {weighted} over {plain} {ratio:.2f}, of the mean image {of_mean:.2f}"
+                )
+    return "\n".join(lines) or "no two methods with the same step to compare"
+
+
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """For each setup, a row of images and a row of curves against iterations."""
+    shown: dict[str, dict[str, Course]] = run.shown
+    height = max(course.image.shape[0] / course.image.shape[1] for part in shown.values() for course in part.values())
+    figure.set_size_inches(13, len(shown) * (3.2 + 1.7 * height))
+    parts = figure.subfigures(2 * len(shown), 1, squeeze=False, height_ratios=[1.7 * height, 3.0] * len(shown)).ravel()
+    for i, (setup, courses) in enumerate(shown.items()):
+        top = float(np.max(courses["truth"].image))
+        for axes, (name, course) in zip(parts[2 * i].subplots(1, len(courses)), courses.items(), strict=True):
+            axes.imshow(course.image, cmap="gray", vmin=0, vmax=top)
+            axes.set_title(name if name != "truth" else f"setup {setup}: truth", fontsize=9)
+            axes.axis("off")
+        for axes, (key, label) in zip(parts[2 * i + 1].subplots(1, len(CURVES)), CURVES.items(), strict=True):
+            for name, course in courses.items():
+                if course.curves:
+                    values = course.curves[key]
+                    axes.plot(np.arange(1, len(values) + 1) / len(values), values, label=name, **STYLES[name])
+            axes.set(title=label, xlabel="share of the iterations")
+            if key in ("mse", "step"):
+                axes.set_yscale("log")
+            tidy(axes)
+            if key == "theta":
+                axes.legend(frameon=False, fontsize=7)
+
+
+EXPERIMENT = Experiment(
+    name="sosmc-deblur",
+    title="Deblurring with a total-variation prior of unknown strength; SOSMC paper, Section 5.4 and Appendix E.4",
+    settings={"full": FULL, "quick": QUICK, "paper": PAPER_SIZE},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    options=options,
+    devices=float32,
+)

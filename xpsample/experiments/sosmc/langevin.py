@@ -1,49 +1,43 @@
 """Section 5.1 of the SOSMC paper: mixtures whose weights are tuned to a reward, by six methods, beside its tables."""
 
-import argparse
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing
-from xpsample.core.errors import DivergenceWarning
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
 from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Problem, family, reference, start_positions
+from xpsample.experiments.table import Columns, Row
 from xpsample.kernels import HMC, MALA, RWM
 from xpsample.optimize.optimizers import SGD, Adam
-from xpsample.run.sampling import sample
-from xpsample.sosmc import SOSMC, Adaptation, LangevinMove, RewardForwardKL, SingleChain, SOSMCHistory, Unweighted
+from xpsample.particles.resampling import Multinomial
+from xpsample.sosmc import Adaptation, LangevinMove, RewardForwardKL, SingleChain, SOSMCHistory, Unweighted
 from xpsample.targets import Parametric
 
-GAMMA, RATE, THRESHOLD = 0.1, 0.1, 0.9
+GAMMA, RATE = 0.1, 0.1
 ADAPT = Adaptation(0.95, 1.01, 0.001, 0.99)
 ADAPT_ROOT = Adaptation(0.95, 1.01**0.5, 0.002**0.5, 1.98**0.5)
 """Of a random walk's standard deviation sqrt(2 gamma)."""
 
 
-class Method(NamedTuple):
-    """A row of the tables: its move for a number of particles, and SOSMC's other settings."""
+def methods(particles: int) -> dict[str, Method]:
+    """The rows of the tables, for a number of particles."""
+    return {
+        "ImpDiff": Method(Unweighted(LangevinMove(GAMMA))),
+        "SOUL": Method(SingleChain(GAMMA, particles // 2)),
+        "SOSMC-ULA": Method(LangevinMove(GAMMA), THRESHOLD, ADAPT),
+        "SOSMC-MALA": Method(MALA(GAMMA), THRESHOLD, ADAPT),
+        "SOSMC-RWM": Method(RWM((2 * GAMMA) ** 0.5), THRESHOLD, ADAPT_ROOT),
+        "SOSMC-HMC": Method(HMC(0.1, 1), THRESHOLD),
+    }
 
-    move: Callable[[int], Any]
-    threshold: float = 0.0
-    adapt: Adaptation | None = None
 
-
-METHODS = {
-    "ImpDiff": Method(lambda n: Unweighted(LangevinMove(GAMMA))),
-    "SOUL": Method(lambda n: SingleChain(GAMMA, n // 2)),
-    "SOSMC-ULA": Method(lambda n: LangevinMove(GAMMA), THRESHOLD, ADAPT),
-    "SOSMC-MALA": Method(lambda n: MALA(GAMMA), THRESHOLD, ADAPT),
-    "SOSMC-RWM": Method(lambda n: RWM((2 * GAMMA) ** 0.5), THRESHOLD, ADAPT_ROOT),
-    "SOSMC-HMC": Method(lambda n: HMC(0.1, 1), THRESHOLD),
-}
 OPTIMIZERS = {"SGD": SGD(RATE), "Adam": Adam(RATE)}
 
-PAPER: dict[tuple[int, str], dict[str, tuple[float, ...]]] = {
+REWARDS: dict[tuple[int, str], dict[str, tuple[float, ...]]] = {
     (1, "SGD"): {
         "ImpDiff": (0.6364, 0.0095, 0.0173, 0.0115),
         "SOUL": (0.5714, 0.0059, 0.0173, 0.0000),
@@ -71,15 +65,37 @@ PAPER: dict[tuple[int, str], dict[str, tuple[float, ...]]] = {
 }
 """Terminal rewards of Tables 1 and 2, in the order of `PROBLEMS`."""
 
+COLUMNS: Columns = {
+    "table": ("table", "d"),
+    "optimizer": ("optimiser", "s"),
+    "problem": ("problem", "s"),
+    "floor": ("floor", "g"),
+    "method": ("method", "s"),
+    "particles": ("particles", ".4f"),
+    "particles_sd": ("sd", ".4f"),
+    "paper": ("paper", ".4f"),
+    "mixture": ("mixture", ".4f"),
+    "mixture_sd": ("sd", ".4f"),
+    "to_95": ("to 95 %", "g"),
+    "reached": ("reached", "d"),
+    "evaluations": ("evaluations", "g"),
+    "ess": ("ess", ".2f"),
+    "diverged": ("diverged", ".2f"),
+}
+KEYS = ("table", "optimizer", "problem", "floor", "method")
 LEGEND = """\
-particles   mean reward of the particles (weighted where they are) at the end, mean +- sd over the runs: what the paper
+floor       added to the density, as in the authors' code; Eq. 26 has none
+particles   mean reward of the particles (weighted where they are) at the end, mean and sd over the runs: what the paper
             tabulates, beside it
 mixture     expected reward of the mixture that the final theta makes, by quadrature
-to 95 %     iterations until that is 95 % of the best reachable (one pure component), median over the runs; and how many
-            runs got there
+to 95 %     iterations until that is 95 % of the best reachable (one pure component), median over the runs; inf: never
+reached     how many runs got there
 evaluations of densities and scores per particle and iteration; one gradient in theta comes to that
 ess         last effective sample size of the weights over the number of particles, mean over the runs
 diverged    share of moves that left the finite numbers. A run all of whose particles did so ends with no number (-)"""
+PAPER = """\
+Tables 1 and 2 are in the column "paper". On V_tight ImpDiff and SOUL stay near 0; SOSMC with MALA, RWM and HMC comes
+near to the best reward, SOSMC-ULA to between a third and two thirds of it"""
 
 
 class Size(NamedTuple):
@@ -110,88 +126,56 @@ class Job(NamedTuple):
 
 def jobs(size: Size) -> Iterator[Job]:
     """All batched runs; without the floor only where it matters."""
-    for number, optimizer in PAPER:
+    for number, optimizer in REWARDS:
         if optimizer not in size.iterations or number not in size.tables:
             continue
         for problem in size.problems:
             floors = (FLOOR, 0.0) if problem is PROBLEMS[-1] and (number, optimizer) == (1, "Adam") else (FLOOR,)
             for floor in floors:
-                for method in METHODS:
+                for method in methods(size.particles):
                     yield Job(number, optimizer, problem, floor, method)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "sosmc-langevin", backends="numpy")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    device = next(p for p in device_dtypes(names) if p.dtype == "float32")
-    report.say("Reward tuning of Langevin processes; SOSMC paper, Section 5.1, Tables 1 and 2")
-    for line in missing(names):
-        report.say(line)
-    report.say(
-        f"{device}, seed {args.seed}: {size.runs} runs of {size.particles} particles at once; iterations "
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All jobs; the courses of their rewards are left for the figure."""
+    size, curves = run.size, run.shown
+    run.say(
+        f"{size.runs} runs of {size.particles} particles at once; iterations "
         + ", ".join(f"{n} ({name})" for name, n in size.iterations.items())
         + f", SOUL {size.soul}"
     )
-    results, curves, targets = [], {}, {}
+    targets: dict[tuple[str, float], Parametric] = {}
     for job in jobs(size):
         key = job.problem.name, job.floor
         if key not in targets:  # one for all methods, so that its derivatives are made once
             targets[key] = family(job.problem, job.floor, size.runs)
-        row, curve = run_job(job, targets[key], size, device, args.seed)
-        results.append(row)
+        row, curve = run_job(run, job, targets[key])
+        yield row
         curves[f"{job.table} {job.optimizer} {job.problem.name} {job.floor:g} {job.method}"] = curve
-        report.say(
-            f"  Table {job.table} {job.optimizer:4} {job.problem.name:16} floor {job.floor:5g} {job.method:10} "
-            f"{row['seconds']:6.1f} s"
-        )
-    _tell(report, results, size.runs)
-    report.rows(results)
-    np.savez_compressed(report.out / "curves.npz", **curves)
-    _plot(report, curves)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+    run.save("curves", **curves)
 
 
-def run_job(
-    job: Job, target: Parametric, size: Size, device: DeviceDtype, seed: int
-) -> tuple[dict[str, Any], np.ndarray]:
+def run_job(run: Run[Size], job: Job, target: Parametric) -> tuple[Row, np.ndarray]:
     """The numbers of a batched run, and the mean reward of its particles, (iteration, run)."""
-    problem, method = job.problem, METHODS[job.method]
+    size, problem = run.size, job.problem
     beta = problem.beta if job.table == 2 else 0.0
     loss = RewardForwardKL(problem.reward, beta, reference(problem, size.draws) if beta else None)
-    kernel = SOSMC(
-        loss,
-        method.move(size.particles),
-        OPTIMIZERS[job.optimizer],
-        threshold=method.threshold,
-        adapt_move=method.adapt,
-    )
-    x0 = device.array(start_positions(problem, size.runs, size.particles, seed))
+    method = methods(size.particles)[job.method]
+    x0 = run.devices[0].array(start_positions(problem, size.runs, size.particles, run.seed))
     iterations = size.soul if job.method == "SOUL" else size.iterations[job.optimizer]
-    recorders = (SOSMCHistory({"reward": problem.reward}),)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergenceWarning)  # counted in the table
-        trace = sample(target, kernel, x0, iterations, seed=seed, recorders=recorders, progress=False)
+    trace = run.sample(
+        *(target, method.kernel(loss, OPTIMIZERS[job.optimizer], Multinomial()), x0, iterations),
+        recorders=(SOSMCHistory({"reward": problem.reward}),),
+        label=f"Table {job.table}, {job.optimizer}, {problem.name}, floor {job.floor:g}, {job.method}",
+        quiet=True,  # the table counts divergences
+    )
     kept = trace.recorded["history"]
     reward = to_host(kept["reward"]).astype(np.float64)
     mixture = problem.expected_reward(to_host(kept["parameters"])[:, :, 0, :].astype(np.float64))
     reached = mixture >= 0.95 * np.max(problem.component_rewards)
     first = np.where(np.any(reached, axis=0), np.argmax(reached, axis=0) + 1.0, np.inf)
-    median = float(np.median(first))
     spent = trace.run_statistics.evaluations
-    paper = PAPER[job.table, job.optimizer][job.method][PROBLEMS.index(problem)]
+    paper = REWARDS[job.table, job.optimizer][job.method][PROBLEMS.index(problem)]
     return {
         "table": job.table,
         "optimizer": job.optimizer,
@@ -199,71 +183,72 @@ def run_job(
         "floor": job.floor,
         "method": job.method,
         "iterations": iterations,
-        "particles": _number(np.mean(reward[-1])),
-        "particles_sd": _number(np.std(reward[-1], ddof=1)),
+        "particles": np.mean(reward[-1]),
+        "particles_sd": np.std(reward[-1], ddof=1),
         "paper": paper,
-        "mixture": _number(np.mean(mixture[-1])),
-        "mixture_sd": _number(np.std(mixture[-1], ddof=1)),
-        "best": float(np.max(problem.component_rewards)),
-        "to_95": _number(median),
-        "reached": int(np.sum(np.isfinite(first))),
+        "mixture": np.mean(mixture[-1]),
+        "mixture_sd": np.std(mixture[-1], ddof=1),
+        "best": np.max(problem.component_rewards),
+        "to_95": np.median(first),
+        "reached": np.sum(np.isfinite(first)),
         "evaluations": spent["log_density"] + spent["score"],
-        "diverged": float(np.sum(trace.run_statistics.diverged)) / (x0.shape[0] * x0.shape[1] * iterations),
-        "ess": _number(np.mean(to_host(kept["weight_ess"])[-1]) / size.particles),
-        "resampled": float(np.mean(to_host(kept["resampled"]))),
-        "step_size": float(np.mean(to_host(kept["step_size"])[-1])) if "step_size" in kept else None,
+        "diverged": np.sum(trace.run_statistics.diverged) / (x0.shape[0] * x0.shape[1] * iterations),
+        "ess": np.mean(to_host(kept["weight_ess"])[-1]) / size.particles,
+        "resampled": np.mean(to_host(kept["resampled"])),
+        "step_size": np.mean(to_host(kept["step_size"])[-1]) if "step_size" in kept else None,
         "seconds": trace.metadata["seconds"],
     }, reward.astype(np.float32)
 
 
-def _number(value: Any) -> float | None:
-    """A finite number, or None: json knows no others."""
-    return float(value) if np.isfinite(value) else None
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Which methods come near to the best reachable reward, and how far they are from the paper's figures."""
+    near, ratios = [], []
+    for method in methods(run.size.particles):
+        own = [row for row in rows if row["method"] == method and row["floor"]]
+        near.append(f"{method} {sum(row['mixture'] >= 0.95 * row['best'] for row in own)}")
+        ratios.append(f"{method} {np.median([row['particles'] / row['paper'] for row in own if row['paper']]):.2f}")
+    return (
+        f"with the floor, theta within 5 % of the best reachable reward, of {len(own)} cases: {', '.join(near)}\n"
+        f"with the floor, the particles' reward over the paper's, median: {', '.join(ratios)}"
+    )
 
 
-def _pair(mean: float | None, sd: float | None) -> str:
-    return "-" if mean is None or sd is None else f"{mean:.4f} +- {sd:.4f}"
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """The particles' mean reward against the iteration: mean over the runs, and the range of them all."""
+    curves, styles = run.shown, {"SOSMC-RWM": "--", "SOSMC-HMC": ":"}
+    cases = list(dict.fromkeys((row["table"], row["optimizer"]) for row in rows))
+    figure.set_size_inches(14.0, 3.2 * len(cases))
+    grid = figure.subplots(len(cases), len(PROBLEMS), squeeze=False)
+    for axes_row, (number, optimizer) in zip(grid, cases, strict=True):
+        for axes, problem in zip(axes_row, PROBLEMS, strict=True):
+            for method, colour in COLOURS.items():
+                rewards = curves.get(f"{number} {optimizer} {problem.name} {FLOOR:g} {method}")
+                if rewards is None:
+                    continue
+                steps, style = np.arange(1, len(rewards) + 1), styles.get(method, "-")
+                axes.plot(steps, np.mean(rewards, axis=1), color=colour, ls=style, label=method, lw=1.4)
+                low, high = np.min(rewards, axis=1), np.max(rewards, axis=1)
+                axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
+            axes.axhline(np.max(problem.component_rewards), color="black", lw=0.8, ls=(0, (1, 3)))
+            axes.set(xscale="log", ylim=(0, None))
+            axes.set_title(f"{problem.name}, {optimizer}" + (f", beta = {problem.beta:g}" if number == 2 else ""))
+            tidy(axes)
+        axes_row[0].set_ylabel("mean reward of the particles")
+    for axes in grid[-1]:
+        axes.set_xlabel("iteration")
+    grid[0, 0].legend(frameon=False, fontsize=8)
 
 
-def _tell(report: Report, results: list[dict[str, Any]], runs: int) -> None:
-    """A table for each table, optimiser and problem."""
-    report.say()
-    cells = []
-    for row in results:
-        reached = "-" if row["to_95"] is None else f"{row['to_95']:g}"
-        cells.append(
-            {
-                "case": f"{row['table']} {row['optimizer']}",
-                "problem": row["problem"] + ("" if row["floor"] else ", no floor"),
-                "method": row["method"],
-                "particles": _pair(row["particles"], row["particles_sd"]),
-                "paper": f"{row['paper']:.4f}",
-                "mixture": _pair(row["mixture"], row["mixture_sd"]),
-                "to_95": f"{reached} ({row['reached']}/{runs})",
-                "evaluations": f"{row['evaluations']:g}",
-                "ess": "-" if row["ess"] is None else f"{row['ess']:.2f}",
-                "diverged": f"{row['diverged']:.2f}",
-            }
-        )
-    columns = {
-        "case": ("table", "s"),
-        "problem": ("problem", "s"),
-        "method": ("method", "s"),
-        "particles": ("particles", "s"),
-        "paper": ("paper", "s"),
-        "mixture": ("mixture", "s"),
-        "to_95": ("to 95 %", "s"),
-        "evaluations": ("evaluations", "s"),
-        "ess": ("ess", "s"),
-        "diverged": ("diverged", "s"),
-    }
-    report.say(table(cells, columns) + "\n\n" + LEGEND + "\n")
-
-
-def _plot(report: Report, curves: dict[str, np.ndarray]) -> None:
-    try:
-        from xpsample.experiments.sosmc.langevin_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", curves)
+EXPERIMENT = Experiment(
+    name="sosmc-langevin",
+    title="Reward tuning of Langevin processes; SOSMC paper, Section 5.1, Tables 1 and 2",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    columns=COLUMNS,
+    keys=KEYS,
+    legend=LEGEND,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    devices=one_float32,
+)

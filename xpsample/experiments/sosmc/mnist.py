@@ -1,9 +1,7 @@
 """Section 5.3 of the SOSMC paper: a pretrained energy model of MNIST tuned to brighter, darker or lower images."""
 
 import argparse
-import time
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,22 +9,37 @@ from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing
-from xpsample.core.errors import DivergenceWarning
 from xpsample.core.registry import to_host
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import Digits, classify, load_digits
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
+from xpsample.experiments.table import Columns, Row, mean_and_error
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Systematic
-from xpsample.run.sampling import sample
-from xpsample.sosmc import SOSMC, Adaptation, LangevinMove, RewardReverseKL, SOSMCHistory, Unweighted
+from xpsample.sosmc import Adaptation, LangevinMove, RewardReverseKL, SOSMCHistory, Unweighted
 from xpsample.targets import Parametric
 from xpsample.zoo.mnist_ebm import SIDE, load_parameters, negative_energy, negative_energy_and_score
 
-GAMMA, RATE, THRESHOLD = 3e-3, 1e-4, 0.9
+GAMMA, RATE = 3e-3, 1e-4
 ADAPT = Adaptation(0.95, 1.01, 1e-8, 0.01)
 
+COLUMNS: Columns = {
+    "reward": ("reward", "s"),
+    "beta": ("beta", "g"),
+    "method": ("method", "s"),
+    "start": ("start", ".4f"),
+    "fresh": ("fresh", ".4f +-"),
+    "distance": ("distance", ".2f"),
+    "particles_start": ("particles", ".4f"),
+    "particles": ("at the end", ".4f"),
+    "ess": ("ess", ".2f"),
+    "resampled": ("resampled", ".2f"),
+    "gamma": ("gamma", ".4f"),
+    "outside": ("outside", ".2f"),
+    "diverged": ("diverged", "d"),
+}
 LEGEND = """\
 fresh       mean reward of new images of the pretraining sampler under the tuned model, +- one standard error; those of
             the pretrained model (start) have the same beginnings and noise
@@ -35,7 +48,13 @@ particles   mean reward of the particles, weighted where they are, at the beginn
 ess         effective sample size of the weights over the number of particles, mean over the tuning
 resampled   share of the iterations that resampled
 gamma       step size at the end
-outside     share of the particles' pixels outside [-1, 1] at the end, where the model was not trained"""
+outside     share of the particles' pixels outside [-1, 1] at the end, where the model was not trained
+diverged    moves that left the finite numbers"""
+PAPER = """\
+figures only: both methods raise the reward of new images for all rewards and all beta, SOSMC-ULA slightly more for
+half, without reward hacking; for bright and dark the images collapse to one"""
+SHOWN = 8
+"""Images of each strip of the figure."""
 
 
 def bright(x: Array) -> Array:
@@ -58,14 +77,6 @@ def half(x: Array) -> Array:
 REWARDS: Mapping[str, Callable[[Array], Array]] = {"bright": bright, "dark": dark, "half": half}
 
 
-class Method(NamedTuple):
-    """A move, and SOSMC's other settings."""
-
-    move: Any
-    threshold: float = 0.0
-    adapt: Adaptation | None = None
-
-
 METHODS = {
     "ImpDiff": Method(Unweighted(LangevinMove(GAMMA))),
     "SOSMC-ULA": Method(LangevinMove(GAMMA), THRESHOLD, ADAPT),
@@ -83,15 +94,13 @@ class Size(NamedTuple):
     rewards: tuple[str, ...] = tuple(REWARDS)
 
 
-FULL = Size(1000, 1000, 200, 500, 1000)
-DEFAULT = Size(64, 200, 100, 200, 64)
+PAPER_SIZE = Size(1000, 1000, 200, 500, 1000)
+FULL = Size(64, 200, 100, 200, 64)
 QUICK = Size(8, 6, 3, 10, 8, ("bright",))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "sosmc-mnist", backends="numpy")
-    parser.add_argument("--full", action="store_true", help="the paper's sizes; for an accelerator")
+def options(parser: argparse.ArgumentParser) -> None:
+    """The strength of the regularisation."""
     parser.add_argument(
         "--beta",
         type=float,
@@ -100,41 +109,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the table, and write the files."""
-    with one_thread():
-        return _run_all(args)
+def betas(run: Run[Size]) -> list[float]:
+    """The strengths that the options ask for."""
+    return run.args.beta or [0.1]
 
 
-def _run_all(args: argparse.Namespace) -> int:
-    began, names, betas = time.perf_counter(), args.backend or ["numpy"], args.beta or [0.1]
-    size = QUICK if args.quick else FULL if args.full else DEFAULT
-    report, (known, _) = Report(args.out), load_digits()
-    device = next(p for p in device_dtypes(names) if p.dtype == "float32")
-    report.say("Reward tuning of an energy model of MNIST; SOSMC paper, Section 5.3")
-    for line in missing(names):
-        report.say(line)
-    report.say(f"{device}, seed {args.seed}: {size.particles} particles, {size.iterations} iterations")
-    theta = load_parameters()
-    warm = images_of(theta, size.particles, size, device, args.seed)
-    before = images_of(theta, size.images, size, device, args.seed + 1)
-    distance = float(np.median(classify(before, known).distance))
-    report.say(f"  images of the pretrained model: median distance to the nearest training image {distance:.2f}")
-    rows, arrays = [], {"pretrained": before}
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All rewards, strengths and methods; images and courses are left for the figure."""
+    size, (known, _), theta = run.size, load_digits(), load_parameters()
+    run.say(f"{size.particles} particles, {size.iterations} iterations")
+    warm = images_of(run, theta, size.particles, run.seed, "the particles' first images")
+    before = images_of(run, theta, size.images, run.seed + 1, "images of the pretrained model")
+    distance = np.median(classify(before, known).distance)
+    run.say(f"  their median distance to the nearest training image: {distance:.2f}")
+    arrays = run.shown
+    arrays["pretrained"] = before
     for reward in size.rewards:
-        for beta in betas:
+        for beta in betas(run):
             for method in METHODS:
-                row, found = tune(reward, method, beta, theta, warm, before, known, size, device, args.seed)
-                rows.append(row)
+                row, found = tune(run, reward, method, beta, theta, warm, before, known)
+                yield row
                 arrays |= {f"{reward} {beta:g} {method} {key}": value for key, value in found.items()}
-                report.say(f"  {reward:6} beta {beta:g} {method:10} {row['seconds']:6.1f} s")
-    _tell(report, rows)
-    report.rows(rows)
-    np.savez_compressed(report.out / "curves.npz", **arrays)
-    _plot(report, arrays, size, betas)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+    run.save("curves", **arrays)
 
 
 def family(theta: tree.Tree) -> Parametric:
@@ -147,17 +143,19 @@ def family(theta: tree.Tree) -> Parametric:
     )
 
 
-def images_of(theta: tree.Tree, count: int, size: Size, device: DeviceDtype, seed: int) -> np.ndarray:
+def images_of(run: Run[Size], theta: tree.Tree, count: int, seed: int, label: str) -> np.ndarray:
     """New images (count, 784) of the pretraining sampler, from uniform noise: the last of its steps."""
+    device = run.devices[0]
     x0 = np.random.default_rng(seed).uniform(-1, 1, (count, SIDE * SIDE))
-    there = tree.map(device.array, tree.map(to_host, theta))
-    trace = sample(
-        family(there), ClippedLangevin(), device.array(x0), size.steps, seed=seed, recorders=(), progress=False
+    target = family(tree.map(device.array, tree.map(to_host, theta)))
+    trace = run.sample(
+        target, ClippedLangevin(), device.array(x0), run.size.steps, seed=seed, recorders=(), label=label
     )
     return to_host(trace.state.point.x)
 
 
 def tune(
+    run: Run[Size],
     reward: str,
     name: str,
     beta: float,
@@ -165,81 +163,93 @@ def tune(
     warm: np.ndarray,
     before: np.ndarray,
     known: Digits,
-    size: Size,
-    device: DeviceDtype,
-    seed: int,
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[Row, dict[str, np.ndarray]]:
     """The numbers of a run; its images, and its rewards and effective sample sizes by kept row."""
-    method, function = METHODS[name], REWARDS[reward]
-    kernel = SOSMC(
-        RewardReverseKL(function, beta),
-        method.move,
-        Adam(RATE),
-        threshold=method.threshold,
-        resampling=Systematic(),
-        adapt_move=method.adapt,
+    size, function, label = run.size, REWARDS[reward], f"{reward}, beta {beta:g}, {name}"
+    trace = run.sample(
+        family(theta),
+        METHODS[name].kernel(RewardReverseKL(function, beta), Adam(RATE), Systematic()),
+        run.devices[0].array(warm),
+        size.kept,
+        thinning=size.iterations // size.kept,
+        recorders=(SOSMCHistory({"reward": function}, parameters=False),),
+        label=label,
+        quiet=True,  # the table counts divergences
     )
-    history = SOSMCHistory({"reward": function}, parameters=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergenceWarning)  # counted in the table
-        trace = sample(
-            family(theta),
-            kernel,
-            device.array(warm),
-            size.kept,
-            thinning=size.iterations // size.kept,
-            seed=seed,
-            recorders=(history,),
-            progress=False,
-        )
     kept = tree.map(to_host, trace.recorded["history"])
-    after = images_of(trace.state.parameters, size.images, size, device, seed + 1)
+    after = images_of(run, trace.state.parameters, size.images, run.seed + 1, f"{label}, new images")
     fresh, start = (function(x.astype(np.float64)) for x in (after, before))
     ess, x = kept["weight_ess"] / size.particles, to_host(trace.state.point.x)
     return {
         "reward": reward,
         "beta": beta,
         "method": name,
-        "start": float(np.mean(start)),
-        "fresh": float(np.mean(fresh)),
-        "fresh_se": float(np.std(fresh, ddof=1) / len(fresh) ** 0.5),
-        "distance": float(np.median(classify(after, known).distance)),
-        "particles_start": float(np.mean(function(warm))),
-        "particles": float(kept["reward"][-1]),
-        "ess": float(np.mean(ess)),
-        "resampled": float(np.mean(kept["resampled"])),
-        "gamma": float(kept["step_size"][-1]) if "step_size" in kept else GAMMA,
-        "outside": float(np.mean(abs(x) > 1)),
-        "diverged": int(np.sum(trace.run_statistics.diverged)),
+        "start": np.mean(start),
+        **mean_and_error("fresh", fresh),
+        "distance": np.median(classify(after, known).distance),
+        "particles_start": np.mean(function(warm)),
+        "particles": kept["reward"][-1],
+        "ess": np.mean(ess),
+        "resampled": np.mean(kept["resampled"]),
+        "gamma": kept["step_size"][-1] if "step_size" in kept else GAMMA,
+        "outside": np.mean(abs(x) > 1),
+        "diverged": np.sum(trace.run_statistics.diverged),
         "seconds": trace.metadata["seconds"],
     }, {"images": after, "reward": kept["reward"], "ess": ess}
 
 
-def _tell(report: Report, rows: list[dict[str, Any]]) -> None:
-    columns = {
-        "reward": ("reward", "s"),
-        "beta": ("beta", "g"),
-        "method": ("method", "s"),
-        "start": ("start", ".4f"),
-        "fresh": ("fresh", ".4f"),
-        "fresh_se": ("+-", ".4f"),
-        "distance": ("distance", ".2f"),
-        "particles_start": ("particles", ".4f"),
-        "particles": ("at the end", ".4f"),
-        "ess": ("ess", ".2f"),
-        "resampled": ("resampled", ".2f"),
-        "gamma": ("gamma", ".4f"),
-        "outside": ("outside", ".2f"),
-        "diverged": ("diverged", "d"),
-    }
-    report.say("\n" + table(rows, columns) + "\n\n" + LEGEND + "\n")
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """By method, how much new images gained, how far they are from digits, and how near the particles are to them."""
+    lines = []
+    for method in METHODS:
+        own = [row for row in rows if row["method"] == method]
+        gain = np.mean([row["fresh"] - row["start"] for row in own])
+        gap = np.mean([abs(row["particles"] - row["fresh"]) for row in own])
+        lines.append(
+            f"{method}: the reward of new images changes by {gain:+.3f} on average; that of the particles is {gap:.3f} "
+            "from it"
+        )
+    return "\n".join(lines)
 
 
-def _plot(report: Report, arrays: dict[str, np.ndarray], size: Size, betas: list[float]) -> None:
-    try:
-        from xpsample.experiments.sosmc.mnist_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    every = size.iterations // size.kept
-    plot(report.out / "plot.png", arrays, size.rewards, betas[0], every)
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Images before and after, the particles' rewards and the effective sample sizes, a row for each reward."""
+    arrays, rewards, beta, every = run.shown, run.size.rewards, betas(run)[0], run.size.iterations // run.size.kept
+    figure.set_size_inches(13.0, 2.6 * len(rewards))
+    ratios = [2.4, 1.0, 1.0]
+    for row, reward in zip(figure.subplots(len(rewards), 3, squeeze=False, width_ratios=ratios), rewards, strict=True):
+        images = {"pretrained": arrays["pretrained"]}
+        images |= {method: arrays[f"{reward} {beta:g} {method} images"] for method in METHODS}
+        strips = [np.concatenate(list(x[:SHOWN].reshape(-1, SIDE, SIDE)), axis=1) for x in images.values()]
+        row[0].imshow(np.concatenate(strips), cmap="gray", vmin=-1, vmax=1)
+        row[0].set_yticks([SIDE * (k + 0.5) for k in range(len(images))], list(images))
+        row[0].set_xticks([])
+        row[0].set_title(f"{reward}, beta = {beta:g}: new images", fontsize=9)
+        for method in METHODS:
+            for axes, key in zip(row[1:], ("reward", "ess"), strict=True):
+                values = arrays[f"{reward} {beta:g} {method} {key}"]
+                iterations = every * np.arange(1, len(values) + 1)
+                axes.plot(iterations, values, color=COLOURS[method], lw=1.2, label=method)
+        row[1].set_title("mean reward of the particles", fontsize=9)
+        row[2].set_title("ESS of the weights over particles", fontsize=9)
+        row[2].set_ylim(0, 1.05)
+        for axes in row[1:]:
+            axes.set_xlabel("iteration")
+        tidy(*row[1:])
+        row[1].legend(frameon=False, fontsize=8)
+
+
+EXPERIMENT = Experiment(
+    name="sosmc-mnist",
+    title="Reward tuning of an energy model of MNIST; SOSMC paper, Section 5.3",
+    settings={"full": FULL, "quick": QUICK, "paper": PAPER_SIZE},
+    measure=measure,
+    columns=COLUMNS,
+    keys=("reward", "beta", "method"),
+    legend=LEGEND,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+    options=options,
+    devices=one_float32,
+)

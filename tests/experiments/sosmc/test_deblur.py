@@ -53,6 +53,7 @@ def test_files(out):
     assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
     text = (out / "report.txt").read_text()
     assert "paper: SOSMC-MYULA" in text and "215.5" in text and "nan" not in text
+    assert "setup A: MSE of SOSMC over MYPGD 0.99" in text
 
 
 def test_a_patch_size_is_a_window_of_half_of_it_and_one():

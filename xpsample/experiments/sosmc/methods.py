@@ -1,0 +1,37 @@
+"""What the SOSMC experiments share: how a method is made of a move and the settings around it, and colours."""
+
+from typing import Any, NamedTuple
+
+from xpsample.core.devices import DeviceDtype
+from xpsample.experiments.runner import float32
+from xpsample.particles.resampling import Resampling
+from xpsample.sosmc import SOSMC, Adaptation
+
+THRESHOLD = 0.9
+"""Resample where the effective sample size is at most this share of the particles."""
+# Okabe-Ito colours, safe for colour-blind readers.
+COLOURS = {
+    "ImpDiff": "#6b6b6b",
+    "SOUL": "#E69F00",
+    "SOSMC-ULA": "#B3440A",
+    "SOSMC-MALA": "#00568A",
+    "SOSMC-RWM": "#009E73",
+    "SOSMC-HMC": "#CC79A7",
+}
+
+
+class Method(NamedTuple):
+    """A move, when to resample (0: never), and how the move's step adapts."""
+
+    move: Any
+    threshold: float = 0.0
+    adapt: Adaptation | None = None
+
+    def kernel(self, loss: Any, optimizer: Any, resampling: Resampling) -> SOSMC:
+        """The kernel that minimises a loss."""
+        return SOSMC(loss, self.move, optimizer, threshold=self.threshold, resampling=resampling, adapt_move=self.adapt)
+
+
+def one_float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
+    """Of devices and dtypes, the first in float32."""
+    return float32(found)[:1]
