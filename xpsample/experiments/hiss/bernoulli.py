@@ -21,7 +21,7 @@ from xpsample.experiments.hiss.samplers import (
     run_states,
 )
 from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.table import Row, mean_and_error
+from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA
 from xpsample.metrics.discrete import exact_probabilities
@@ -84,7 +84,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
     """All samplers, and the scales."""
     run.table(rows, COLUMNS, legend=LEGEND)
     title = f"HiSS with other scales, {run.size.sweep_chains} chains, {run.size.sweep_draws} draws"
-    run.table(run.shown["scales"], {"eta": ("eta", "g"), "logmae": ("logMAE", ".3f+-")}, title=title)
+    run.table(run.shown["scales"], columns("eta g | logmae .3f+- logMAE"), title=title)
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run, float32
-from xpsample.experiments.table import Row
+from xpsample.experiments.table import Row, columns
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering, SingleFlip
 from xpsample.particles.ladders import geometric_ladder
@@ -108,20 +108,11 @@ PROBLEMS = {
         _blog, 5.0, _paper("-0.2799, 0.528", "-0.2919, 0.540", "-0.2919, 0.540", "-0.2919, 0.540", "-0.2136, 0.462")
     ),
 }
-COLUMNS = {
-    "data": ("data", "s"),
-    "backend": ("backend", "s"),
-    "sampler": ("sampler", "s"),
-    "log_likelihood": ("test log lik.", ".4f"),
-    "log_likelihood_sd": ("sd", ".4f"),
-    "rmse": ("test RMSE", ".3f"),
-    "rmse_sd": ("sd", ".3f"),
-    "train_rmse": ("train RMSE", ".3f"),
-    "moved": ("moved", ".2g"),
-    "changed": ("changed", ".3f"),
-    "seconds": ("s", ".0f"),
-    "paper": ("paper: log lik., RMSE", "s"),
-}
+COLUMNS = columns(
+    "data | backend | sampler | log_likelihood .4f test log lik. | log_likelihood_sd .4f sd | "
+    "rmse .3f test RMSE | rmse_sd .3f sd | train_rmse .3f train RMSE | moved .2g | changed .3f | seconds .0f s | "
+    "paper s paper: log lik., RMSE"
+)
 KEYS = ("data", "backend", "sampler")
 LEGEND = """\
 test ...   of the networks at the end of their chains: mean over them and standard deviation; log lik. is minus the

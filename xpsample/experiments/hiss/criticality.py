@@ -9,7 +9,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.hiss.samplers import BETAS
 from xpsample.experiments.runner import Run
-from xpsample.experiments.table import Columns, Row, mean_and_error
+from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA, Kernel, ParallelTempering, SingleFlip
 from xpsample.run.recorders import Record
@@ -18,14 +18,9 @@ from xpsample.zoo.ising import internal_energy, ising_lattice
 SIDE, BETA = 24, 0.4407
 CHAINS = 8
 """Half of them start with all spins up, half from random spins."""
-COLUMNS: Columns = {
-    "sampler": ("sampler", "s"),
-    "inner": ("inner steps", "d"),
-    "all": ("energy", ".4f+-"),
-    "cold": ("from all up", ".4f+-"),
-    "hot": ("from random", ".4f+-"),
-    "accept": ("accept", ".4f"),
-}
+COLUMNS = columns(
+    "sampler | inner d inner steps | all .4f+- energy | cold .4f+- from all up | hot .4f+- from random | accept .4f"
+)
 
 
 def log_partition(k: float, rows: int, columns: int) -> float:

@@ -20,7 +20,7 @@ from xpsample.experiments.hiss.samplers import (
     run_states,
 )
 from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.table import Columns, Row, mean_and_error
+from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA
 from xpsample.metrics.discrete import exact_probabilities, prominent_states
@@ -31,7 +31,7 @@ SETTINGS = Settings(step_size=0.2, sweeps=10, refinements=2, scale=4.0, every=2)
 SITES = 9
 STEPS = 50
 """G times L of the comparison of G and L."""
-SPLIT: Columns = {"g": ("G", "d"), "l": ("L", "d"), "tvd": ("TVD", ".3f+-"), "seconds": ("seconds", ".1f")}
+SPLIT = columns("g d G | l d L | tvd .3f+- TVD | seconds .1f")
 PAPER = """\
 5 chains: HiSS reaches a TVD of about 0.15 and all 32 states; PT+DMALA later; GWG, DMALA and ACS stay stuck. At
 criticality HiSS and DMALA agree, with an energy of about -1.4402. Evaluations for each draw (Table 4, 2,500 draws,

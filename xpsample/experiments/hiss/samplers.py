@@ -9,7 +9,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Run
-from xpsample.experiments.table import Columns, Row, mean_and_error
+from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Gaussian
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Gibbs, Kernel, ParallelTempering, SingleFlip
@@ -24,20 +24,11 @@ BETAS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 CYCLE = 20
 """Steps of a cycle of ACS, which the paper does not give."""
 IID = "independent draws"
-COLUMNS: Columns = {
-    "backend": ("backend", "s"),
-    "sampler": ("sampler", "s"),
-    "logmae": ("logMAE", ".3f+-"),
-    "tvd": ("TVD", ".3f+-"),
-    "kl": ("KL", ".3f"),
-    "coverage": ("coverage", ".3f+-"),
-    "pooled": ("pooled TVD", ".3f"),
-    "acceptance": ("accept", ".3f"),
-    "log_density": ("densities", ".0f"),
-    "score": ("scores", ".0f"),
-    "nfe": ("NFE", ".0f"),
-    "seconds": ("seconds", ".1f"),
-}
+COLUMNS = columns(
+    "backend | sampler | logmae .3f+- logMAE | tvd .3f+- TVD | kl .3f KL | coverage .3f+- | "
+    "pooled .3f pooled TVD | acceptance .3f accept | log_density .0f densities | score .0f scores | "
+    "nfe .0f NFE | seconds .1f"
+)
 LEGEND = """\
 means over chains +- standard error
 TVD        total variation distance of a chain's estimate from the target; KL: divergence of the estimate from it

@@ -17,7 +17,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.table import Row
+from xpsample.experiments.table import Row, columns
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering, SingleFlip
 from xpsample.kernels.discrete.two_opt import TwoOpt
@@ -41,21 +41,11 @@ TABLE_1 = {
     "PT+DMALA": "337.2 +- 45.0, 80.4, 0.140, 9",
     "HiSS": "277.9 +- 19.8, 103.1, 0.099, 11",
 }
-COLUMNS = {
-    "backend": ("backend", "s"),
-    "sampler": ("sampler", "s"),
-    "cost": ("mean cost", ".1f"),
-    "cost_sd": ("sd", ".1f"),
-    "best": ("best", ".2f"),
-    "final": ("at the end", ".1f"),
-    "moved": ("moved", ".1e"),
-    "unique": ("unique", "d"),
-    "unique_cycles": ("cycles", "d"),
-    "mismatch": ("PMC", ".1f"),
-    "jaccard": ("Jaccard", ".3f"),
-    "seconds": ("s", ".1f"),
-    "paper": ("paper: cost, PMC, Jaccard, unique", "s"),
-}
+COLUMNS = columns(
+    "backend | sampler | cost .1f mean cost | cost_sd .1f sd | best .2f | final .1f at the end | moved .1e | "
+    "unique d | unique_cycles d cycles | mismatch .1f PMC | jaccard .3f Jaccard | seconds .1f s | "
+    "paper s paper: cost, PMC, Jaccard, unique"
+)
 LEGEND = """\
 mean cost  mean length of the distinct tours of all chains, the start among them, and their standard deviation
 best       shortest tour met; at the end: mean length of the chains' last tours

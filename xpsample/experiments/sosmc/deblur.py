@@ -16,7 +16,7 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.sosmc.methods import THRESHOLD, Method
-from xpsample.experiments.table import Columns, Row
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MYULA
 from xpsample.metrics import mean_squared_error, structural_similarity
 from xpsample.optimize.optimizers import SGD
@@ -37,19 +37,10 @@ GROWS = Adaptation(threshold=0.0, factor=1.01, most=LARGEST_STEP)
 BY_ESS = Adaptation(threshold=0.95, factor=1.01, least=1e-4, most=LARGEST_STEP)
 PROXES = {"isotropic": lambda shape: IsotropicTV(shape, 5), "anisotropic": lambda shape: AnisotropicTV(shape, 2)}
 
-COLUMNS: Columns = {
-    "setup": ("setup", "s"),
-    "method": ("method", "s"),
-    "theta": ("theta", ".2f"),
-    "mse": ("MSE", ".1f"),
-    "ssim": ("SSIM", ".2f"),
-    "mse_mean": ("MSE mean", ".1f"),
-    "ssim_mean": ("SSIM mean", ".2f"),
-    "ess": ("ESS", ".2f"),
-    "step": ("last step", ".4f"),
-    "gap": ("gap/pixel", ".1e"),
-    "seconds": ("s", ".0f"),
-}
+COLUMNS = columns(
+    "setup | method | theta .2f | mse .1f MSE | ssim .2f SSIM | mse_mean .1f MSE mean | "
+    "ssim_mean .2f SSIM mean | ess .2f ESS | step .4f last step | gap .1e gap/pixel | seconds .0f s"
+)
 LEGEND = f"""\
 MSE, SSIM  of the particles, averaged under their weights (as the paper has them); "mean": of the weighted mean image
 ESS        of the weights, median over the second half of the run; at most {PARTICLES}

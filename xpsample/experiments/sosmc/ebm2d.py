@@ -14,7 +14,7 @@ from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, Grid, lower, optimum
 from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
-from xpsample.experiments.table import Columns, Row
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA
 from xpsample.optimize.optimizers import Adam, Clipped
 from xpsample.particles.batches import RowBatches
@@ -35,23 +35,11 @@ METHODS = {
     "SOSMC-MALA": Method(MALA(GAMMA), THRESHOLD, ADAPT),
 }
 
-COLUMNS: Columns = {
-    "dataset": ("data", "s"),
-    "beta": ("beta", "g"),
-    "method": ("method", "s"),
-    "start": ("pretrained", ".3f"),
-    "model": ("model", ".3f"),
-    "optimum": ("optimum", ".3f"),
-    "error": ("error", ".3f"),
-    "particles": ("particles", ".3f"),
-    "fresh": ("fresh", ".3f"),
-    "kl": ("KL", ".3f"),
-    "kl_optimum": ("of optimum", ".3f"),
-    "loss": ("loss", ".4f"),
-    "loss_optimum": ("least", ".4f"),
-    "ess": ("ess", ".2f"),
-    "outside": ("outside", ".3f"),
-}
+COLUMNS = columns(
+    "dataset s data | beta g | method | start .3f pretrained | model .3f | optimum .3f | error .3f | "
+    "particles .3f | fresh .3f | kl .3f KL | kl_optimum .3f of optimum | loss .4f | loss_optimum .4f least | "
+    "ess .2f | outside .3f"
+)
 LEGEND = """\
 model       expected reward of the tuned model by quadrature on the square [-6, 6]^2, to be compared with
 optimum     that of the best of all distributions (Eq. 39)

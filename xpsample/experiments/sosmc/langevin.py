@@ -10,7 +10,7 @@ from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
 from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Problem, family, reference, start_positions
-from xpsample.experiments.table import Columns, Row
+from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, RWM
 from xpsample.optimize.optimizers import SGD, Adam
 from xpsample.particles.resampling import Multinomial
@@ -65,23 +65,11 @@ REWARDS: dict[tuple[int, str], dict[str, tuple[float, ...]]] = {
 }
 """Terminal rewards of Tables 1 and 2, in the order of `PROBLEMS`."""
 
-COLUMNS: Columns = {
-    "table": ("table", "d"),
-    "optimizer": ("optimiser", "s"),
-    "problem": ("problem", "s"),
-    "floor": ("floor", "g"),
-    "method": ("method", "s"),
-    "particles": ("particles", ".4f"),
-    "particles_sd": ("sd", ".4f"),
-    "paper": ("paper", ".4f"),
-    "mixture": ("mixture", ".4f"),
-    "mixture_sd": ("sd", ".4f"),
-    "to_95": ("to 95 %", "g"),
-    "reached": ("reached", "d"),
-    "evaluations": ("evaluations", "g"),
-    "ess": ("ess", ".2f"),
-    "diverged": ("diverged", ".2f"),
-}
+COLUMNS = columns(
+    "table d | optimizer s optimiser | problem | floor g | method | particles .4f | particles_sd .4f sd | "
+    "paper .4f | mixture .4f | mixture_sd .4f sd | to_95 g to 95 % | reached d | evaluations g | ess .2f | "
+    "diverged .2f"
+)
 KEYS = ("table", "optimizer", "problem", "floor", "method")
 LEGEND = """\
 floor       added to the density, as in the authors' code; Eq. 26 has none

@@ -15,7 +15,7 @@ from xpsample.experiments.digits import Digits, classify, load_digits
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
-from xpsample.experiments.table import Columns, Row, mean_and_error
+from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Systematic
 from xpsample.sosmc import Adaptation, LangevinMove, RewardReverseKL, SOSMCHistory, Unweighted
@@ -25,21 +25,10 @@ from xpsample.zoo.mnist_ebm import SIDE, load_parameters, negative_energy, negat
 GAMMA, RATE = 3e-3, 1e-4
 ADAPT = Adaptation(0.95, 1.01, 1e-8, 0.01)
 
-COLUMNS: Columns = {
-    "reward": ("reward", "s"),
-    "beta": ("beta", "g"),
-    "method": ("method", "s"),
-    "start": ("start", ".4f"),
-    "fresh": ("fresh", ".4f +-"),
-    "distance": ("distance", ".2f"),
-    "particles_start": ("particles", ".4f"),
-    "particles": ("at the end", ".4f"),
-    "ess": ("ess", ".2f"),
-    "resampled": ("resampled", ".2f"),
-    "gamma": ("gamma", ".4f"),
-    "outside": ("outside", ".2f"),
-    "diverged": ("diverged", "d"),
-}
+COLUMNS = columns(
+    "reward | beta g | method | start .4f | fresh .4f+- | distance .2f | particles_start .4f particles | "
+    "particles .4f at the end | ess .2f | resampled .2f | gamma .4f | outside .2f | diverged d"
+)
 LEGEND = """\
 fresh       mean reward of new images of the pretraining sampler under the tuned model, +- one standard error; those of
             the pretrained model (start) have the same beginnings and noise
