@@ -25,6 +25,7 @@ def test_table(out):
         assert np.isfinite(row["fresh"]) and row["diverged"] == 0 and row["reward"] == "bright"
     assert rows["ImpDiff"]["ess"] == pytest.approx(1) and rows["ImpDiff"]["gamma"] == 3e-3
     assert 1 / 8 <= rows["SOSMC-ULA"]["ess"] < 1 and rows["SOSMC-ULA"]["gamma"] != 3e-3
+    assert rows["ImpDiff"]["resampled"] == 0 < rows["SOSMC-ULA"]["resampled"]
     kept = np.load(out / "curves.npz")
     changed = kept["bright 0.1 SOSMC-ULA images"] - kept["pretrained"]
     assert np.max(np.abs(changed)) > 1e-3  # other parameters, under the same noise
