@@ -38,6 +38,14 @@ def draw_batch(batches: Batches, xp: Any, x: Array, noise: Mapping[str, Array]) 
     return batches.draw(xp, x, own)
 
 
+def take_rows(xp: Any, rows: Array, uniforms: Array) -> Array:
+    """The rows (n, ...) that uniforms of any shape choose, with replacement: (*shape, ...)."""
+    count = rows.shape[0]
+    row = xp.floor(uniforms * count)
+    row = as_index(xp, xp.where(row < count, row, count - 1.0))  # u n may round up to n
+    return xp.reshape(xp.take(rows, xp.reshape(row, (-1,)), axis=0), (*uniforms.shape, *rows.shape[1:]))
+
+
 @dataclass(frozen=True, eq=False)
 class RowBatches(Batches):
     """Rows of an array.
@@ -63,12 +71,9 @@ class RowBatches(Batches):
         return {} if self.size is None else {"row": Uniform((*x.shape[:-2], self.size))}
 
     def draw(self, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
-        runs, (rows, dim) = tuple(x.shape[:-2]), self.rows.shape
         if self.size is None:
-            return xp.broadcast_to(self.rows, (*runs, rows, dim))
-        row = xp.floor(noise["row"] * rows)
-        row = as_index(xp, xp.where(row < rows, row, rows - 1.0))  # u rows may round up to rows
-        return xp.reshape(xp.take(self.rows, xp.reshape(row, (-1,)), axis=0), (*runs, self.size, dim))
+            return xp.broadcast_to(self.rows, (*x.shape[:-2], *self.rows.shape))
+        return take_rows(xp, self.rows, noise["row"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Score-MH: score matching, and acceptance functions learned from scores, for any Metropolis-Hastings kernel."""
+"""Score-MH: score matching, and acceptance functions that are learned from scores, for Metropolis-Hastings kernels."""
 
 from xpsample.score_mh.activations import gelu, log_sigmoid, softplus
 from xpsample.score_mh.balance import ScoreBalance, balance_residual, negative_entropy

@@ -1,4 +1,4 @@
-"""Score balance matching: an acceptance function from scores (Score-MH, Sections 3.3 and 4, Algorithms 1 and 2)."""
+"""Score balance matching: an acceptance function learned from scores (Score-MH, Sections 3.3 and 4)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ class ScoreBalance(TrainingLoss):
     """``E |grad [log a(x', x) - log a(x, x') - log r(x', x)]|^2 + lambda E [a log a + (1 - a) log(1 - a)]`` (Eq. 10).
 
     r is the Metropolis-Hastings ratio ``p(x') q(x | x') / (p(x) q(x' | x))``, the gradient is in both points, and a in
-    the second term is a(x', x). Pairs are ``x' = alpha v + (1 - alpha) y`` with v drawn from ``q(. | y)``.
+    the second term is a(x', x). Pairs are ``x' = alpha v + (1 - alpha) y`` with v drawn from ``q(. | y)`` (Algorithms 1
+    and 2).
 
     Parameters
     ----------
@@ -32,23 +33,23 @@ class ScoreBalance(TrainingLoss):
     score : callable
         ``score(x)``, or ``score(x, score_parameters)`` when those are given: (*rows, dim) to the same.
     score_parameters : tree of arrays, optional
-        Of a network that is trained already; they stay as they are.
+        Of a network that is already trained; they do not change.
     network : callable
         ``network(x_new, x, parameters)``: the logit of a, (*rows).
     regularization : float
-        lambda, at least 0; it keeps a away from 0, which any a divided by a constant is a solution as well (Prop. 3).
+        lambda, at least 0. It keeps a away from 0, since any solution a divided by a constant is a solution (Prop. 3).
     max_norm : float, optional
-        C: every one of the gradients (of the log acceptances, scores and log proposals, each in both points) is scaled
-        down to this Euclidean norm where it exceeds it. Not at all when not given. Where it acts, the exact acceptance
-        no longer has loss 0.
+        C: each gradient (of the log acceptances, scores and log proposals, in both points) is scaled down to this
+        Euclidean norm if it exceeds it. Where that happens, the exact acceptance function no longer has loss 0. No
+        scaling when not given.
     pairs : {"global", "local"}
-        y is another row of the batch, independent of x (Algorithm 2), or x itself (Eq. 7, when alpha is 1).
+        y is another row of the batch, independent of x (Algorithm 2), or x itself (Eq. 7 if alpha is 1).
     alpha : (float, float)
-        In the first epoch and in the last one, linear between; in [0, 1].
+        In the first and the last epoch, in [0, 1]; linear in between.
 
     Notes
     -----
-    Algorithm 1 leaves open which norm is clipped, and the paper what C, lambda and the schedule of alpha are.
+    Algorithm 1 does not say which norm is clipped, nor the paper what C, lambda and the schedule of alpha are.
     """
 
     proposal: Proposal
@@ -71,7 +72,7 @@ class ScoreBalance(TrainingLoss):
 
     @property
     def constants(self) -> tree.Tree:
-        """The score's parameters."""
+        """The parameters of the score."""
         return self.score_parameters
 
     def noise(self, rows: int, dim: int) -> Specs:
@@ -81,7 +82,7 @@ class ScoreBalance(TrainingLoss):
         self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
     ) -> Array:
         xp = array_namespace(x)
-        # Rows are drawn independently of each other, so a row's neighbour is an independent draw.
+        # Rows are independent draws, so the next row is independent of a row.
         y = xp.roll(x, 1, axis=0) if self.pairs == "global" else x
         known = () if constants is None else (constants,)
         drawn = self.proposal.draw(y, noise["proposal"], self.score(y, *known) if self.proposal.needs_score else None)
@@ -111,7 +112,7 @@ def balance_residual(
     proposal: Proposal,
     max_norm: float | None = None,
 ) -> Array:
-    """The gradient of ``log a(x', x) - log a(x, x') - log r(x', x)``, in x' and, behind it, in x (Eqs. 6 and 7).
+    """The gradient of ``log a(x', x) - log a(x, x') - log r(x', x)`` in x', followed by that in x (Eqs. 6 and 7).
 
     Parameters
     ----------
@@ -119,24 +120,24 @@ def balance_residual(
         ``log_acceptance(x_new, x, *arguments)``, (*rows).
     x_new, x : array, shape (*rows, dim)
     arguments, score_arguments : tuple
-        Trees of arrays. Arrays per row must broadcast against a further axis in front.
+        Trees of arrays. Arrays with a row axis must broadcast against a further axis in front of it.
     score : callable
         ``score(x, *score_arguments)``.
     proposal : Proposal
     max_norm : float, optional
-        To which each gradient is clipped.
+        Each gradient is clipped to it.
 
     Returns
     -------
     array, shape (*rows, 2 dim)
-        0 for all pairs if, and only if, a satisfies detailed balance with the law of this score (Prop. 1).
+        0 for all pairs if and only if a satisfies detailed balance with the distribution of this score (Prop. 1).
     """
     xp = array_namespace(x)
 
     def both_ways(pair: tuple[Array, Array], *arguments: Any) -> Array:
         return log_acceptance(*pair, *arguments)
 
-    # There and back in one call: a leading axis of two.
+    # Both directions in one call, along a leading axis of two.
     there_and_back = xp.stack([x_new, x]), xp.stack([x, x_new])
     to, at = value_and_gradient(both_ways, there_and_back, *arguments)[1]
     back_at, back_to = proposal.gradients(x, x_new, score, *score_arguments)
@@ -156,7 +157,7 @@ def balance_residual(
 
 
 def negative_entropy(logit: Array) -> Array:
-    """``a log a + (1 - a) log(1 - a)`` of a probability a by its logit, elementwise; from -log 2 at 0 up to 0."""
+    """``a log a + (1 - a) log(1 - a)`` of a probability a from its logit, elementwise: -log 2 at logit 0, up to 0."""
     xp = array_namespace(logit)
     yes, no = log_sigmoid(logit), log_sigmoid(-logit)
     return xp.exp(yes) * yes + xp.exp(no) * no
@@ -168,4 +169,6 @@ def _clip(gradient: Array, max_norm: float | None) -> Array:
     xp = array_namespace(gradient)
     square = xp.sum(gradient * gradient, axis=-1, keepdims=True)
     long = square > max_norm**2
-    return xp.where(long, max_norm * gradient / xp.sqrt(xp.where(long, square, 1.0)), gradient)  # a slope at 0 as well
+    return xp.where(
+        long, max_norm * gradient / xp.sqrt(xp.where(long, square, 1.0)), gradient
+    )  # finite slope at 0, too

@@ -1,4 +1,4 @@
-"""Derivatives inside a loss, by the autodiff of whatever library its arrays come from; they nest."""
+"""Derivatives inside a loss, by the autodiff of the library of its arrays; they nest."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from xpsample.gradients.choices import Auto
 def value_and_gradient(f: Callable[..., Array], x: tree.Tree, *args: Any) -> tuple[Array, tree.Tree]:
     """``f(x, *args)``, and the gradient in the tree x of its sum.
 
-    All arrays that f needs are arguments: they may go to another library.
+    All arrays that f needs must be arguments, since they may be moved to another library.
     """
     leaf = tree.leaves(x)[0]
     backend = backend_of(leaf)
@@ -32,5 +32,5 @@ def transposed_jacobian_product(f: Callable[..., Array], x: Array, v: Array, *ar
 
 
 def quadratic_form(f: Callable[..., Array], x: Array, v: Array, *args: Any) -> Array:
-    """``v' J v``, (*chains)."""
+    """``v' J v``, (*chains), with J the Jacobian in x of ``f(x, *args)``."""
     return array_namespace(x).sum(transposed_jacobian_product(f, x, v, *args) * v, axis=-1)

@@ -11,14 +11,15 @@ from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
+from xpsample.optimize.optimizers import Optimizer
+from xpsample.particles.batches import take_rows
 from xpsample.score_mh.losses import TrainingLoss
-from xpsample.spaces.discrete import as_index
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 
 
 class EpochState(NamedTuple):
-    """After an epoch; ``point`` holds one number, for the dtype and the place of the noise."""
+    """After an epoch. ``point`` holds one number, for the dtype and the device of the noise."""
 
     point: Point
     parameters: tree.Tree
@@ -32,11 +33,11 @@ class EpochState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Epoch(Kernel):
-    """One epoch as a step, on a target whose data are a dictionary.
+class Epoch(Kernel[EpochState, Info]):
+    """One epoch as a step, on a target whose data are a dict.
 
-    Its entries are ``rows`` (rows, dim), ``constants`` of the loss, ``start``, the first parameters, and ``validation``
-    and ``noise``, the rows and numbers of the validation loss, or None.
+    Its entries are ``rows`` (rows, dim); ``constants``, those of the loss; ``start``, the first parameters;
+    ``validation`` and ``noise``, the rows and random numbers of the validation loss, or None.
 
     Parameters
     ----------
@@ -45,16 +46,16 @@ class Epoch(Kernel):
         ``derivative(parameters, x, noise, constants, progress)`` -> (loss, gradient in the parameters).
     optimizer : Optimizer
     batch : int or None
-        Rows of a batch, or all.
+        Rows of a batch; None for all.
     shape : (int, int)
         Of the rows.
     steps, epochs : int
-        Updates in an epoch; epochs of the whole training, for the progress.
+        Updates in an epoch; epochs of the training.
     """
 
     loss: TrainingLoss
     derivative: Callable[..., tuple[Array, tree.Tree]]
-    optimizer: Any
+    optimizer: Optimizer
     batch: int | None
     shape: tuple[int, int]
     steps: int
@@ -92,7 +93,7 @@ class Epoch(Kernel):
 
         def update(i: Any, carry: tuple[tree.Tree, tree.Tree, Array]) -> tuple[tree.Tree, tree.Tree, Array]:
             parameters, optimizer, total = carry
-            rows = data["rows"] if self.batch is None else _take(xp, data["rows"], noise["row"][i, ...])
+            rows = data["rows"] if self.batch is None else take_rows(xp, data["rows"], noise["row"][i, ...])
             own = {name.removeprefix("loss_"): n[i, ...] for name, n in noise.items() if name != "row"}
             loss, gradient = self.derivative(parameters, rows, own, data["constants"], progress)
             updates, optimizer = self.optimizer.update(gradient, optimizer, parameters)
@@ -114,10 +115,3 @@ class Epoch(Kernel):
             )
         finite = xp.isfinite(state.loss)
         return state, Info(xp.astype(finite, one.dtype), finite, ~finite, Evaluations())
-
-
-def _take(xp: Any, rows: Array, uniforms: Array) -> Array:
-    """Rows chosen by uniforms, with replacement."""
-    count = rows.shape[0]
-    place = xp.floor(uniforms * count)
-    return xp.take(rows, as_index(xp, xp.where(place < count, place, count - 1.0)), axis=0)

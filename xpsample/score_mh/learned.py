@@ -1,4 +1,4 @@
-"""A learned acceptance function in the place of a density ratio."""
+"""A learned acceptance function in place of a density ratio."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,9 +17,10 @@ from xpsample.targets.acceptance import Acceptance
 class Learned(Acceptance):
     """By an acceptance function a that was trained for a proposal q (Score-MH).
 
-    The density ratio that a stands for is ``a(x', x) / a(x, x')`` over ``q(x | x') / q(x' | x)`` (Eq. 6). With it any
-    kernel accepts with its own proposal's ratio, and one that proposes from q with ``min(1, a(x', x) / a(x, x'))``,
-    which is never below a(x', x) and does not change when a is divided by a constant (Prop. 3).
+    a gives the density ratio ``a(x', x) / a(x, x')`` over ``q(x | x') / q(x' | x)`` (Eq. 6). Any kernel can combine it
+    with the ratio of its own proposal. A kernel that proposes from q then accepts with probability
+    ``min(1, a(x', x) / a(x, x'))``, which is at least a(x', x) and does not change when a is divided by a constant
+    (Prop. 3).
 
     Parameters
     ----------
@@ -28,10 +29,10 @@ class Learned(Acceptance):
     parameters : tree of arrays
         Of the network; NumPy arrays are put into the positions' library.
     proposal : Proposal
-        q, as in training: of the same step size, and with the score of the target that it is used for.
+        q, as in training: with the same step size, and with the score of the target.
     direct : bool
-        Accept with probability a(x', x) itself, as the paper does. For a kernel that proposes from q and runs on the
-        target itself: not on a tilted or tempered one.
+        Accept with probability a(x', x), as the paper does. This is right for a kernel that proposes from q on the
+        target itself, and not on a tilted or tempered one.
     """
 
     network: Callable[..., Array]
@@ -41,7 +42,7 @@ class Learned(Acceptance):
 
     @property
     def needs_score(self) -> bool:  # type: ignore[override]
-        """Where the ratio of q is made of scores."""
+        """Whether the ratio of q takes scores."""
         return self.proposal.needs_score and not self.direct
 
     def acceptance_correction(
@@ -60,7 +61,7 @@ class Learned(Acceptance):
                     "Learned(direct=True) is the probability to accept a move on its own target and has no meaning on "
                     "one that is made from it (SRMC, Tempered, ...): pass direct=False"
                 )
-            return accept - log_proposal_ratio  # which the kernel's cancels
+            return accept - log_proposal_ratio  # the kernel adds it again
         back = log_sigmoid(self.network(x, x_new, parameters))
         q = self.proposal
         return (accept - back) - (q.log_density(x, x_new, proposal.score) - q.log_density(x_new, x, current.score))

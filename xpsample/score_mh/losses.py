@@ -1,4 +1,4 @@
-"""What `fit` minimises."""
+"""The losses that `fit` minimises."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class TrainingLoss(ABC):
     Attributes
     ----------
     constants : tree of arrays
-        What it needs beside the parameters, such as those of a network that is trained already. NumPy arrays are put
+        Other arrays that it needs, such as the parameters of a network that is already trained. NumPy arrays are put
         into the library of the data.
     """
 
@@ -38,7 +38,7 @@ class TrainingLoss(ABC):
         noise : mapping of str to array
             The numbers that `noise` declares.
         constants : tree of arrays
-            `constants`, in the library of x.
+            Those of the attribute, in the library of x.
         progress : array, 0-d
-            From 0 in the first epoch to 1 in the last one, and 1 for a validation.
+            From 0 in the first epoch to 1 in the last one; 1 for a validation.
         """

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -13,15 +12,15 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.particles.batches import take_rows
 from xpsample.score_mh.derivatives import quadratic_form
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.networks import conditional_score_network, score_network
-from xpsample.spaces.discrete import as_index
 
 
 @dataclass(frozen=True)
 class ExactTrace(TrainingLoss):
-    """``E [|s(x)|^2 / 2 + tr J(x)]`` (Eq. 2; Hyvarinen 2005), J the Jacobian of s; dim derivatives of s a row.
+    """``E [|s(x)|^2 / 2 + tr J(x)]`` (Eq. 2; Hyvarinen 2005), with J the Jacobian of s; dim derivatives of s a row.
 
     Parameters
     ----------
@@ -44,14 +43,14 @@ class ExactTrace(TrainingLoss):
 
 @dataclass(frozen=True)
 class Sliced(TrainingLoss):
-    """``E [|s(x)|^2 / 2 + v' J(x) v]``, v standard normal (Eq. 3; Song, Garg, Shi & Ermon 2019).
+    """``E [|s(x)|^2 / 2 + v' J(x) v]`` with v standard normal (Eq. 3; Song, Garg, Shi & Ermon 2019).
 
     Parameters
     ----------
     projections : int
-        Directions v for a row, over which the second term is averaged.
+        Directions v for each row; the second term is averaged over them.
     network : callable
-        ``s(x, parameters)``.
+        ``s(x, parameters)``, (*rows, dim) to the same.
     """
 
     projections: int = 1
@@ -76,10 +75,10 @@ class Denoising(TrainingLoss):
     Parameters
     ----------
     sigma : float
-        Standard deviation of the noise, in units of x. The score that is learned is that of the data's law convolved
-        with N(0, sigma^2 I), and the loss at it is about dim / sigma^2, not 0.
+        Standard deviation of the noise, in units of x. The minimum is the score of the data's distribution convolved
+        with N(0, sigma^2 I); the loss there is about dim / sigma^2, not 0.
     network : callable
-        ``s(x, parameters)``.
+        ``s(x, parameters)``, (*rows, dim) to the same.
     """
 
     sigma: float
@@ -101,15 +100,16 @@ class Denoising(TrainingLoss):
 
 @dataclass(frozen=True)
 class AnnealedDenoising(TrainingLoss):
-    """Denoising at many noise levels by one network: ``E |sigma s(x + sigma xi, sigma) + xi|^2``, sigma uniform among
-    them for each row, which weighs the levels by sigma^2 (Song & Ermon 2019).
+    """Denoising at many noise levels by one network: ``E |sigma s(x + sigma xi, sigma) + xi|^2`` (Song & Ermon 2019).
+
+    Each row draws one of the levels. The factor sigma weights the losses of the levels by sigma^2.
 
     Parameters
     ----------
     sigmas : sequence of float
-        Such as those of `geometric_ladder`, in units of x.
+        Such as from `geometric_noise_levels`, in units of x.
     network : callable
-        ``s(x, sigma, parameters)``, sigma (*rows).
+        ``s(x, sigma, parameters)``, with sigma (*rows).
     """
 
     sigmas: tuple[float, ...]
@@ -133,7 +133,7 @@ class AnnealedDenoising(TrainingLoss):
 
 
 def geometric_noise_levels(largest: float, smallest: float, levels: int) -> tuple[float, ...]:
-    """Noise levels from the largest to the smallest, with one ratio between neighbours."""
+    """Noise levels from the largest to the smallest, with the same ratio between all neighbours."""
     check_range("levels", levels, 1, closed=True)
     check_range("smallest", smallest, 0)
     check_range("largest", largest, smallest, closed=True)
@@ -141,15 +141,12 @@ def geometric_noise_levels(largest: float, smallest: float, levels: int) -> tupl
 
 
 def drawn_level(sigmas: tuple[float, ...], uniforms: Array) -> Array:
-    """One of the noise levels for every uniform, in its shape."""
+    """One of the noise levels for every uniform, in the shape of the uniforms."""
     xp = array_namespace(uniforms)
-    place = xp.floor(uniforms * len(sigmas))
-    place = as_index(xp, xp.where(place < len(sigmas), place, len(sigmas) - 1.0))  # rounding
-    ladder = xp.asarray(sigmas, dtype=uniforms.dtype, device=device_of(uniforms))
-    return xp.reshape(xp.take(ladder, xp.reshape(place, (-1,)), axis=0), uniforms.shape)
+    return take_rows(xp, xp.asarray(sigmas, dtype=uniforms.dtype, device=device_of(uniforms)), uniforms)
 
 
-def _implicit(network: Any, parameters: tree.Tree, x: Array, v: Array, times: float) -> Array:
+def _implicit(network: Callable[..., Array], parameters: tree.Tree, x: Array, v: Array, times: float) -> Array:
     """``E [|s|^2 / 2]`` plus `times` the mean of ``v' J v`` over directions (directions, rows, dim)."""
     xp = array_namespace(x)
     score = network(x, parameters)

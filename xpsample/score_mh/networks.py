@@ -1,11 +1,11 @@
 """Score and acceptance networks of Score-MH (Appendix D.2) as plain functions of a tree of parameters.
 
-A score network is any ``f(x, parameters)``, an acceptance network any ``f(x_new, x, parameters)`` that gives the logit
-of the probability to accept. The ones that know their noise level take ``sigma`` before the parameters.
+A score network is any ``f(x, parameters)``. An acceptance network is any ``f(x_new, x, parameters)`` that gives the
+logit of the acceptance probability. Conditional networks take the noise level ``sigma`` before the parameters.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -14,6 +14,7 @@ from array_api_compat import device as device_of
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
+from xpsample.core.registry import to_host
 from xpsample.score_mh.activations import gelu, softplus
 from xpsample.zoo.networks import Dense, init_mlp
 
@@ -34,7 +35,7 @@ class AcceptanceNetwork(NamedTuple):
 
 
 def init_score_network(dim: int, hidden: int, seed: int, *, conditional: bool = False) -> tuple[Dense, ...]:
-    """Random parameters on the host, float64, of `score_network`, or of the one that knows the noise level.
+    """Random parameters of `score_network` or `conditional_score_network`, on the host, float64.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def score_network(x: Array, parameters: Sequence[Dense]) -> Array:
     return _dense(hidden, parameters[-1])
 
 
-def conditional_score_network(x: Array, sigma: Any, parameters: Sequence[Dense]) -> Array:
+def conditional_score_network(x: Array, sigma: float | Array, parameters: Sequence[Dense]) -> Array:
     """`score_network` of (x, log sigma), divided by sigma: the score of the data with N(0, sigma^2 I) added.
 
     Parameters
@@ -84,17 +85,17 @@ def conditional_score_network(x: Array, sigma: Any, parameters: Sequence[Dense])
 def init_acceptance_network(
     dim: int, hidden: int, seed: int, *, blocks: int = 3, conditional: bool = False
 ) -> AcceptanceNetwork:
-    """Random parameters on the host, float64, of `acceptance_network`, or of the one that knows the noise level.
+    """Random parameters of `acceptance_network` or `conditional_acceptance_network`, on the host, float64.
 
     Parameters
     ----------
     dim : int
-        Of x, and of x' as well.
+        Of x and of x'.
     hidden : int
         Width of all layers.
     seed : int
     blocks : int
-        Residual blocks, of two layers each.
+        Residual blocks of two layers.
     conditional : bool
         For `conditional_acceptance_network`, which has one more input.
     """
@@ -118,13 +119,15 @@ def acceptance_network(x_new: Array, x: Array, parameters: AcceptanceNetwork) ->
     Returns
     -------
     array, shape (*chains)
-        a is its sigmoid; the logarithm of a its `log_sigmoid`. The paper's text puts the GELU behind the last linear
-        layer, where it would keep a above 0.46.
+        a is its sigmoid, and log a its `log_sigmoid`. The paper's text puts the last GELU after the last linear layer,
+        where it would keep a above 0.46.
     """
     return _residual(array_namespace(x).concat([x_new, x], axis=-1), parameters)
 
 
-def conditional_acceptance_network(x_new: Array, x: Array, sigma: Any, parameters: AcceptanceNetwork) -> Array:
+def conditional_acceptance_network(
+    x_new: Array, x: Array, sigma: float | Array, parameters: AcceptanceNetwork
+) -> Array:
     """`acceptance_network` of (x', x, log sigma).
 
     Parameters
@@ -149,11 +152,11 @@ def _dense(x: Array, layer: Dense) -> Array:
     return x @ layer.weight + layer.bias
 
 
-def _per_chain(value: Any, x: Array) -> Array:
-    """A number or an array as one of shape (*chains), in the place of x."""
+def _per_chain(value: float | Array, x: Array) -> Array:
+    """A number or an array as an array (*chains) in the library, dtype and on the device of x."""
     xp = array_namespace(x)
     if not is_array(value) or isinstance(value, np.generic):
-        value = xp.asarray(float(value), dtype=x.dtype, device=device_of(x))
+        value = xp.asarray(float(to_host(value)), dtype=x.dtype, device=device_of(x))
     return xp.broadcast_to(value, x.shape[:-1])
 
 

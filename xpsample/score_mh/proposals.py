@@ -1,6 +1,6 @@
 """Proposals q(x' | x) as values, in the parametrisation of the kernels `RWM`, `MALA` and `PCN`.
 
-What a balance loss needs of them: draws, the log density ratio there and back, and its gradients in both points.
+They give what a balance loss needs: draws, log densities, and their gradients in both points.
 """
 
 from abc import ABC, abstractmethod
@@ -20,12 +20,13 @@ Score = Callable[..., Array]
 class Proposal(ABC):
     """A proposal. Final subclasses are frozen dataclasses.
 
-    Hyper-parameters that are arrays broadcast against the chain axes and are not checked: a loss may compute them.
+    Hyper-parameters that are arrays broadcast against the chain axes. They are not checked, since a loss may trace
+    them.
 
     Attributes
     ----------
     needs_score : bool
-        Whether it moves along the score, so that scores must be given.
+        Whether it moves along the score, so that it needs scores.
     """
 
     needs_score = False
@@ -40,12 +41,12 @@ class Proposal(ABC):
 
     @abstractmethod
     def gradients(self, x_new: Array, x: Array, score: Score | None = None, *args: Any) -> tuple[Array, Array]:
-        """Gradients of ``log q(x' | x)`` in x' and in x, both (*chains, dim); ``score(x, *args)`` where needed."""
+        """Gradients of ``log q(x' | x)`` in x' and in x, both (*chains, dim); ``score(x, *args)`` if needed."""
 
 
 @dataclass(frozen=True, eq=False)
 class RandomWalk(Proposal):
-    """``x' = x + step_size xi``, that of `RWM`.
+    """``x' = x + step_size xi``, as `RWM` proposes.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class RandomWalk(Proposal):
         In units of x.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
         _check("step_size", self.step_size)
@@ -72,7 +73,7 @@ class RandomWalk(Proposal):
 
 @dataclass(frozen=True, eq=False)
 class LangevinProposal(Proposal):
-    """``x' = x + eta s(x) + sqrt(2 eta) xi``, that of `MALA` and `ULA`; eta is epsilon^2 / 2 of the paper.
+    """``x' = x + eta s(x) + sqrt(2 eta) xi``, as `MALA` and `ULA` propose; eta is epsilon^2 / 2 of the paper.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class LangevinProposal(Proposal):
     The gradient in x goes through the score: it takes a product with the transposed Jacobian of s.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
+    step_size: float | Array = field(metadata=PER_CHAIN)
 
     needs_score = True
 
@@ -109,15 +110,15 @@ class LangevinProposal(Proposal):
 
 @dataclass(frozen=True, eq=False)
 class CrankNicolson(Proposal):
-    """``x' = sqrt(1 - beta^2) x + beta xi``, that of `PCN` with the reference N(0, I): standardise the data.
+    """``x' = sqrt(1 - beta^2) x + beta xi``, as `PCN` proposes with the reference N(0, I): standardise the data.
 
     Parameters
     ----------
     beta : float or array
-        Share of fresh noise, in (0, 1].
+        Factor of the noise, in (0, 1].
     """
 
-    beta: Any = field(metadata=PER_CHAIN)
+    beta: float | Array = field(metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
         _check("beta", self.beta, 1.0)
@@ -135,11 +136,12 @@ class CrankNicolson(Proposal):
         pull = (x_new - keep * x) / per_coordinate(self.beta) ** 2
         return -pull, keep * pull
 
-    def _keep(self, x: Array) -> Any:
+    def _keep(self, x: Array) -> float | Array:
+        """The factor of x."""
         beta = per_coordinate(self.beta)
         return sqrt(array_namespace(x), 1.0 - beta * beta)
 
 
-def _check(name: str, value: Any, high: float = float("inf")) -> None:
+def _check(name: str, value: float | Array, high: float = float("inf")) -> None:
     if isinstance(value, (int, float)):
         check_range(name, value, 0, high)

@@ -1,6 +1,7 @@
-"""Parameters in files: one npz archive, without pickle."""
+"""Parameters in files: npz archives, without pickle."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,24 +17,25 @@ def save_parameters(path: str | Path, parameters: tree.Tree) -> None:
     Parameters
     ----------
     path : path
-        Of the file, which is written whole or not at all.
+        Of the file. It is written whole or not at all.
     parameters : tree of arrays
         Of any library.
     """
     path = Path(path)
+    arrays: dict[str, Any] = {name or "0": to_host(leaf) for name, leaf in tree.items(parameters)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **{name or "0": to_host(leaf) for name, leaf in tree.items(parameters)})  # type: ignore[arg-type]
+        np.savez(file, **arrays)
 
 
 def load_parameters(path: str | Path, like: tree.Tree) -> tree.Tree:
-    """Read a tree that `save` wrote, as NumPy arrays.
+    """Read a tree that `save_parameters` wrote, as NumPy arrays.
 
     Parameters
     ----------
     path : path
     like : tree of arrays
-        Of the structure and the shapes that are expected, such as ``init_score_network(2, 64, seed=0)``.
+        With the expected structure and shapes, such as ``init_score_network(2, 64, seed=0)``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Training: a loss minimised over batches, by the same drivers that run chains."""
+"""Training: a loss is minimised over batches, by the drivers that run chains."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from xpsample.core.errors import GradientError, HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
-from xpsample.optimize.optimizers import Adam
+from xpsample.optimize.optimizers import Adam, Optimizer
 from xpsample.run.checkpoint import Checkpoint, Store, describe
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, chunk_steps
 from xpsample.run.program import Program
@@ -27,11 +27,11 @@ from xpsample.targets.target import Target
 
 
 class Fitted(NamedTuple):
-    """What `fit` found.
+    """The result of `fit`.
 
-    ``parameters`` are those of the epoch with the best validation loss, or the last ones without a validation;
-    ``losses`` (epochs,), means over the batches of an epoch, and ``validation_losses`` (epochs,), or None, are NumPy
-    arrays.
+    ``parameters`` are those of the epoch with the best validation loss, or of the last epoch without a validation.
+    ``losses`` (epochs,), the means over the batches of each epoch, and ``validation_losses`` (epochs,), or None, are
+    NumPy arrays.
     """
 
     parameters: tree.Tree
@@ -47,7 +47,7 @@ def fit(
     *,
     epochs: int,
     seed: int | NoiseSource,
-    optimizer: Any = None,
+    optimizer: Optimizer | None = None,
     batch_size: int | None = None,
     steps_per_epoch: int | None = None,
     validation: Array | None = None,
@@ -63,28 +63,28 @@ def fit(
     loss : TrainingLoss
         Such as `Sliced` or `ScoreBalance`.
     parameters : tree of arrays
-        Where to start; NumPy arrays are put into the library of the data.
+        The first ones; NumPy arrays are put into the library of the data.
     data : array, shape (rows, dim)
-        It decides library, dtype and device.
+        They decide library, dtype and device.
     epochs : int
     seed : int or NoiseSource
-        Of the batches and of the loss's own random numbers.
+        For the batches and the random numbers of the loss.
     optimizer : Optimizer, optional
-        One of `xpsample.sosmc`, or an optax one for JAX arrays; ``Adam(1e-3)`` when not given.
+        One of `xpsample.optimize`, or an optax one for JAX arrays; ``Adam(1e-3)`` when not given.
     batch_size : int, optional
-        Rows of a batch, drawn with replacement; all of them when not given.
+        Rows of a batch, drawn with replacement; all rows when not given.
     steps_per_epoch : int, optional
-        Updates in an epoch; as many as batches fit into the data when not given. The random numbers of a whole epoch
+        Updates in an epoch; as many as there are batches in the data when not given. The random numbers of an epoch
         are drawn at once.
     validation : array, shape (any, dim), optional
-        Rows whose loss, with the same random numbers every time, is computed after every epoch.
+        Rows whose loss is computed after every epoch, always with the same random numbers.
     patience : int, optional
-        Stop when the validation loss was not better for so many epochs.
+        Stop if the validation loss has not improved for this many epochs.
     gradient : GradientChoice, optional
-        In the parameters; `Auto` when not given. `Via` for NumPy and CuPy arrays.
+        How derivatives in the parameters are obtained; `Auto` when not given. `Via` for NumPy and CuPy arrays.
     checkpoint : path or Checkpoint, optional
-        A directory. The same call made again goes on from the last epoch that was saved there, and gives what one
-        uninterrupted call gives. A checkpoint of another training is refused.
+        A directory. The same call, made again, goes on from the last epoch saved there and gives the result of an
+        uninterrupted call. A checkpoint of another training is refused.
     progress : bool, optional
         A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
 
@@ -97,7 +97,7 @@ def fit(
     HyperparameterError
         For settings out of range.
     GradientError
-        If the loss leaves the finite numbers, or there is no derivative.
+        If the loss leaves the finite numbers, or no derivative can be had.
     """
     if not is_array(data) or data.ndim != 2 or not data.shape[0]:
         raise HyperparameterError(f"data have shape (rows, dim); got {getattr(data, 'shape', type(data).__name__)}")
@@ -113,7 +113,7 @@ def fit(
     steps = steps_per_epoch or (max(1, data.shape[0] // batch_size) if batch_size else 1)
 
     with current_device(data):
-        # The rows and the constants are the target's data, which drivers hand to a compiled program as arguments.
+        # The rows and the constants are the target's data, which drivers pass to a compiled program as arguments.
         start = data[:1, 0]
         held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": None}
         target = Target(None, score=_no_score, data=held).prepare(start, Capability.NONE)
@@ -209,5 +209,5 @@ def _check_count(name: str, value: Any) -> None:
 
 
 def _no_score(x: Array, data: Any) -> Array:
-    """That of the target that only carries the data; nothing calls it."""
+    """For the target, which only carries the data; nothing calls it."""
     return x
