@@ -1,7 +1,7 @@
 """The conformance suite: what every kernel must do on every library, importable by anyone.
 
-``python -m xpsample conformance`` prints its table. A third party adds its kernels as `Scenario` values and its
-backend by registering it; `check_all` runs them.
+``python -m xpsample conformance`` prints its table. To check kernels of your own, write them as `Scenario` values; to
+check a backend of your own, register it. `check_all` runs them.
 """
 
 from xpsample.conformance.checks import CHECKS, Outcome, check_all, reference, run_check

@@ -1,4 +1,4 @@
-"""The checks: each takes a scenario and a place and gives an outcome."""
+"""The checks: each takes a scenario and a device with a dtype, and gives an outcome."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +18,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
 from xpsample.core.registry import backend_of, to_host
+from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
 from xpsample.run.checkpoint import Checkpoint, Store
@@ -29,37 +30,36 @@ from xpsample.run.totals import Totals
 from xpsample.run.trace import Trace
 from xpsample.spaces.space import as_floating
 from xpsample.srld import SRLD
-from xpsample.targets import AbstractTarget, BoundTarget
+from xpsample.targets import AbstractTarget, BoundTarget, Capability
 
 STEPS = 100
 RECORDERS = (Draws(), Statistics())
 SAME_CHAIN = {"float64": 1e-10, "float32": 2e-2}
-"""Largest deviation from the NumPy float64 chain over STEPS steps; a float32 chain may lose digits, not its way."""
+"""Largest deviation from the NumPy float64 chain over STEPS steps. A float32 chain may lose digits and no more."""
 
 PARTED = 1
-"""Chains of the 6 that may part from NumPy's on a discrete space in float32. A choice falls the other way where a
-uniform is within rounding, some 1e-6, of a boundary: over 600 steps of a few choices each that happens in about one
-scenario of two hundred, and to a second chain in about one of forty thousand. What a chain does after it tells
-nothing."""
+"""Chains of the 6 that may part from NumPy's on a discrete space in float32. A choice differs if a uniform is within
+rounding, about 1e-6, of a boundary. Over 600 steps of a few choices each, this happens in about one scenario of two
+hundred, and to a second chain in about one of forty thousand. After it, a chain tells nothing."""
 
 TILTED_STEP = {"float64": 1e-9, "float32": 1e-3}
-"""Largest deviation of one repellent step from the same one by the equations."""
+"""Largest deviation of one repellent step from the same step by the equations."""
 
 
 class Outcome(NamedTuple):
-    """Of one check: passed or not, None where it does not apply, and what was seen."""
+    """The outcome of a check: passed or not, or None if it does not apply; and what was seen."""
 
     passed: bool | None
     detail: str
 
 
 def reference() -> DeviceDtype:
-    """NumPy float64, which the chains of every other place are compared with."""
+    """NumPy float64, with which the chains of all other devices and dtypes are compared."""
     return next(device for device in device_dtypes([np.__name__]) if device.dtype == "float64")
 
 
 class _Setting(NamedTuple):
-    """A scenario set up at a place; made once, so that checks share what a driver compiles."""
+    """A scenario on a device; made once, so that checks share what a driver compiles."""
 
     target: AbstractTarget
     kernel: "_Guarded"
@@ -91,7 +91,7 @@ def _reference(scenario: Scenario) -> np.ndarray:
 
 
 def same_chain(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
-    """The chain of NumPy float64 under the same noise."""
+    """The chain equals that of NumPy float64 under the same noise."""
     run = _run(scenario, device)
     dtype = dtype_name(run.statistics["acceptance_probability"])  # that of the arithmetic; positions may be integers
     deviations = np.abs(to_host(run.draws).astype(np.float64) - _reference(scenario)).max(axis=(0, 2))
@@ -137,7 +137,7 @@ class HostTransfer(Exception):
 
 @contextmanager
 def _no_way_out(kind: type) -> Iterator[bool]:
-    """Close the ways by which values of arrays of a type leave for the host; False where the type cannot be changed."""
+    """Make arrays of a type refuse to give values to the host; gives False if the type cannot be changed."""
     saved: dict[str, Any] = {}
 
     def closed(name: str) -> Callable[..., Any]:
@@ -166,19 +166,19 @@ def _no_way_out(kind: type) -> Iterator[bool]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Guarded(Kernel):
+class _Guarded(Kernel[Any, Any]):
     """A kernel during whose steps no value may leave the device."""
 
     kernel: Kernel
 
     @property
-    def requires(self) -> Any:
+    def requires(self) -> Capability:
         return self.kernel.requires
 
     def init(self, target: BoundTarget, x: Array) -> Any:
         return self.kernel.init(target, x)
 
-    def noise(self, x: Array) -> Any:
+    def noise(self, x: Array) -> Specs:
         return self.kernel.noise(x)
 
     def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
@@ -187,7 +187,7 @@ class _Guarded(Kernel):
 
 
 def no_host_transfer(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
-    """No step asks for a value on the host. (A traced step could not: the tracer refuses.)"""
+    """No step asks for a value on the host. (A tracer refuses it anyway.)"""
     with _no_way_out(type(_start(scenario, device))) as possible:
         pass
     if not possible:
@@ -200,7 +200,7 @@ def no_host_transfer(scenario: Scenario, device: DeviceDtype, quick: bool) -> Ou
 
 
 def _walk(kernel: Kernel, target: BoundTarget, state: Any, noise: dict[str, Array], steps: int) -> np.ndarray:
-    """The positions after each step, by calls of the kernel and without a driver, ``(steps, *chains, dim)``."""
+    """The positions after each step, by calls of the kernel without a driver, (steps, *chains, dim)."""
     walked = []
     with np.errstate(all="ignore"):
         for i in range(steps):
@@ -210,10 +210,10 @@ def _walk(kernel: Kernel, target: BoundTarget, state: Any, noise: dict[str, Arra
 
 
 def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
-    """The backend's driver, compiled or not, gives what calling the step in a Python loop gives."""
+    """The backend's driver, compiled or not, gives the same as a Python loop that calls the step."""
     steps, (target, guarded, x0) = 5, _setting(scenario, device)
     kernel, bound = guarded.kernel, target.prepare(x0, guarded.requires)
-    # The program of `_run`, so that a driver that compiled it does not compile another.
+    # The program of `_run`, so that a driver does not compile another one.
     program = Program(guarded, bound, RECORDERS, 0, 1, STEPS)
     carry = program.init(x0)
     noise = Portable(2).block(device.backend, program.specs(carry), 0, steps, program.like(carry))
@@ -224,10 +224,10 @@ def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) ->
 
 
 def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
-    """A run killed after a third of its steps, and called for again, gives the bits of an uninterrupted one."""
+    """A run that is killed after a third of its steps and called again gives the bits of an uninterrupted one."""
     whole, (target, kernel, x0) = _run(scenario, device), _setting(scenario, device)
     source, third = Portable(1), STEPS // 3
-    # The part before is driven by the program of `_run`: a run of fewer draws would have another compiled.
+    # The first third is driven by the program of `_run`: a run of fewer draws would compile another one.
     program = Program(kernel, target.prepare(x0, kernel.requires), RECORDERS, 0, 1, STEPS)
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
@@ -256,7 +256,7 @@ def leaves_invariant(scenario: Scenario, device: DeviceDtype, quick: bool) -> Ou
 def alpha_zero(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """The steps of a repellent kernel with alpha = 0 are its base's, bit for bit.
 
-    As they are: a driver that compiles whole programs may round each of the two in its own way.
+    Steps are called without a driver: one that compiles whole programs may round the two in different ways.
     """
     if scenario.base is None:
         return Outcome(None, "no base kernel")
@@ -293,7 +293,7 @@ CHECKS: dict[str, Callable[[Scenario, DeviceDtype, bool], Outcome]] = {
 
 
 class Row(NamedTuple):
-    """The outcomes of one scenario at one place."""
+    """The outcomes of one scenario on one device with one dtype."""
 
     scenario: Scenario
     device: DeviceDtype
@@ -306,12 +306,12 @@ class Row(NamedTuple):
 
 
 def check_all(cases: Iterable[Scenario], where: Iterable[DeviceDtype], quick: bool = False) -> Iterator[Row]:
-    """Run every check for every scenario at every place.
+    """Run every check for every scenario on every device and dtype.
 
     Parameters
     ----------
     cases : iterable of Scenario
-    where : iterable of Place
+    where : iterable of DeviceDtype
     quick : bool
         Fewer chains in the statistical check.
 
@@ -325,7 +325,7 @@ def check_all(cases: Iterable[Scenario], where: Iterable[DeviceDtype], quick: bo
 
 
 def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = False) -> Outcome:
-    """One check by name; a kernel that raises has failed it."""
+    """One check by name. A kernel that raises has failed it."""
     try:
         with current_device(device.array(0.0)):
             return CHECKS[name](scenario, device, quick)

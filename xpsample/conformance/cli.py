@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 0 when all passed, 1 when not, 2 for an unknown kernel."""
+    """Print the table. Gives 0 if all checks passed, 1 if not, 2 for an unknown kernel."""
     cases = scenarios()
     known = [case.name for case in cases]
     for name in args.kernel or ():

@@ -1,4 +1,4 @@
-"""The discrete kernels under test, on spaces small enough to list their states."""
+"""The discrete kernels under test, on spaces whose states can be listed."""
 
 import itertools
 from collections.abc import Callable
@@ -39,7 +39,7 @@ ALPHA = 0.3
 
 @dataclass(frozen=True)
 class Finite:
-    """A coupled density on a small space, not quadratic, so that scores only estimate its differences.
+    """A coupled density on a small space. It is not quadratic, so that scores only estimate its differences.
 
     Parameters
     ----------
@@ -63,18 +63,18 @@ class Finite:
     def stationary(
         self, weigh: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda states, log_pi: log_pi
     ) -> Enumerated:
-        """Its law; `weigh` makes other log weights of the states (number, dim) and their log densities (number,)."""
+        """The distribution. `weigh` gives other log weights, from states (number, dim) and log densities (number,)."""
         states = self.space.states(self.dim)
         log_weights = weigh(states, np.asarray(_log_density(states, self.target(np.asarray).data)))
         return Enumerated(states.astype(self.dtype), log_weights)
 
     def feature(self, tilt: Tilt) -> np.ndarray:
-        """What a tilt is made of, at every state: the score, or with `Ratio` the discrete score, looked up."""
+        """The score that a tilt is made of, at every state: with `Ratio` the discrete score, else the gradient."""
         states, data = self.space.states(self.dim), self.target(np.asarray).data
         if not isinstance(tilt, Ratio):
             return np.asarray(_score(states, data))
         log_pi = {tuple(state): log for state, log in zip(states, np.asarray(_log_density(states, data)), strict=True)}
-        values = [np.unique(column) for column in states.T]  # in order, as the spaces here have them
+        values = [np.unique(column) for column in states.T]  # in order, as in the spaces here
         result = np.empty_like(states)
         for s, state in enumerate(states):
             for i, row in enumerate(values):
@@ -107,12 +107,12 @@ ONE_HOT = Finite(OneHot(3), 6, "int32")
 def finite(
     name: str, kernel: Callable[[AsArray], Kernel], where: Finite = RAGGED, stationary: Distribution | None = None
 ) -> Scenario:
-    """A kernel that leaves the law of `where` invariant, or another `law`."""
+    """A kernel that leaves the distribution of `where`, or another one, `stationary`, invariant."""
     return Scenario(name, where.target, kernel, stationary or where.stationary())
 
 
 def finite_repellent(name: str, base: Callable[[AsArray], Kernel], tilt: Tilt, where: Finite = RAGGED) -> Scenario:
-    """SRMC over a kernel that leaves its target invariant; frozen, all chains have one history."""
+    """SRMC over a kernel that leaves its target invariant. When frozen, all chains have the same history."""
 
     def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Distribution]:
         theta = generator.standard_normal(where.dim)
@@ -130,8 +130,8 @@ def finite_repellent(name: str, base: Callable[[AsArray], Kernel], tilt: Tilt, w
     )
 
 
-def _unadjusted_law(where: Finite, step_size: float) -> Enumerated:
-    """What the uncorrected discrete Langevin proposal leaves invariant: the left eigenvector of its matrix."""
+def _unadjusted_stationary(where: Finite, step_size: float) -> Enumerated:
+    """The stationary distribution of unadjusted discrete Langevin steps: the left eigenvector of their matrix."""
     states = where.space.states(where.dim)
     score = _score(states, where.target(np.asarray).data)
     matrix = np.ones((len(states), len(states)))
@@ -163,7 +163,7 @@ def discrete_scenarios() -> list[Scenario]:
     plain = [
         finite("gwg", bases["gwg"]),
         finite("gwg-one-hot", bases["gwg"], ONE_HOT),
-        finite("dula", lambda a: DULA(0.8), RAGGED, _unadjusted_law(RAGGED, 0.8)),
+        finite("dula", lambda a: DULA(0.8), RAGGED, _unadjusted_stationary(RAGGED, 0.8)),
         finite("dmala", bases["dmala"]),
         finite("dmala-spins", lambda a: DMALA(2.0, 0.8), SPINS),
         finite("dmala-one-hot", bases["dmala"], ONE_HOT),

@@ -1,4 +1,4 @@
-"""Distributions that can be drawn from exactly and tested for; all on the host."""
+"""Distributions with exact draws, and tests whether draws come from them; all on the host."""
 
 import math
 from abc import ABC, abstractmethod
@@ -10,18 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 ERROR_PROBABILITY = 1e-7
-"""Chance that one check of a correct kernel fails."""
+"""The probability that a check of a correct kernel fails."""
 
 
 class Invariance(NamedTuple):
-    """A z-score, and the one that a correct kernel exceeds with ERROR_PROBABILITY."""
+    """A z-score, and the limit that a correct kernel exceeds with `ERROR_PROBABILITY`."""
 
     z: float
     limit: float
 
     @property
     def passed(self) -> bool:
-        """Whether the law is left invariant, as far as this test sees."""
+        """Whether the distribution is left invariant, as far as this test can see."""
         return self.z <= self.limit
 
 
@@ -56,11 +56,11 @@ class Distribution(ABC):
 
 @dataclass(frozen=True)
 class Pushforward(Distribution):
-    """The image of standard normals.
+    """The distribution of a function of standard normals.
 
-    Draws are mapped back to what should be independent standard normals u, and compared with them through the
-    characteristic function, E exp(i t.u) = exp(-|t|^2 / 2), at a set of frequencies t. Cosines and sines are bounded,
-    so the normal approximation of their means holds far into the tails, and their variances under the null are known.
+    Draws are mapped back to u, which should be independent standard normals, and tested by their characteristic
+    function, E exp(i t.u) = exp(-|t|^2 / 2), at a set of frequencies t. Cosines and sines are bounded, so the normal
+    approximation of their means holds far into the tails; their variances for normal u are known.
 
     Parameters
     ----------
@@ -105,19 +105,19 @@ class Pushforward(Distribution):
 
 @dataclass(frozen=True, eq=False)
 class Shifted(Distribution):
-    """Another law, each chain's draws shifted by its row of `offset` (chains, dim)."""
+    """Another distribution, with each chain's draws shifted by its row of `offset`, (chains, dim)."""
 
     stationary: Distribution
     offset: np.ndarray
 
     @property
     def dim(self) -> int:
-        """The law's."""
+        """That of the other distribution."""
         return self.stationary.dim
 
     @property
     def finite(self) -> bool:
-        """The law's."""
+        """That of the other distribution."""
         return self.stationary.finite
 
     def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
@@ -129,12 +129,12 @@ class Shifted(Distribution):
 
 @dataclass(frozen=True, eq=False)
 class Enumerated(Distribution):
-    """Given by a list of states. Draws are by inverse CDF; frequencies are compared by Pearson's chi-square test.
+    """A distribution on a list of states. Pearson's chi-square test compares the frequencies of draws.
 
     Parameters
     ----------
     states : array, shape (number, dim)
-        Of the dtype that draws shall have.
+        In the dtype of the draws.
     log_weights : array, shape (number,)
         Log probabilities, up to a constant.
     """
@@ -162,9 +162,9 @@ class Enumerated(Distribution):
         limit = -NormalDist().inv_cdf(ERROR_PROBABILITY)
         counts = np.stack([np.sum(np.all(np.abs(x - state) < 1e-6, axis=1)) for state in self.states])
         expected = len(x) * self.probabilities
-        if np.sum(counts) < len(x) or np.any(counts[expected == 0] > 0):  # where no draw can be
+        if np.sum(counts) < len(x) or np.any(counts[expected == 0] > 0):  # a draw that is impossible
             return Invariance(math.inf, limit)
-        rare = expected < 10  # in one cell together
+        rare = expected < 10  # pooled in one cell
         if np.any(rare):
             counts, expected = (np.append(a[~rare], np.sum(a[rare])) for a in (counts, expected))
         seen = expected > 0

@@ -1,4 +1,4 @@
-"""Does a kernel leave a law invariant? Start from exact draws, take a few steps, test that they still are."""
+"""Does a kernel leave a distribution invariant? Start from exact draws, make a few steps, test the draws again."""
 
 import numpy as np
 
@@ -13,18 +13,18 @@ from xpsample.run.program import Carry, Program
 def invariance(
     scenario: Scenario, device: DeviceDtype, chains: int = 100_000, steps: int = 4, seed: int = 0
 ) -> Invariance:
-    """Run a scenario's kernel from exact draws and test that they stay draws of its law.
+    """Run a scenario's kernel from exact draws and test that they stay draws of its stationary distribution.
 
     Parameters
     ----------
     scenario : Scenario
-    place : Place
+    device : DeviceDtype
     chains : int
-        Independent chains, each giving one final draw.
+        Independent chains; each gives one final draw.
     steps : int
-        Steps of each.
+        Steps of each chain.
     seed : int
-        Of the exact draws (on the host) and of the library's own noise.
+        For the exact draws (on the host) and for the library's own noise.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Does a repellent kernel make the steps that it should? Each is made again from the equations, without SRMC's code.
+"""Are the steps of a repellent kernel right? Each is made again from the equations, without SRMC's code.
 
-A step under the history theta_n must be the base kernel's step on log pi(x) - alpha theta_n . s(x) (Eqs. 2, 5), written
-down here as a target of its own; and theta_{n+1} must follow from theta_n and the score of pi itself (Eq. 1). A history
-updated before the transition, a tilt of the wrong sign, or a history fed with tilted scores moves another way.
+A step under the history theta_n must be the base kernel's step on log pi(x) - alpha theta_n . s(x) (Eqs. 2, 5), which
+is written here as a plain target. theta_{n+1} must follow from theta_n and the score of pi (Eq. 1). The check finds a
+history that is updated before the transition, a tilt of the wrong sign, and a history of tilted scores.
 """
 
 from typing import Any
@@ -26,11 +26,11 @@ def repellence(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 
     ----------
     scenario : Scenario
         With a base kernel.
-    place : Place
+    device : DeviceDtype
     x0 : array, shape (chains, dim)
         Start positions.
     steps : int
-        Steps made; each starts where the wrapper is, so deviations do not add up.
+        Each starts where the wrapper is, so deviations do not add up.
     """
     assert scenario.base is not None
     kernel, base, tilt = scenario.kernel(device.array), scenario.base(device.array), scenario.tilt
@@ -56,9 +56,10 @@ def repellence(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 
 
 
 def _tilted(plain: BoundTarget, tilt: Tilt, data: dict[str, Array]) -> Target:
-    """log pi(x) - alpha theta . s(x) as a target whose data are theta and alpha; with the plain one's proposals, if so.
+    """log pi(x) - alpha theta . s(x) as a target whose data are theta and alpha.
 
-    One target for all steps, since a new one at every step would be compiled at every step.
+    Its proposals are the plain target's if the tilt leaves them so. All steps share it: a new target would be compiled
+    at every step.
     """
 
     def log_density(x: Array, d: dict[str, Array]) -> Array:
@@ -78,14 +79,14 @@ def _tilted(plain: BoundTarget, tilt: Tilt, data: dict[str, Array]) -> Target:
 
 
 def _plain(target: AbstractTarget, x: Array, base: Kernel) -> BoundTarget:
-    """The target itself, with all that a tilt needs under this base kernel."""
+    """The untilted target, with all that a tilt needs under this base kernel."""
     hvp = Capability.HVP if Capability.SCORE in base.requires else Capability.NONE
     moves = base.requires & (Capability.DISCRETE | Capability.DIFFERENCES)
     return target.prepare(x, Capability.LOG_DENSITY | Capability.SCORE | hvp | moves)
 
 
 def _feature(plain: BoundTarget, x: Array, tilt: Tilt) -> Array:
-    """What the tilt is made of: the score, or Eq. 17 from the density at x with one variable mirrored at a time."""
+    """The score that the tilt is made of: the gradient, or Eq. 17 with one variable mirrored at a time."""
     if not isinstance(tilt, Ratio):
         return plain.score(x)
     xp, space = plain.xp, plain.space

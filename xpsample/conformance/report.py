@@ -10,13 +10,13 @@ HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
 
 
 def cell(outcome: Outcome) -> str:
-    """One outcome in a few characters."""
+    """An outcome in a few characters."""
     mark = {True: "pass", False: "FAIL", None: "-"}[outcome.passed]
     return f"{mark} {outcome.detail}".strip() if outcome.passed is not None else mark
 
 
 def line(row: Row) -> tuple[str, ...]:
-    """A row's cells."""
+    """The cells of a row."""
     device = row.device
     return (
         row.scenario.name,
@@ -28,7 +28,7 @@ def line(row: Row) -> tuple[str, ...]:
 
 
 def text_lines(rows: Iterable[Row]) -> Iterable[str]:
-    """Fixed-width lines, as the rows come."""
+    """Lines of fixed width, as the rows come."""
     widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12)
     yield "  ".join(h.ljust(w) for h, w in zip(HEADER, widths, strict=True)).rstrip()
     for row in rows:
@@ -43,7 +43,7 @@ def markdown(rows: Iterable[Row]) -> str:
 
 
 def support_table(quick: bool = True) -> str:
-    """The docs' support table, from a run of the suite here and now.
+    """The support table of the docs, from a run of the suite.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def support_table(quick: bool = True) -> str:
     Raises
     ------
     RuntimeError
-        If a check fails: a table of failures is not published.
+        If a check fails.
     """
     rows = list(check_all(scenarios(), device_dtypes(), quick))
     failed = [line(row) for row in rows if not row.passed]

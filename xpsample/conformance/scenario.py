@@ -1,4 +1,4 @@
-"""What a case of the suite is."""
+"""A case of the suite."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,36 +15,37 @@ AsArray = Callable[[Any], Array]
 
 
 def _as_it_is(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
-    """Nothing beside the positions to put exact draws into."""
+    """The state unchanged: only its positions need exact draws."""
     return state
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kernel on a target, and the law that the kernel leaves invariant.
+    """A kernel on a target, and the distribution that the kernel leaves invariant.
 
     Parameters
     ----------
     name : str
         Of the kernel; also its docs page and test.
     target : callable
-        ``target(asarray) -> AbstractTarget``, `asarray` putting host arrays where the test runs.
+        ``target(asarray) -> AbstractTarget``; `asarray` puts host arrays on the device under test.
     kernel : callable
         ``kernel(asarray) -> Kernel``.
-    law : Law
-        What the kernel, as it is run for the invariance check, leaves invariant.
+    stationary : Distribution
+        What the kernel leaves invariant.
     base : callable, optional
-        The base kernel of a wrapper that must equal it at alpha = 0 (`kernel` is then called with ``alpha=0.0`` too).
+        The base kernel of a wrapper that must equal it at alpha = 0; `kernel` then takes ``alpha=0.0``, too.
     frozen : callable, optional
-        ``frozen(asarray, generator, chains) -> (Kernel, Law)`` where the invariance check needs others than `kernel`
-        and `law`: a wrapper with its history held at one drawn from `generator`, and what that leaves invariant.
+        ``frozen(asarray, generator, chains) -> (Kernel, Distribution)``, if the invariance check needs others than
+        `kernel` and `stationary`: a wrapper whose history is held at one drawn by `generator`, and the distribution
+        that it leaves invariant.
     tilt : Tilt
-        What a wrapper's steps are compared with; `Exact` for those that approximate it.
+        The tilt that a wrapper's steps are compared with; `Exact` for tilts that approximate it.
     with_exact_state : callable, optional
         ``with_exact_state(state, normals, asarray)``: puts exact draws into the parts of a state beside the positions.
     biased : str
-        Why the kernel leaves no known law invariant, where it does not: that check is then skipped, and `law` only
-        gives start positions.
+        Why the kernel leaves no known distribution invariant, if so. The invariance check is then skipped, and
+        `stationary` only gives start positions.
     """
 
     name: str

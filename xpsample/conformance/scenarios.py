@@ -1,4 +1,4 @@
-"""The kernels under test, each with a target whose stationary law can be drawn from exactly."""
+"""The kernels under test, each with a target and a stationary distribution that has exact draws."""
 
 import math
 from collections.abc import Callable
@@ -45,16 +45,16 @@ BANANA = Pushforward(2, bend, unbend)
 
 
 class HalfSquare(Regularizer):
-    """|x|^2 / 2, which needs no smoothing: under it the law of MYULA is a normal."""
+    """|x|^2 / 2, under which the stationary distribution of MYULA is normal."""
 
     def value(self, xp: Any, x: Array) -> Array:
         return 0.5 * xp.sum(x * x, axis=-1)
 
-    def prox(self, backend: Backend, x: Array, scale: Any) -> Array:
+    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
         return x / (1.0 + per_coordinate(scale))
 
 
-def _ula_law(step_size: float, more: float = 0.0) -> Distribution:
+def _ula_stationary(step_size: float, more: float = 0.0) -> Distribution:
     # x' = (I - eta P) x + sqrt(2 eta) xi has the stationary covariance (P (I - eta P / 2))^{-1}.
     precision = np.linalg.inv(COVARIANCE) + more * np.eye(3)
     return gaussian_distribution(np.linalg.inv(precision @ (np.eye(3) - 0.5 * step_size * precision)))
@@ -75,13 +75,13 @@ def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
 
 
 def _smoothed_from_its_score() -> Target:
-    """A normal plus noise, by its score, of which the integral along a line is exact with one node."""
+    """A normal plus noise, given by its score, whose integral along a line is exact with one node."""
     normal = smoothed_mixture([1.0], np.zeros((1, 3)), 0.7, 1.0)
     return Target(None, score=normal.score, data=normal.data, acceptance=LineIntegral(1))
 
 
 def _on_hot_rung(beta: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
-    """The second of two rungs on exact draws of the tempered Gaussian; both begin where the cold one does."""
+    """Exact draws of the tempered Gaussian for the hot one of two rungs."""
     precision, lower = np.linalg.inv(COVARIANCE), np.linalg.cholesky(COVARIANCE)
 
     def with_exact_state(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
@@ -106,9 +106,9 @@ def _continuous() -> list[Scenario]:
         Scenario("rwm", curved, lambda a: RWM(1.0, a([1.0, 2.0])), BANANA),
         Scenario("pcn", curved, lambda a: PCN(0.7, a([0.1, -0.1]), a([1.2, 2.0])), BANANA),
         Scenario("independent", curved, lambda a: IndependentMH(a([0.0, 0.5]), a([1.5, 3.0])), BANANA),
-        Scenario("ula", normal, lambda a: ULA(0.2), _ula_law(0.2)),
+        Scenario("ula", normal, lambda a: ULA(0.2), _ula_stationary(0.2)),
         # The envelope of 3 |x|^2 / 2 with smoothing 0.4 is (3 / 2.2) |x|^2 / 2.
-        Scenario("myula", normal, lambda a: MYULA(0.2, HalfSquare(), 0.4, 3.0), _ula_law(0.2, 3.0 / 2.2)),
+        Scenario("myula", normal, lambda a: MYULA(0.2, HalfSquare(), 0.4, 3.0), _ula_stationary(0.2, 3.0 / 2.2)),
         Scenario("mala", curved, lambda a: MALA(0.5), BANANA),
         Scenario("mala-preconditioned", curved, lambda a: MALA(0.4, a([[1.0, 0.3], [0.3, 1.5]])), BANANA),
         Scenario("hmc", curved, lambda a: HMC(0.4, 5), BANANA),
@@ -147,7 +147,7 @@ def _continuous() -> list[Scenario]:
         ("rwm", lambda a: RWM(0.8), exact, None),
         ("pcn", lambda a: PCN(0.6, None, a(wide)), exact, None),
         ("independent", lambda a: IndependentMH(None, a(wide)), exact, None),
-        ("ula", lambda a: ULA(0.2), _ula_law(0.2), None),
+        ("ula", lambda a: ULA(0.2), _ula_stationary(0.2), None),
         ("mala", lambda a: MALA(0.4), exact, None),
         ("hmc", lambda a: HMC(0.4, 4), exact, None),
         ("underdamped", lambda a: UnderdampedLangevin(0.5), exact, _thermal(0.5)),
@@ -201,7 +201,7 @@ def _repellent(
 
 @dataclass(frozen=True)
 class _Held(History):
-    """M positions that stay what they are."""
+    """M positions that do not change."""
 
     size: int
     every: int = 1
@@ -219,7 +219,7 @@ class _Held(History):
 
 
 def _with_past(size: int) -> Callable[[Any, np.ndarray, AsArray], Any]:
-    """A held past that has begun: M positions, the same for all chains, and their scores."""
+    """A past of M positions, the same for all chains, and their scores."""
     positions = np.random.default_rng(5).standard_normal((size, 3))
     scores = -positions @ np.linalg.inv(COVARIANCE)
 
@@ -234,9 +234,9 @@ def _with_past(size: int) -> Callable[[Any, np.ndarray, AsArray], Any]:
 def _repelled_by_positions() -> list[Scenario]:
     """SRLD over several bases, and sets of particles."""
     normal, stationary, near = (lambda asarray: gaussian(COVARIANCE)), gaussian_distribution(COVARIANCE), RBF(1.5)
-    moves = "the past is not independent of the chain, so that no law known in closed form is left invariant"
-    rests = "a set of particles comes to rest, where its law is not the target's"
-    steps = "a step of finite size leaves the product of the targets invariant in its limit only"
+    moves = "the past is not independent of the chain, so that no distribution known in closed form is left invariant"
+    rests = "a set of particles comes to rest, and is not distributed as the target there"
+    steps = "the product of the targets is left invariant in the limit of small steps only"
 
     def repelled(name: str, base: Callable[[AsArray], Kernel], history: History, shared: bool = False) -> Scenario:
         def kernel(asarray: AsArray, alpha: float = 2.0) -> Kernel:
@@ -245,7 +245,7 @@ def _repelled_by_positions() -> list[Scenario]:
         return Scenario(name, normal, kernel, stationary, base=base, biased=moves)
 
     def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Distribution]:
-        # A past that does not move only shapes the proposals, of which MALA is exact whatever they are.
+        # A past that does not move only changes the proposals, and MALA is exact for any proposals.
         return SRLD(MALA(0.4), 4.0, _Held(5), near), stationary
 
     return [

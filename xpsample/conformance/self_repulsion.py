@@ -1,8 +1,8 @@
-"""Does a self-repulsive kernel make the steps that it should? Each is made again from Eq. 3, from a list of the past.
+"""Are the steps of a self-repulsive kernel right? Each is made again from Eq. 3, with a list of all past positions.
 
-A step must be the base kernel's on the score s(x) + alpha mean_j [K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x)], where the
-a_j are looked up in the list of all positions so far. A force of the wrong sign, a past that is off by a step, one that
-begins too early or scores of other positions move another way.
+A step must be the base kernel's on the score s(x) + alpha mean_j [K(a_j, x) s(a_j) + grad_{a_j} K(a_j, x)], with the
+a_j from that list. The check finds a force of the wrong sign, a past that is off by a step or begins too early, and
+scores of other positions.
 """
 
 from typing import Any
@@ -28,11 +28,11 @@ def self_repulsion(scenario: Scenario, device: DeviceDtype, x0: Array, steps: in
     ----------
     scenario : Scenario
         With a base kernel.
-    place : Place
+    device : DeviceDtype
     x0 : array, shape (chains, dim)
         Start positions.
     steps : int
-        Steps made; each starts where the kernel is, so deviations do not add up.
+        Each starts where the kernel is, so deviations do not add up.
     """
     assert scenario.base is not None
     kernel, base = scenario.kernel(device.array), scenario.base(device.array)
@@ -43,7 +43,7 @@ def self_repulsion(scenario: Scenario, device: DeviceDtype, x0: Array, steps: in
     state = kernel.init(bound, x0)
     noise = Portable(4).block(device.backend, kernel.noise(x0), 0, steps, x0)
 
-    # One target for all steps, with the past as its data: a new one at every step would be compiled at every step.
+    # One target for all steps, with the past as its data: a new target would be compiled at every step.
     repelled = Target(
         lambda x, past: plain.evaluate(x).log_density,
         score=lambda x, past: plain.score(x) + _alpha_force(plain, kernel, x, past),
@@ -72,8 +72,8 @@ def _repelling(kernel: SRLD, visited: list[Array]) -> list[Array]:
     return [visited[k - j * every] for j in range(1, size + 1)]
 
 
-def _alpha_force(plain: BoundTarget, kernel: SRLD, x: Array, past: tuple[Array, ...]) -> Any:
-    """alpha g(x), where every chain has its own past or, if `shared`, that of all."""
+def _alpha_force(plain: BoundTarget, kernel: SRLD, x: Array, past: tuple[Array, ...]) -> Array:
+    """alpha g(x), where every chain has its own past or, if `shared`, that of all chains."""
     xp, total = plain.xp, plain.xp.zeros_like(x)
     sigma: Any = kernel.kernel.bandwidth  # a number in these scenarios
     turns = range(x.shape[0]) if kernel.shared else range(1)
