@@ -21,7 +21,7 @@ class UnderdampedState(NamedTuple):
     frozen: Array
 
 
-class _Move(NamedTuple):
+class _PhasePoint(NamedTuple):
     point: Point
     momentum: Array
 
@@ -77,5 +77,5 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
         p = p + 0.5 * h * new.score  # B
 
         spent = target.costs.refresh.plus(target.costs.evaluate)
-        kept, frozen, info = freeze(xp, _Move(new, p), _Move(current, state.momentum), state.frozen, spent)
+        kept, frozen, info = freeze(xp, _PhasePoint(new, p), _PhasePoint(current, state.momentum), state.frozen, spent)
         return UnderdampedState(kept.point, kept.momentum, frozen), info

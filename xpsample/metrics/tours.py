@@ -1,9 +1,10 @@
 """How different the tours of a run are: Table 1 of the HiSS paper, and the same up to rotation and reversal."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 
 _ROWS = 512
@@ -21,7 +22,7 @@ class TourDiversity(NamedTuple):
     jaccard: float
 
 
-def tour_diversity(tours: Any, up_to_symmetry: bool = False) -> TourDiversity:
+def tour_diversity(tours: Array, up_to_symmetry: bool = False) -> TourDiversity:
     """Distinct tours and how far they are from each other, on the host.
 
     The HiSS paper does not define its measures. These follow its public code: tours that begin elsewhere, or run the
@@ -65,7 +66,7 @@ def tour_diversity(tours: Any, up_to_symmetry: bool = False) -> TourDiversity:
     return TourDiversity(distinct, *(total / pairs if pairs else float("nan") for total in (mismatch, jaccard)))
 
 
-def canonical_tours(tours: Any) -> np.ndarray:
+def canonical_tours(tours: Array) -> np.ndarray:
     """Tours (..., n) turned to begin at city 0 and to go on to the smaller of its two neighbours, on the host."""
     host = np.asarray(to_host(tours)).astype(np.int64)
     n = host.shape[-1]
