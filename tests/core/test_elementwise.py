@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from xpsample.core.elementwise import minimum_with_zero, sigmoid, softplus
+from xpsample.core.elementwise import accurate_sigmoid, minimum_with_zero, sigmoid, softplus
 
 AT = np.asarray([[-800.0, -90.0, -37.0, -1.5, -1e-9, 0.0], [1e-3, 2.0, 20.1, 36.0, 40.1, 800.0]])
 
@@ -27,6 +27,11 @@ def test_values(library, own):
     # To the last digits where it is small: torch's softplus is off by 2e-9 at 20.1, and log(1 + exp) is 0 at -90.
     np.testing.assert_allclose(library.host(softplus(names, a)), np.logaddexp(0.0, AT), rtol=1e-13, atol=1e-300)
     np.testing.assert_array_equal(library.host(a), AT)
+
+
+def test_small_values_of_the_accurate_sigmoid_have_all_their_digits(library):
+    found = library.host(accurate_sigmoid(library.xp, library.array(AT)))
+    np.testing.assert_allclose(found, expit(AT), rtol=1e-13, atol=0)
 
 
 def test_derivatives_of_softplus(differentiating):
