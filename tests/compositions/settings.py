@@ -26,9 +26,9 @@ CITIES = np.asarray([[0.0, 0.0], [3.0, 0.5], [2.5, 2.0], [1.0, 4.0]])
 ROWS = np.asarray([[0.5, -1.0], [1.5, 0.3], [-0.4, 0.9], [0.8, -0.2], [2.0, 1.1], [-0.7, 0.4]])
 FINITE = {
     "ragged": Finite(Categorical(((0, 1), (0, 1, 2), (-1.0, 0.5, 2.0))), 3),
-    "spins": Finite(Spins(), 3, "int32"),
+    "spins": Finite(Spins(), 3),
     "bits": Finite(Binary(), 3),
-    "one-hot": Finite(OneHot(3), 6, "int64"),
+    "one-hot": Finite(OneHot(3), 6),
 }
 REAL, PERMUTATIONS = ("gaussian", "rows", "score only", "density only", "noised"), ("tours",)
 KINDS = ("plain", "tempered", "bridge", "family")
@@ -65,7 +65,7 @@ class Setting:
     groups : int
         0 for chains (n,), else chains (groups, n).
     dtype : str
-        Of real positions.
+        Of the positions; integers on finite spaces of integers.
     """
 
     model: str
@@ -148,7 +148,7 @@ class Setting:
         if self.model in REAL:
             return (2.0 * generator.standard_normal((count, 2))).reshape(*chains, 2).astype(self.dtype)
         states = self.law().states
-        return states[generator.integers(len(states), size=count)].reshape(*chains, -1)
+        return states[generator.integers(len(states), size=count)].reshape(*chains, -1).astype(self.dtype)
 
     def log_normalizer(self) -> float:
         """log of the integral of f_1 over that of f_0: of the bridge of Gaussians, or on a finite space, f_0 = 1."""
@@ -160,7 +160,7 @@ class Setting:
         """Exact draws (*chains, dim), group by group."""
         parts = [self.law(g).draw(generator, n) for g in range(max(1, self.groups))]
         x = np.stack(parts) if self.groups else parts[0]
-        return x.astype(self.dtype) if self.model in REAL else x
+        return x.astype(self.dtype)
 
     def laws(self) -> list[Distribution]:
         """The distribution of each group."""

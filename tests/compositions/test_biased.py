@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from tests.compositions.claims import invariance, tilted, weighing, weighs
+from tests.compositions.claims import claimed, invariance, tilted, weighing, weighs
 from tests.compositions.settings import Setting
 from tests.compositions.test_random_trees import runs_or_is_refused
 from tests.compositions.trees import Onwards, Tree
-from xpsample.kernels import Cosine, Kernel, Trait
+from xpsample.kernels import Cosine, Kernel, Trait, tempering
 from xpsample.sosmc import MarginalLikelihood
 from xpsample.srmc import Frozen
 from xpsample.targets import Capability
@@ -99,6 +99,25 @@ def weighed(owner, setting, base):
     setting = replace(setting, kind="family") if owner == "SOSMC" else setting
     assert weighs(setting, kernel)
     return weighing(setting, tree(kernel), kernel)
+
+
+@pytest.mark.parametrize(
+    ("setting", "kernel"),
+    [(RAGGED, xps.DULA(0.5)), (Setting("gaussian"), xps.ULA(0.3))]
+    + [(RAGGED, xps.HiSS(xps.GWG(), 1.0, 1, 1, adjusted=False)), (RAGGED, xps.ParallelTempering(xps.DULA(0.5), BETAS))],
+    ids=lambda value: type(value).__name__,
+)
+def test_claims_that_are_false(setting, kernel):
+    assert Trait.INVARIANT not in kernel.traits
+    found = invariance(setting, tree(Trusted(kernel)), claimed(setting, Trusted(kernel)))
+    assert found.z > found.limit
+
+
+def test_swaps_of_the_wrong_sign(monkeypatch):
+    right = tempering.swap_log_ratio
+    monkeypatch.setattr(tempering, "swap_log_ratio", lambda betas, density: -right(betas, density))
+    found = invariance(RAGGED, tree(xps.ParallelTempering(xps.GWG(), BETAS)), RAGGED.laws())
+    assert found.z > found.limit
 
 
 # The bias of AIS(ParallelTempering(...)) is below what 4,000 chains show.

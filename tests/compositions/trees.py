@@ -10,9 +10,10 @@ import numpy as np
 import xpsample as xps
 from tests.compositions.settings import FINITE, KINDS, PERMUTATIONS, REAL, Setting
 from xpsample.core import tree
-from xpsample.kernels import Barker, Cosine, Kernel
+from xpsample.kernels import Barker, Cosine, Kernel, Table
 from xpsample.sosmc import LangevinMove, MarginalLikelihood, SingleChain, Unweighted
-from xpsample.srmc import Frozen, PowerLaw
+from xpsample.srld import Balanced
+from xpsample.srmc import Adaptive, Constant, Frozen, PowerLaw, Stable
 
 
 class Place(NamedTuple):
@@ -98,6 +99,7 @@ BASES = {
         _base("Underdamped", lambda p, v: xps.UnderdampedLangevin(v), 0.3),
         _base("MYULA", lambda p, v: xps.MYULA(v, xps.L1(), 0.3), 0.1),
         _base("SVGD", lambda p, v: xps.SVGD(v, xps.RBF(1.0)), 0.1),
+        _base("StochasticSVGD", lambda p, v: xps.StochasticSVGD(v, xps.RBF(1.0)), 0.1),
     ],
     "finite": [
         _base("GWG", lambda p, v: xps.GWG(v), 0.5),
@@ -107,6 +109,7 @@ BASES = {
         _base("SingleFlip", lambda p: xps.SingleFlip()),
         _base("Gibbs", lambda p: xps.Gibbs()),
         _base("ACS", lambda p: xps.ACS(Cosine(0.8, 3))),
+        _base("ACS, table", lambda p: xps.ACS(Table(p.array([2.0, 0.5]), p.array([0.9, 0.6])))),
     ],
     "permutations": [_base("TwoOpt", lambda p: xps.TwoOpt())],
 }
@@ -141,7 +144,8 @@ def wrappers(draw: Any, setting: Setting) -> list[str]:
     inner = draw(st.lists(st.sampled_from(SAMPLERS[space_of(setting)]), max_size=2, unique=True))
     if setting.model == "noised":
         return [*inner, "Annealed"]
-    return [*inner, *draw(st.lists(st.sampled_from(OUTERMOST), max_size=1))]
+    weighing = {"family": ["SOSMC"] * 4, "bridge": ["AIS", "SMC"] * 2}.get(setting.kind, [])
+    return [*inner, *draw(st.lists(st.sampled_from([*OUTERMOST, *weighing]), max_size=1))]
 
 
 @st.composite
@@ -149,22 +153,27 @@ def wrapped(draw: Any, name: str, inner: Tree) -> Tree:
     """A wrapper around a tree."""
     shape = draw(st.sampled_from(["number", "number", "groups"]))
     if name == "SRMC":
-        tilt, alpha = draw(st.sampled_from(TILTS)), draw(st.sampled_from([0.0, 0.3]))
-        schedule, theta = draw(st.sampled_from([Frozen(), Frozen(), PowerLaw(0.8)])), draw(st.booleans())
+        tilt, alpha = draw(st.sampled_from(TILTS)), Value(draw(st.sampled_from([0.0, 0.3])), shape)
+        schedule = draw(st.sampled_from([Frozen(), Frozen(), PowerLaw(0.8), Stable(Constant(0.0))]))
+        adaptive, theta = draw(st.integers(0, 4)) == 0, draw(st.booleans())
 
         def make(place: Place) -> Kernel:
             history = place.array(np.linspace(0.8, -0.5, place.dim)) if theta else None
-            return xps.SRMC(inner.make(place), Value(alpha, shape).at(place), schedule, tilt, history)
+            strength = Adaptive(alpha.at(place), 10) if adaptive else alpha.at(place)
+            return xps.SRMC(inner.make(place), strength, schedule, tilt, history)
 
-        return Tree(f"SRMC({inner}, {Value(alpha, shape)}, {schedule}, {tilt}, theta={theta})", make)
+        return Tree(f"SRMC({inner}, {alpha}, {adaptive=}, {schedule}, {tilt}, {theta=})", make)
     if name == "SRLD":
         shared, every_c = draw(st.booleans()), draw(st.integers(1, 2))
         past = draw(st.sampled_from([xps.Rolling(2, every_c), xps.Thinned(2, every_c, padded=True)]))
         pair = draw(st.sampled_from([xps.RBF(1.0), xps.RBF(), xps.InverseMultiquadric(1.0)]))
-        return Tree(
-            f"SRLD({inner}, {Value(0.5, shape)}, {past}, {pair}, shared={shared})",
-            lambda place: xps.SRLD(inner.make(place), Value(0.5, shape).at(place), past, pair, shared),
-        )
+        alpha = draw(st.sampled_from([Value(0.5, shape), Value(0.5, shape), Balanced(2)]))
+
+        def srld(place: Place) -> Kernel:
+            strength = alpha.at(place) if isinstance(alpha, Value) else alpha
+            return xps.SRLD(inner.make(place), strength, past, pair, shared)
+
+        return Tree(f"SRLD({inner}, {alpha}, {past}, {pair}, {shared=})", srld)
     if name == "PT":
         betas, swap_every = draw(st.sampled_from([(1.0, 0.5), (1.0, 0.6, 0.3), (1.0, 0.0)])), draw(st.integers(1, 2))
         return Tree(
@@ -217,7 +226,9 @@ def settings_of(draw: Any) -> Setting:
     """A target and the shape of its chains."""
     models = draw(st.sampled_from([REAL, REAL, REAL, tuple(FINITE), tuple(FINITE), tuple(FINITE), PERMUTATIONS]))
     model, kind = draw(st.sampled_from(models)), draw(st.sampled_from(("plain", *KINDS)))
-    groups, dtype = draw(st.sampled_from([0, 2])), draw(st.sampled_from(["float64", "float64", "float32"]))
+    floating, integers = ["float64", "float64", "float32"], ["int64", "int32"]
+    dtypes = integers if model in PERMUTATIONS else floating if model in (*REAL, "ragged") else [*floating, *integers]
+    groups, dtype = draw(st.sampled_from([0, 2])), draw(st.sampled_from(dtypes))
     betas = draw(st.sampled_from([(0.5,), (0.4, 0.8)])) if groups else (0.5,)
     return Setting(model, kind, betas, groups, dtype)
 
