@@ -10,6 +10,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.devices import current_device
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 
@@ -123,6 +124,11 @@ def as_covariance(name: str, matrix: Any) -> Covariance:
     """
     if matrix is None:
         return IdentityCovariance()
+    with current_device(matrix):
+        return _of_matrix(name, matrix)
+
+
+def _of_matrix(name: str, matrix: Any) -> Covariance:
     xp = array_namespace(matrix)
     if matrix.ndim == 1:
         if not bool(xp.all(matrix > 0)):

@@ -18,7 +18,7 @@ UFUNCS = """
 abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor
 ceil conj conjugate copysign cos cosh deg2rad divide divmod equal exp exp2 expm1 fabs floor floor_divide fmax fmin
 fmod greater greater_equal heaviside hypot invert isfinite isinf isnan left_shift less less_equal log log10 log1p log2
-logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum mod modf multiply negative
+logaddexp logaddexp2 logical_and logical_not logical_or logical_xor matmul maximum minimum mod modf multiply negative
 nextafter not_equal positive power rad2deg reciprocal remainder right_shift rint sign signbit sin sinh sqrt square
 subtract tan tanh true_divide trunc
 """
@@ -53,7 +53,6 @@ FUNCTIONS = {
     "isclose": "a b rtol atol equal_nan",
     "isin": "element test_elements assume_unique invert",
     "kron": "a b",
-    "matmul": "a b out",
     "max": "a axis out keepdims",
     "mean": "a axis dtype out keepdims",
     "median": "a axis out overwrite_input keepdims",

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError as LinAlgError
 
-from cupy._core import box, boxed, ndarray, operand
-from cupy._functions import checked
+from cupy import _core
+from cupy._functions import checked as _checked
 
 _PARAMETERS = {
     "cholesky": "a",
@@ -25,12 +25,12 @@ _PARAMETERS = {
 }
 
 
-def _opened(a: ndarray) -> np.ndarray:
-    if not isinstance(a, ndarray):
+def _opened(a: _core.ndarray) -> np.ndarray:
+    if not isinstance(a, _core.ndarray):
         raise LinAlgError(f"cupy.linalg only supports cupy.ndarray: {type(a)}")
     if a.dtype == np.float16:
         raise TypeError("float16 is unsupported in linalg")
-    return operand(a)
+    return _core.operand(a)
 
 
 def _each(function: Callable[..., np.ndarray], a: np.ndarray, *more: np.ndarray) -> np.ndarray:
@@ -47,25 +47,25 @@ def _each(function: Callable[..., np.ndarray], a: np.ndarray, *more: np.ndarray)
 def _function(name: str) -> Callable[..., Any]:
     function = getattr(np.linalg, name)
 
-    def call(a: ndarray, *args: Any, **options: Any) -> Any:
-        checked(name, _PARAMETERS[name], (a, *args), options)
+    def call(a: _core.ndarray, *args: Any, **options: Any) -> Any:
+        _checked(name, _PARAMETERS[name], (a, *args), options)
         if name in ("cholesky", "inv"):
-            return box(_each(function, _opened(a)))
-        return boxed(function(_opened(a), *args, **options))
+            return _core.box(_each(function, _opened(a)))
+        return _core.boxed(function(_opened(a), *args, **options))
 
     call.__name__ = name
     return call
 
 
-def solve(a: ndarray, b: ndarray) -> ndarray:
+def solve(a: _core.ndarray, b: _core.ndarray) -> _core.ndarray:
     """No broadcasting of one batch to another's."""
     if not (a.ndim == b.ndim or (a.ndim == 2 and b.ndim == 1)) or a.shape[:-1] != b.shape[: a.ndim - 1]:
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
-    return box(_each(np.linalg.solve, _opened(a), _opened(b)))
+    return _core.box(_each(np.linalg.solve, _opened(a), _opened(b)))
 
 
-def lstsq(a: ndarray, b: ndarray, rcond: Any = None) -> Any:
-    return boxed(np.linalg.lstsq(_opened(a), _opened(b), rcond=rcond))
+def lstsq(a: _core.ndarray, b: _core.ndarray, rcond: Any = None) -> Any:
+    return _core.boxed(np.linalg.lstsq(_opened(a), _opened(b), rcond=rcond))
 
 
 globals().update({name: _function(name) for name in _PARAMETERS})

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cupy._core import box, ndarray
+from cupy import _core
 from cupy.cuda import runtime
 
 
@@ -30,18 +30,20 @@ class Generator:
     def __init__(self, bit_generator: Philox4x3210) -> None:
         self.bit_generator = bit_generator
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> ndarray:
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> _core.ndarray:
         """Uniform numbers."""
         return self._filled("random", size, dtype)
 
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> ndarray:
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> _core.ndarray:
         """Normal numbers."""
         return self._filled("standard_normal", size, dtype)
 
-    def _filled(self, name: str, size: Any, dtype: Any) -> ndarray:
+    def _filled(self, name: str, size: Any, dtype: Any) -> _core.ndarray:
         self.bit_generator._check_device()
         drawn = "d" if np.dtype(dtype).char == "d" else "f"
-        return box(getattr(self.bit_generator._numbers, name)(() if size is None else size, dtype=drawn).astype(dtype))
+        return _core.box(
+            getattr(self.bit_generator._numbers, name)(() if size is None else size, dtype=drawn).astype(dtype)
+        )
 
 
 def default_rng(seed: Any = None) -> Generator:

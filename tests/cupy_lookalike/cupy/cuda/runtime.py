@@ -3,12 +3,12 @@
 from cupy import lookalike
 
 is_hip = False
-cudaErrorNoDevice, cudaErrorInvalidDevice = 100, 101
+_NO_DEVICE, _INVALID_DEVICE = 100, 101
 cudaDevAttrMultiProcessorCount = 16
 _MULTIPROCESSORS = (132, 46, 108)
 _NAMES = {
-    cudaErrorNoDevice: "cudaErrorNoDevice: no CUDA-capable device is detected",
-    cudaErrorInvalidDevice: "cudaErrorInvalidDevice: invalid device ordinal",
+    _NO_DEVICE: "cudaErrorNoDevice: no CUDA-capable device is detected",
+    _INVALID_DEVICE: "cudaErrorInvalidDevice: invalid device ordinal",
 }
 _current = 0
 
@@ -23,7 +23,7 @@ class CUDARuntimeError(RuntimeError):
 
 def getDeviceCount() -> int:
     if lookalike.DEVICES == 0:
-        raise CUDARuntimeError(cudaErrorNoDevice)
+        raise CUDARuntimeError(_NO_DEVICE)
     return lookalike.DEVICES
 
 
@@ -35,7 +35,7 @@ def getDevice() -> int:
 def setDevice(device: int) -> None:
     global _current
     if not 0 <= device < getDeviceCount():
-        raise CUDARuntimeError(cudaErrorInvalidDevice)
+        raise CUDARuntimeError(_INVALID_DEVICE)
     _current = device
 
 

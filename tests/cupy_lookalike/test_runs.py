@@ -1,0 +1,357 @@
+"""Runs by the real `xpsample_cupy` on the look-alike: no value leaves the device in the loop, all stays on its device,
+and code that would be wrong or slow on a GPU is caught."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from xpsample.conformance import DeviceDtype, run_check, scenarios
+from xpsample.core.backend import Device
+from xpsample.core.errors import BackendError, LogDensityError
+from xpsample.core.registry import backend_named
+from xpsample.core.specs import Normal, Uniform
+from xpsample.core.tree import items
+from xpsample.kernels import MALA, RWM, ULA, Kernel
+from xpsample.particles.ais import AIS
+from xpsample.particles.resampling import Systematic
+from xpsample.particles.smc import TemperedSMC
+from xpsample.run.noise import chunk_steps
+from xpsample.score_mh import Sliced, fit, init_score_network
+from xpsample.targets import check_gradient
+
+SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
+
+
+def log_density(x):
+    return -0.5 * array_namespace(x).sum(x * x, axis=-1)
+
+
+TARGET = xps.Target(log_density, score=lambda x: -x, hvp=lambda x, v: -v)
+RECORDERS = (xps.Draws(), xps.Statistics(), xps.Moments(), xps.BatchMeans(5))
+
+
+@pytest.fixture
+def second(cupy):
+    """A place on the device that is not current."""
+    return DeviceDtype(backend_named("cupy"), "cuda:1", cupy.cuda.Device(1), "float64")
+
+
+@pytest.fixture
+def x0(second):
+    return second.array(np.linspace(-1, 1, 12).reshape(6, 2))
+
+
+@pytest.fixture
+def guarded(cupy, monkeypatch):
+    """Runs in whose loop the host must not wait for the device."""
+    backend = sys.modules[type(backend_named("cupy")).__module__]
+    loop = backend.eager_drive
+
+    def drive(*args: Any, **options: Any) -> Any:
+        with cupy.lookalike.no_waits("in the loop"):
+            return loop(*args, **options)
+
+    monkeypatch.setattr(backend, "eager_drive", drive)
+
+
+def on(device, array):
+    assert array.device == device.handle
+    return array.get()
+
+
+# ---- the loop --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_value_leaves_the_device_in_the_loop(guarded, second, name):
+    scenario = SCENARIOS[name]
+    x0 = second.array(scenario.stationary.draw(np.random.default_rng(3), 6))
+    target, kernel = scenario.target(second.array), scenario.kernel(second.array)
+    for seed in (1, xps.Portable(1)):
+        run = xps.sample(target, kernel, x0, 5, seed=seed, burn_in=2, thinning=2, progress=False)
+        assert all(leaf.device == second.handle for _, leaf in items((run.draws, run.statistics, run.state)))
+
+
+def test_what_waits_does_not_grow_with_the_run(cupy, x0):
+    waits = []
+    for draws in (256, 512):
+        cupy.lookalike.waits.clear()
+        xps.sample(TARGET, MALA(0.4), x0, draws, seed=1, recorders=RECORDERS, progress=False)
+        waits.append(len(cupy.lookalike.waits))
+    assert waits[1] - waits[0] <= 10  # a segment more, whose sums come to the host
+
+
+@dataclass(frozen=True, eq=False)
+class Spoilt(Kernel):
+    """A kernel whose step does something else first."""
+
+    kernel: Kernel
+    first: Callable[[Any, Any], Any]
+
+    @property
+    def requires(self):
+        return self.kernel.requires
+
+    def init(self, target, x):
+        return self.kernel.init(target, x)
+
+    def noise(self, x):
+        return self.kernel.noise(x)
+
+    def step(self, target, state, noise):
+        x = self.first(target.xp, state.point.x)
+        return self.kernel.step(target, state._replace(point=state.point._replace(x=x)), noise)
+
+
+def through_numpy(xp, x):
+    return xp.asarray(np.asarray(x), device=x.device)
+
+
+def by_value(xp, x):
+    return x * (1.0 if float(x[0, 0]) < 1e9 else 2.0)
+
+
+def by_branch(xp, x):
+    return -x if xp.all(x > 1e9) else x
+
+
+def by_shape_of_a_mask(xp, x):
+    return x if x[x > 0].shape[0] >= 0 else -x
+
+
+def by_explicit_copy(xp, x):
+    return xp.asarray(sys.modules["cupy"].asnumpy(x))
+
+
+def spoil(first):
+    return Spoilt(RWM(1.0), first)
+
+
+WAITS = {"by_value": by_value, "by_branch": by_branch, "by_mask": by_shape_of_a_mask, "by_copy": by_explicit_copy}
+
+
+def test_the_unspoilt_kernel_passes(guarded, x0):
+    xps.sample(TARGET, spoil(lambda xp, x: x), x0, 3, seed=1, progress=False)
+
+
+def test_a_step_through_numpy_is_caught(x0):
+    with pytest.raises(TypeError, match="Implicit conversion to a NumPy array is not allowed"):
+        xps.sample(TARGET, spoil(through_numpy), x0, 3, seed=1, progress=False)
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_step_that_asks_for_a_value_is_caught(request, cupy, second, x0, name):
+    kernel = spoil(WAITS[name])
+    xps.sample(TARGET, kernel, x0, 3, seed=1, progress=False)  # as on a GPU: slower, and nobody says so
+    cupy.lookalike.waits.clear()
+    xps.sample(TARGET, kernel, x0, 300, seed=1, progress=False)
+    assert len(cupy.lookalike.waits) >= 300
+    scenario = replace(SCENARIOS["rwm"], kernel=lambda asarray: kernel)
+    outcome = run_check("no host transfer", scenario, second)
+    assert outcome.passed is False
+    assert "a step called" in outcome.detail
+    request.getfixturevalue("guarded")
+    with pytest.raises(cupy.lookalike.HostWaits, match="in the loop"):
+        xps.sample(TARGET, kernel, x0, 3, seed=1, progress=False)
+
+
+def test_a_density_that_asks_for_a_value_is_caught(guarded, cupy, x0):
+    target = xps.Target(lambda x: log_density(x) + (0.0 if bool((x < 1e9).all()) else 1.0))
+    with pytest.raises(cupy.lookalike.HostWaits):
+        xps.sample(target, RWM(1.0), x0, 3, seed=1, progress=False)
+
+
+@pytest.mark.parametrize("constant", [np.ones(2), [1.0, 1.0]])
+def test_a_constant_of_the_host_is_caught(x0, constant):
+    with pytest.raises(TypeError, match="Unsupported type"):
+        xps.sample(xps.Target(lambda x: log_density(x * constant)), RWM(1.0), x0, 3, seed=1, progress=False)
+
+
+def test_a_numpy_scalar_that_widens_is_caught(cupy):
+    wide = xps.Target(lambda x: np.float64(0.5) * log_density(x))
+    with pytest.raises(LogDensityError, match="keep the positions' dtype float32; got float64"):
+        xps.sample(wide, RWM(1.0), cupy.zeros((4, 2), dtype="float32"), 3, seed=1, progress=False)
+
+
+# ---- devices ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_on_the_device_of_its_positions(cupy, second, x0, tmp_path):
+    settings = {"seed": 1, "recorders": RECORDERS, "progress": False, "thinning": 2, "burn_in": 3, "check": True}
+    whole = xps.sample(TARGET, MALA(0.4), x0, 60, **settings)
+    xps.sample(TARGET, MALA(0.4), x0, 20, checkpoint=tmp_path, **settings)
+    resumed = xps.sample(TARGET, MALA(0.4), x0, 60, checkpoint=tmp_path, **settings)
+    assert cupy.cuda.Device().id == 0
+    results = [items((run.draws, run.statistics, run.recorded, run.state)) for run in (whole, resumed)]
+    for (path, a), (_, b) in zip(*results, strict=True):
+        np.testing.assert_array_equal(on(second, a), on(second, b), err_msg=path)
+    assert "x[0]" in str(whole.summary())
+
+
+def test_the_device_is_current_in_the_run_only(cupy, second, x0):
+    current = []
+
+    def density(x):
+        current.append(cupy.cuda.Device().id)
+        return log_density(x)
+
+    steps = xps.steps(xps.Target(density), RWM(1.0), x0, seed=1)
+    for _ in range(3):
+        state, _ = next(steps)
+        assert cupy.cuda.Device().id == 0
+        on(second, state.point.x)
+    xps.sample(xps.Target(density), RWM(1.0), x0, 3, seed=1, progress=False)
+    assert set(current) == {1}
+    assert cupy.cuda.Device().id == 0
+    with pytest.raises(LogDensityError):
+        xps.sample(xps.Target(lambda x: density(x) * cupy.nan), RWM(1.0), x0, 3, seed=1, progress=False)
+    assert cupy.cuda.Device().id == 0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        AIS(RWM(0.5), (0.0, 0.3, 1.0)),
+        TemperedSMC(MALA(0.5), betas=(0.0, 0.3, 1.0), threshold=1.0),
+        TemperedSMC(RWM(0.5), ess=0.5, resampling=Systematic()),
+    ],
+)
+def test_weighted_particles_stay_on_their_device(guarded, second, x0, kernel):
+    run = xps.sample(TARGET, kernel, x0, 6, seed=1, progress=False)
+    for path, leaf in items(run.state):
+        assert leaf.device == second.handle, path
+
+
+def test_checks_and_trainings_are_on_the_device_of_their_arrays(cupy, second, x0):
+    assert check_gradient(TARGET, x0) < 1e-4
+    assert check_gradient(xps.Target(lambda x: 2 * log_density(x), lambda x: -2 * x, lambda x, v: -2 * v), x0, hvp=True)
+    pytest.importorskip("torch")
+    score = init_score_network(2, 3, seed=1)
+    fitted = fit(Sliced(1), score, x0, epochs=2, seed=1, validation=x0, gradient=xps.Via("torch"), progress=False)
+    for _, leaf in items(fitted.parameters):
+        on(second, leaf)
+    assert cupy.cuda.Device().id == 0
+
+
+def test_a_forgotten_device_is_caught(cupy, x0):
+    """What is made outside of the run is on the device that is current there, and the positions are on another."""
+    scale = array_namespace(x0).asarray([1.0, 1.0])
+    with pytest.raises(ValueError, match=r"resides \(0\) is different from the current device \(1\)"):
+        xps.sample(xps.Target(lambda x: log_density(x * scale)), RWM(1.0), x0, 3, seed=1, progress=False)
+    held = xps.Target(lambda x, scale: log_density(x * scale), data=scale)
+    with pytest.raises(BackendError, match=r"on cuda:0 and the positions are on cuda:1"):
+        xps.sample(held, RWM(1.0), x0, 3, seed=1, progress=False)
+    with pytest.raises(BackendError, match=r"on cuda:0 and the positions are on cuda:1"):
+        xps.sample(TARGET, ULA(cupy.ones((6, 1))), x0, 3, seed=1, progress=False)
+
+
+def test_a_device_forgotten_in_the_run_is_the_right_one(x0):
+    """Where an array is made in the run, the device of the positions is current: CuPy alone does not show the fault."""
+    target = xps.Target(lambda x: log_density(x * array_namespace(x).ones(2)))
+    xps.sample(target, RWM(1.0), x0, 3, seed=1, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("member", "forgetful"),
+    [
+        ("from_host", lambda self, array, like: sys.modules["cupy"].asarray(array)),
+        ("noise", lambda self, seed, specs, start, stop, like: made_anywhere(specs, stop - start)),
+        ("devices", lambda self, array=None: without_context(self, array)),
+    ],
+)
+def test_a_backend_that_forgets_the_device_is_caught(second, monkeypatch, member, forgetful):
+    """Each member makes its arrays on the device that it is told, whichever is current."""
+    x0, backend = second.array(np.ones((6, 2))), second.backend
+
+    def made():
+        block = backend.noise(1, {"u": Uniform((3,))}, 0, 2, x0)
+        xps.sample(TARGET, RWM(1.0), x0, 3, seed=1, progress=False)
+        return block["u"], backend.from_host(np.ones(2), x0)
+
+    assert all(array.device == second.handle for array in made())
+    monkeypatch.setattr(type(backend), member, forgetful)
+    with pytest.raises((AssertionError, ValueError)):
+        assert all(array.device == second.handle for array in made())
+
+
+def made_anywhere(specs, steps):
+    return {name: sys.modules["cupy"].ones((steps, *spec.shape)) for name, spec in specs.items()}
+
+
+def without_context(backend, array):
+    return [Device("cuda:1", array.device, ("float32", "float64"))]
+
+
+def test_a_run_waits_for_the_stream_that_it_ran_in(cupy, x0):
+    with cupy.cuda.Device(1):
+        stream = cupy.cuda.Stream()
+        with stream:
+            xps.sample(TARGET, RWM(1.0), x0, 3, seed=1, recorders=(), progress=False)
+            assert stream.done
+            y = x0 + 1
+            assert not stream.done
+            with cupy.cuda.Device(0):  # wherever it is asked from
+                backend_named("cupy").synchronize({"y": y, "count": 3})
+            assert stream.done
+
+
+# ---- noise -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_noise_is_a_function_of_seed_name_and_step(cupy, dtype):
+    backend, like = backend_named("cupy"), cupy.zeros(1, dtype=dtype)
+    specs = {"n": Normal((300, 7)), "u": Uniform((300,))}
+    length = chunk_steps(specs)
+    whole = backend.noise(5, specs, 0, 2 * length + 3, like)  # over the ends of chunks
+    for start, stop in ((0, 1), (length - 1, length + 2), (length, 2 * length + 3)):
+        part = backend.noise(5, specs, start, stop, like)
+        for name, numbers in part.items():
+            assert numbers.dtype == dtype
+            np.testing.assert_array_equal(numbers.get(), whole[name][start:stop].get())
+    assert abs(float(whole["n"].mean())) < 0.01 and abs(float(whole["n"].std()) - 1) < 0.01
+    other = backend.noise(6, specs, 0, 1, like)
+    assert not np.array_equal(other["n"].get(), whole["n"][:1].get())
+
+
+def test_noise_is_the_same_on_devices_of_other_sizes(second, x0):
+    """A generator runs on as many threads as the device has, by default, and the numbers depend on how many."""
+    specs, x = {"n": Normal((3,))}, second.backend.xp.zeros(1)
+    assert x.device != x0.device
+    first, other = (second.backend.noise(5, specs, 0, 4, like)["n"] for like in (x, x0))
+    np.testing.assert_array_equal(first.get(), on(second, other))
+
+
+def test_uniforms_are_inside_their_interval(cupy, monkeypatch):
+    generator = cupy.random.Generator
+    for end in (0, 1):
+        monkeypatch.setattr(generator, "random", lambda self, size, dtype, end=end: cupy.full(size, end, dtype=dtype))
+        for dtype in ("float32", "float64"):
+            numbers = backend_named("cupy").noise(1, {"u": Uniform((4,))}, 0, 1, cupy.zeros(1, dtype=dtype))["u"].get()
+            assert numbers.dtype == dtype
+            assert ((numbers > 0) & (numbers < 1)).all()
+
+
+# ---- what the backend's namespace does itself ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", [(-0.5, 0.5), (None, 0.5), (-0.5, None), (None, None), (0, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_clip_does_not_wait(cupy, limits, dtype):
+    host = np.linspace(-2, 2, 9).astype(dtype)
+    x, xp = cupy.asarray(host), backend_named("cupy").xp
+    with cupy.lookalike.no_waits():
+        clipped = xp.clip(x, *limits)
+        if limits[0] is not None:
+            arrays = xp.clip(x, *(v if v is None else cupy.full(9, v, dtype=dtype) for v in limits))
+            assert arrays.dtype == dtype
+    assert clipped.dtype == dtype
+    assert clipped is not x
+    if dtype != "int64":
+        np.testing.assert_array_equal(clipped.get(), np.clip(host, *limits))
