@@ -158,8 +158,7 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
     info : NamedTuple
         What the step did.
     """
-    here = current_device(x0)  # left while the caller has the step
-    with here:
+    with current_device(x0):
         program = _prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
         source, backend = as_noise_source(seed), program.target.backend
         carry = program.init(x0)
@@ -167,14 +166,12 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
         length = 1 if isinstance(source, Replay) else chunk_steps(specs)
         like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
     for start in itertools.count(0, length):
-        with here:
-            block = source.block(backend, specs, start, start + length, like)
+        block = source.block(backend, specs, start, start + length, like)
         for i in range(length):
             # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
-            with here:
-                noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
-                carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
-                state, info = tree.map(lambda row: row[0, ...], rows)[0]
+            noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
+            carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
+            state, info = tree.map(lambda row: row[0, ...], rows)[0]
             yield state, info._replace(evaluations=sums[-1])
 
 
