@@ -9,10 +9,15 @@ import pytest
 from tests.cupy_lookalike.installed import installed
 
 
+@pytest.fixture(autouse=True)
+def numpy_2() -> None:
+    """The look-alike promotes dtypes as its NumPy does, and CuPy as NumPy 2 does."""
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        pytest.skip("the CuPy look-alike needs NumPy 2")
+
+
 @pytest.fixture
 def cupy() -> Iterator[ModuleType]:
     """CuPy's look-alike, imported as `cupy`: two devices, of which the first is current."""
-    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        pytest.skip("dtypes are promoted by NumPy's rules, and CuPy's are those of NumPy 2")
     with installed() as module:
         yield module

@@ -1,13 +1,16 @@
 """The conformance suite of the real `xpsample_cupy`, on the look-alike's two devices in both precisions."""
 
-import argparse
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from tests.cupy_lookalike.installed import environment
 from xpsample.conformance import CHECKS, run_check, scenarios
-from xpsample.conformance.cli import run as run_command
 from xpsample.core.devices import device_dtypes
 
+ROOT = Path(__file__).parents[2]
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 FIRST_TIER = ("rwm", "mala", "hmc-dense-mass", "tempering", "sr-mala", "sr-ula-stable", "srld-mala", "dmala")
 """Kernels of every kind; the others are in the full tier."""
@@ -27,9 +30,15 @@ def test_kernel_conforms(cupy, name):
     assert cupy.cuda.Device().id == 0
 
 
-def test_command_prints_the_table(cupy, capsys):
-    args = argparse.Namespace(backend=["cupy"], kernel=["mala", "sr-mala"], quick=True, markdown=False)
-    assert run_command(args) == 0
-    out = capsys.readouterr().out
-    assert "cuda:1" in out
-    assert "8 of 8 rows passed" in out
+def test_the_command_prints_the_table():
+    """As a developer runs it: in a child, with the look-alike's folder in the path, and warnings as errors."""
+    command = [sys.executable, "-W", "error", "-m", "xpsample", "conformance", "--backend", "cupy", "--quick"]
+    child = subprocess.run(
+        [*command, "--kernel", "mala"], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert child.returncode == 0, child.stdout + child.stderr
+    lines = child.stdout.splitlines()
+    assert [line.split()[:4] for line in lines[1:5]] == [
+        ["mala", "cupy", device, dtype] for device in ("cuda:0", "cuda:1") for dtype in ("float32", "float64")
+    ]
+    assert lines[5:] == ["4 of 4 rows passed"]

@@ -161,10 +161,16 @@ def test_a_step_that_asks_for_a_value_is_caught(request, cupy, second, x0, name)
         xps.sample(TARGET, kernel, x0, 3, seed=1, progress=False)
 
 
-def test_a_density_that_asks_for_a_value_is_caught(guarded, cupy, x0):
-    target = xps.Target(lambda x: log_density(x) + (0.0 if bool((x < 1e9).all()) else 1.0))
+@pytest.mark.parametrize("ask", [lambda x: bool((x < 1e9).all()), lambda x: float(x[0, 0]), lambda x: x.sum().item()])
+def test_a_density_that_asks_for_a_value_is_caught(guarded, cupy, x0, ask):
+    target = xps.Target(lambda x: log_density(x) + (0.0 if ask(x) is None else 1.0))
     with pytest.raises(cupy.lookalike.HostWaits):
         xps.sample(target, RWM(1.0), x0, 3, seed=1, progress=False)
+
+
+def test_a_density_through_numpy_is_caught(x0):
+    with pytest.raises(TypeError, match="Implicit conversion to a NumPy array is not allowed"):
+        xps.sample(xps.Target(lambda x: -np.asarray(x)[..., 0]), RWM(1.0), x0, 3, seed=1, progress=False)
 
 
 @pytest.mark.parametrize("constant", [np.ones(2), [1.0, 1.0]])
