@@ -24,7 +24,7 @@ FEW = 32
 """Chains on a CPU up to which products of positions and data dominate by their calls, not by their arithmetic.
 
 Then data of a target that never change are part of the program, up to `CONSTANT` bytes, since XLA lays constants out
-for their products; and products are calls of YNNPACK, alone (docs/backends.md).
+for their products; and products are calls of YNNPACK, alone (docs/measurements/2026-11-backends.md).
 """
 
 CONSTANT = 2**20
