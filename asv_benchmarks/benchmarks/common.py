@@ -17,7 +17,7 @@ from xpsample.targets import AbstractTarget
 
 from .cases import Case
 
-PLACES = ["numpy", "torch", "jax", "torch-cuda", "jax-cuda", "cupy"]
+DEVICES = ["numpy", "torch", "jax", "torch-cuda", "jax-cuda", "cupy"]
 """A library, and its device where that is not the CPU (CuPy has no other than the GPU)."""
 
 for _name in installed_backends():  # here, so that the fork server of asv imports each library once and for all
@@ -28,34 +28,34 @@ SHORTEST = 32
 """Steps of a run that is timed, at least."""
 
 
-def place_or_skip(place: str) -> tuple[Backend, Any]:
-    """The backend and the device of a place; NotImplementedError, asv's word for a skip, where there is none."""
-    name, _, kind = place.partition("-")
+def device_or_skip(device: str) -> tuple[Backend, Any]:
+    """The backend, and its handle of a device; NotImplementedError, asv's word for a skip, where there is none."""
+    name, _, kind = device.partition("-")
     try:
         backend = backend_named(name)
     except BackendError as error:
         raise NotImplementedError(str(error)) from error
     kinds = {"": ("cuda", "gpu") if name == "cupy" else ("cpu",), "cuda": ("cuda", "gpu")}[kind]
-    for device in backend.devices():
-        if name == "cupy" or device.name.startswith(kinds):
-            return backend, device.device
-    raise NotImplementedError(f"{name} finds no device for {place}")
+    for found in backend.devices():
+        if name == "cupy" or found.name.startswith(kinds):
+            return backend, found.device
+    raise NotImplementedError(f"{name} finds no device for {device}")
 
 
-def put(place: str, host: np.ndarray, dtype: str = "float32") -> Any:
-    """A host array at a place."""
-    backend, device = place_or_skip(place)
-    return backend.xp.asarray(host.astype(dtype), device=device)
+def put(device: str, host: np.ndarray, dtype: str = "float32") -> Any:
+    """A host array on a device."""
+    backend, handle = device_or_skip(device)
+    return backend.xp.asarray(host.astype(dtype), device=handle)
 
 
-def start(case: Case, place: str, chains: int, dim: int = 10) -> Any:
+def start(case: Case, device: str, chains: int, dim: int = 10) -> Any:
     """Start positions of a case, (chains, dim), in float32."""
-    return put(place, case.start(chains, dim))
+    return put(device, case.start(chains, dim))
 
 
-def wide(place: str) -> AbstractContextManager:
+def wide(device: str) -> AbstractContextManager:
     """Where the library needs a switch for float64, that switch."""
-    if not place.startswith("jax"):
+    if not device.startswith("jax"):
         return nullcontext()
     jax = importlib.import_module("jax")
     if hasattr(jax, "enable_x64"):

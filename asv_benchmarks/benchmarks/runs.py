@@ -1,109 +1,132 @@
-"""Whole runs: what compiling costs and how often it happens, what noise costs, and that memory does not grow."""
+"""Whole runs: how often a step is traced and compiled, and that memory does not grow."""
 
-import time
+import importlib
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 import xpsample as xps
-from xpsample.core.registry import backend_of
-from xpsample.core.specs import Normal, Uniform
 
-from .cases import CASES, FEW
-from .common import PLACES, place_or_skip, start
+from .cases import CASES
+from .common import DEVICES, device_or_skip, runner, start
 
 DIM = 10
 
 
 class Memory:
-    """Peak memory of runs of one chain that keep moments only; the two lengths should need the same."""
+    """Peak memory of the process, with runs of one chain that keep moments; the two lengths should need the same."""
 
-    params = (["rwm", "hmc"], PLACES, [1_000, 20_000])
-    param_names = ("kernel", "place", "steps")
+    params = (["rwm", "hmc"], DEVICES, [1_000, 5_000])
+    param_names = ("kernel", "device", "steps")
     timeout = 120
 
-    def setup(self, kernel: str, place: str, steps: int) -> None:
-        self.x0, self.target = start(CASES[kernel], place, 1), CASES[kernel].target(DIM)
+    def setup(self, kernel: str, device: str, steps: int) -> None:
+        case = CASES[kernel]
+        self.run = runner(case.target(DIM), case.kernel, start(case, device, 1), steps)
 
-    def peakmem_moments(self, kernel: str, place: str, steps: int) -> None:
-        xps.sample(
-            self.target, CASES[kernel].kernel, self.x0, steps, seed=1, recorders=(xps.Moments(),), progress=False
-        )
+    def peakmem_moments(self, kernel: str, device: str, steps: int) -> None:
+        self.run()
 
 
-class Compile:
-    """Seconds that the first run of a kernel takes longer than the second: preparing, checking and compiling."""
+class Allocated:
+    """Peak bytes that NumPy and Python allocate in a run of 2000 steps, in those of one position array (1000, 10).
 
-    params = (FEW, PLACES)
-    param_names = ("kernel", "place")
-    unit = "seconds"
-    timeout = 120
+    Of draws, 2000 such arrays are the result.
+    """
 
-    def setup(self, kernel: str, place: str) -> None:
-        start(CASES[kernel], place, 4)
+    params = (["mala", "srmc", "gwg"], ["moments", "draws"])
+    param_names = ("kernel", "kept")
+    unit = "position arrays"
 
-    def track_compile(self, kernel: str, place: str) -> float:
-        case, seconds = CASES[kernel], []
-        x0, target = start(case, place, 4), case.target(DIM)
-        for _ in range(2):
-            began = time.perf_counter()
-            xps.sample(target, case.kernel, x0, 64, seed=1, progress=False)
-            seconds.append(time.perf_counter() - began)
-        return seconds[0] - seconds[1]
+    def track_peak(self, kernel: str, kept: str) -> float:
+        return allocated(kernel, kept)
 
 
 class Traces:
     """Times that Python runs a step in a run of 2100 steps, with burn-in, and in another one of the same length.
 
     On a library that compiles, that is how often the step is traced, however long the run is, and the second run should
-    not trace it at all. Those that run every step in Python are left out.
+    not trace it at all. Those that run every step in Python are left out. Beside it: programs that JAX compiles.
     """
 
-    params = (["mala", "srmc", "gwg"], PLACES, ["first", "second"])
-    param_names = ("kernel", "place", "run")
-    unit = "traces"
+    params = (["mala", "srmc", "gwg"], ["jax", "jax-cuda"], ["first", "second"])
+    param_names = ("kernel", "device", "run")
     timeout = 120
 
-    def setup(self, kernel: str, place: str, run: str) -> None:
-        backend, _ = place_or_skip(place)
-        if backend.name != "jax":
-            raise NotImplementedError(f"{backend.name} runs every step in Python")
+    def setup(self, kernel: str, device: str, run: str) -> None:
+        device_or_skip(device)
 
-    def track_traces(self, kernel: str, place: str, run: str) -> int:
-        case = CASES[kernel]
-        target, x0, counts = case.target(DIM), start(case, place, 4), []
-        calls = 0
-        plain = type(case.kernel).step
+    def track_traces(self, kernel: str, device: str, run: str) -> int:
+        return traces_and_compilations(kernel, device)[run][0]
 
-        def counted(*args):
-            nonlocal calls
-            calls += 1
-            return plain(*args)
+    def track_compilations(self, kernel: str, device: str, run: str) -> int:
+        return traces_and_compilations(kernel, device)[run][1]
 
-        type(case.kernel).step = counted  # type: ignore[method-assign]
-        try:
-            for seed in (1, 2):
-                calls = 0
-                xps.sample(target, case.kernel, x0, 2000, burn_in=100, seed=seed, progress=False)
-                counts.append(calls)
-        finally:
-            type(case.kernel).step = plain  # type: ignore[method-assign]
-        return counts[0 if run == "first" else 1]
+    track_traces.unit = "traces"  # type: ignore[attr-defined]
+    track_compilations.unit = "programs"  # type: ignore[attr-defined]
 
 
-class Noise:
-    """Seconds for 1024 steps of noise of 100 chains, by source."""
+def allocated(kernel: str, kept: str) -> float:
+    """The peak of a run on NumPy, in position arrays."""
+    case = CASES[kernel]
+    x0, target = start(case, "numpy", 1000), case.target(DIM)
+    recorders = (xps.Moments(),) if kept == "moments" else (xps.Draws(),)
 
-    params = (["Native", "Portable"], PLACES)
-    param_names = ("source", "place")
-    warmup_time = 0
-    number = 1
-    repeat = (3, 7, 0.5)
-    rounds = 1
+    def run(steps: int) -> None:
+        xps.sample(target, case.kernel, x0, steps, seed=1, recorders=recorders, progress=False)
 
-    def setup(self, source: str, place: str) -> None:
-        self.x0 = start(CASES["rwm"], place, 100)
-        self.backend = backend_of(self.x0)
-        self.source = xps.Portable(1) if source == "Portable" else xps.noise.Native(1)
-        self.time_block(source, place)
+    run(10)
+    tracemalloc.start()
+    try:
+        run(2000)
+        return tracemalloc.get_traced_memory()[1] / x0.nbytes
+    finally:
+        tracemalloc.stop()
 
-    def time_block(self, source: str, place: str) -> None:
-        specs = {"proposal": Normal((100, DIM)), "accept": Uniform((100,))}
-        self.backend.synchronize(self.source.block(self.backend, specs, 0, 1024, self.x0))
+
+def traces_and_compilations(kernel: str, device: str) -> dict[str, tuple[int, int]]:
+    """Of the first and of the second run of a kernel and a target that have not run before."""
+    case = CASES[kernel]
+    target, x0, found = case.target(DIM), start(case, device, 4), {}
+    for run, seed in (("first", 1), ("second", 2)):
+        before = programs_compiled()
+        with counted_steps(case.kernel) as calls:
+            xps.sample(target, case.kernel, x0, 2000, burn_in=100, seed=seed, progress=False)
+        found[run] = (len(calls), programs_compiled() - before)
+    return found
+
+
+@contextmanager
+def counted_steps(kernel: Any) -> Iterator[list[None]]:
+    """A list that grows by one with every call of the kernel's `step`."""
+    calls: list[None] = []
+    kind, plain = type(kernel), type(kernel).step
+
+    def counted(*args: Any) -> Any:
+        calls.append(None)
+        return plain(*args)
+
+    kind.step = counted
+    try:
+        yield calls
+    finally:
+        kind.step = plain
+
+
+def programs_compiled() -> int:
+    """How many programs JAX has compiled, or taken from its cache on disk, since the first call of this."""
+    return len(_programs())
+
+
+@cache
+def _programs() -> list[str]:
+    programs: list[str] = []
+
+    def listen(event: str, duration: float, **more: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            programs.append(event)
+
+    importlib.import_module("jax.monitoring").register_event_duration_secs_listener(listen)
+    return programs

@@ -16,7 +16,7 @@ import xpsample as xps
 from xpsample.core.registry import to_host
 
 from .cases import CASES
-from .common import PLACES, place_or_skip, put, wide
+from .common import DEVICES, device_or_skip, put, wide
 
 STORED = Path(__file__).with_name("chains.json")
 STEPS, CHAINS, DIM = 60, 3, 10
@@ -27,29 +27,29 @@ TOLERANCE = 1e-8
 class SameChain:
     """Largest deviation of the last positions from the stored ones, 0 where rounding explains it."""
 
-    params = (list(CASES), PLACES)
-    param_names = ("kernel", "place")
+    params = (list(CASES), DEVICES)
+    param_names = ("kernel", "device")
     unit = "largest deviation"
     timeout = 120
 
-    def setup(self, kernel: str, place: str) -> None:
-        place_or_skip(place)
+    def setup(self, kernel: str, device: str) -> None:
+        device_or_skip(device)
 
-    def track_same_chain(self, kernel: str, place: str) -> float:
-        found = deviation(kernel, place)
+    def track_same_chain(self, kernel: str, device: str) -> float:
+        found = deviation(kernel, device)
         return 0.0 if found <= TOLERANCE else found
 
 
-def deviation(kernel: str, place: str) -> float:
+def deviation(kernel: str, device: str) -> float:
     """The largest difference of the last positions from the stored ones."""
-    return float(np.max(np.abs(last_positions(kernel, place) - np.asarray(json.loads(STORED.read_text())[kernel]))))
+    return float(np.max(np.abs(last_positions(kernel, device) - np.asarray(json.loads(STORED.read_text())[kernel]))))
 
 
-def last_positions(kernel: str, place: str) -> np.ndarray:
+def last_positions(kernel: str, device: str) -> np.ndarray:
     """(chains, dim), in float64."""
     case = CASES[kernel]
-    with wide(place):
-        x0 = put(place, case.start(CHAINS, DIM), "float64")
+    with wide(device):
+        x0 = put(device, case.start(CHAINS, DIM), "float64")
         seed, recorders = xps.Portable(1), (xps.Moments(),)
         trace = xps.sample(case.target(DIM), case.kernel, x0, STEPS, seed=seed, recorders=recorders, progress=False)
         return np.array(to_host(trace.state.point.x), dtype=np.float64).reshape(-1, DIM)

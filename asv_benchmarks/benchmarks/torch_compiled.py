@@ -13,7 +13,7 @@ import xpsample as xps
 from xpsample.gradients import NativeGradient
 
 from .cases import logistic
-from .common import in_turns, place_or_skip, put, ratio, runner
+from .common import device_or_skip, in_turns, put, ratio, runner
 
 KERNELS = {"mala": xps.MALA(0.03), "hmc": xps.HMC(0.12, 10)}
 
@@ -35,7 +35,7 @@ class Compiled:
     timeout = 300
 
     def setup(self) -> None:
-        place_or_skip("torch")
+        device_or_skip("torch")
 
     def track_ratio(self) -> float:
         return gain("mala", "analytic", 1).ratio

@@ -3,7 +3,7 @@
 import importlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -38,11 +38,13 @@ def _theirs(work: Work, score: str, name: str) -> Callable[[int], tuple[Any, Any
     return peer_named(name).build(work, score)
 
 
-def _sides(name: str, work: Work) -> dict[tuple[str, str], Callable[[int], tuple[Any, Any]]]:
+def _sides(
+    name: str, work: Work, scores: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], Callable[[int], tuple[Any, Any]]]:
     """Runs by side and score; none is built twice, so that none compiles twice."""
     peer = peer_named(name)
     sides: dict[tuple[str, str], Callable[[int], tuple[Any, Any]]] = {}
-    for score, their_score in peer.SCORES:
+    for score, their_score in scores:
         sides["ours", score] = _ours(work, score, peer.LIBRARY, peer.DTYPE)
         sides["theirs", their_score] = _theirs(work, their_score, name)
     return sides
@@ -58,22 +60,25 @@ def check_distribution(name: str, problem: str, kernel: str) -> float:
     """
     peer = peer_named(name)
     work = Work(problem, kernel, 100, draws(problem, kernel, 100, peer.LIBRARY))
-    found = {side: run(seed) for seed, (side, run) in enumerate(_sides(name, work).items())}
+    found = {side: run(seed) for seed, (side, run) in enumerate(_sides(name, work, peer.SCORES).items())}
     apart = max(disagreement(found["ours", one], found["theirs", other]) for one, other in peer.SCORES)
     if not apart < FURTHEST:
         raise UnequalWork(f"{name}, {kernel} on {problem}: moments or acceptance differ by {apart:.1f} standard errors")
     return apart
 
 
-def compare(name: str, problem: str, kernel: str, chains: int, rounds: int) -> list[dict[str, Any]]:
+def compare(
+    name: str, problem: str, kernel: str, chains: int, rounds: int, scores: Sequence[str] = ("analytic", "autodiff")
+) -> list[dict[str, Any]]:
     """Medians over `rounds` runs of each side, which take turns; CPU and wall time, in ns for a chain's step.
 
-    A row for every pair of scores. A ratio is the median of those of runs next to each other: a machine that is slow
-    for some seconds is so for both.
+    A row for every pair of scores of which ours is one of `scores`. A ratio is the median of those of runs next to each
+    other: a machine that is slow for some seconds is so for both.
     """
     peer = peer_named(name)
     work = Work(problem, kernel, chains, draws(problem, kernel, chains, peer.LIBRARY))
-    sides = _sides(name, work)
+    pairs = [pair for pair in peer.SCORES if pair[0] in scores]
+    sides = _sides(name, work, pairs)
     times: dict[tuple[str, str], list[tuple[float, float]]] = {side: [] for side in sides}
     for seed in range(rounds + 1):
         for side, run in sides.items():
@@ -81,7 +86,7 @@ def compare(name: str, problem: str, kernel: str, chains: int, rounds: int) -> l
             run(seed)
             times[side].append((time.process_time() - began[0], time.perf_counter() - began[1]))
     rows = []
-    for score, their_score in peer.SCORES:
+    for score, their_score in pairs:
         mine, theirs = times["ours", score][1:], times["theirs", their_score][1:]
         row: dict[str, Any] = {"peer": name, "problem": problem, "kernel": kernel, "chains": chains}
         row |= {"score": score, "their_score": their_score, "draws": work.draws}

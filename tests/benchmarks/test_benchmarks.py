@@ -7,18 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asv_benchmarks.benchmarks import (
-    common,
-    growth,
-    hvps,
-    kernels,
-    runs,
-    same_chain,
-    srmc,
-    torch_compiled,
-    which_library,
-)
+from asv_benchmarks.benchmarks import common, kernels, peers, runs, same_chain, sosmc, srmc, torch_compiled
 from asv_benchmarks.benchmarks.cases import CASES
+from asv_benchmarks.on_demand import growth, hvps, steps, which_library
 from xpsample import HMC, MALA, RWM, Moments, Target, sample
 from xpsample.core.registry import installed_backends, to_host
 from xpsample.kernels import ChainState, metropolis
@@ -47,21 +38,22 @@ def test_every_kernel_has_benchmarks_under_the_name_of_its_file():
     assert set(CASES) - files <= rooms | particles
 
 
-def test_asv_accepts_the_suite():
-    command = [sys.executable, "-m", "asv", "check", "--python=same"]
+@pytest.mark.parametrize("profile", ["asv.conf.json", "asv.on_demand.json"])
+def test_asv_accepts_the_suite(profile):
+    command = [sys.executable, "-m", "asv", "check", "--python=same", "--config", profile]
     done = subprocess.run(command, cwd=ROOT / "asv_benchmarks", capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No problems found" in done.stdout
 
 
-@pytest.mark.parametrize("place", ["numpy", "torch", "jax"])
-def test_a_step_is_timed(monkeypatch, place):
-    if place not in installed_backends():
-        pytest.skip(f"{place} is not installed")
+@pytest.mark.parametrize("device", ["numpy", "torch", "jax"])
+def test_a_step_is_timed(monkeypatch, device):
+    if device not in installed_backends():
+        pytest.skip(f"{device} is not installed")
     monkeypatch.setattr(kernels, "STEPS", 5)
     benchmark = kernels.Step()
-    benchmark.setup("mala", place, 3, 10)
-    benchmark.time_steps("mala", place, 3, 10)
+    benchmark.setup("mala", device, 3, 10)
+    benchmark.time_steps("mala", device, 3, 10)
     assert benchmark.run().run_statistics.steps == 5
 
 
@@ -75,20 +67,20 @@ def test_every_case_runs(kernel):
 
 def test_what_is_not_here_is_skipped_with_its_name():
     with pytest.raises(NotImplementedError, match="nolibrary"):
-        common.place_or_skip("nolibrary")
+        common.device_or_skip("nolibrary")
     with pytest.raises(NotImplementedError, match="numpy finds no device for numpy-cuda"):
-        common.place_or_skip("numpy-cuda")
+        common.device_or_skip("numpy-cuda")
 
 
 # ---- same chain ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", list(CASES))
-@pytest.mark.parametrize("place", ["numpy", "torch"])
-def test_the_chain_is_the_stored_one(place, kernel):
-    if place not in installed_backends():
-        pytest.skip(f"{place} is not installed")
-    assert same_chain.SameChain().track_same_chain(kernel, place) == 0
+@pytest.mark.parametrize("device", ["numpy", "torch"])
+def test_the_chain_is_the_stored_one(device, kernel):
+    if device not in installed_backends():
+        pytest.skip(f"{device} is not installed")
+    assert same_chain.SameChain().track_same_chain(kernel, device) == 0
 
 
 @pytest.mark.parametrize("kernel", ["hmc", "gwg"])
@@ -128,21 +120,45 @@ def test_a_changed_kernel_deviates(monkeypatch, kernel, changed):
 
 def test_a_second_run_traces_nothing():
     pytest.importorskip("jax")
-    first, second = (runs.Traces().track_traces("rwm", "jax", run) for run in ("first", "second"))
-    assert 1 <= first <= 4
-    assert second == 0
-
-
-def test_libraries_that_run_every_step_in_python_have_no_traces():
-    with pytest.raises(NotImplementedError, match="numpy runs every step in Python"):
-        runs.Traces().setup("rwm", "numpy", "first")
+    found = runs.traces_and_compilations("rwm", "jax")
+    traces, programs = found["first"]
+    assert 1 <= traces <= 4 and programs >= 1
+    assert found["second"] == (0, 0)
 
 
 def test_efficiency_and_rates_on_numpy(monkeypatch):
     monkeypatch.setattr(kernels, "STEPS", 64)
     assert 0 < kernels.Efficiency().track_ess_per_evaluation("hmc") < 1000
-    rate = kernels.Rate()
+    rate = steps.Rate()
     assert rate.track_evaluations_per_second("hmc", "numpy") > rate.track_ess_per_second("hmc", "numpy") > 0
+
+
+def test_memory_is_counted_in_position_arrays():
+    moments, draws = (runs.allocated("mala", kept) for kept in ("moments", "draws"))
+    assert 2000 < draws < 2 * 2000
+    assert 1 < moments < 500
+
+
+def test_a_peer_that_is_not_installed_is_not_measured(monkeypatch):
+    monkeypatch.setitem(sys.modules, "asv_benchmarks.peers.blackjax", None)
+    with pytest.raises(NotImplementedError, match="blackjax"):
+        peers.Ratio().setup("blackjax", "mala", 1)
+
+
+def test_a_ratio_to_code_by_hand_is_measured(monkeypatch):
+    monkeypatch.setattr(peers, "ROUNDS", 1)
+    assert 0.2 < peers.Ratio().track_ratio("by_hand_numpy", "mala", 100) < 20
+
+
+def test_sosmc_is_compared_with_code_by_hand(monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setattr(sosmc, "ITERATIONS", 3)
+    ours, theirs = sosmc.spent(rounds=1)
+    assert ours.shape == theirs.shape == (1,) and ours > 0 and theirs > 0
+
+
+def test_a_wrapper_is_compared_with_its_base():
+    assert 0.5 < kernels.Wrapped().track_overhead("srld") < 50
 
 
 @pytest.mark.parametrize("base", list(srmc.CASES))
@@ -190,18 +206,18 @@ def test_the_density_of_growth_has_the_derivatives_it_says():
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # in torch's forward mode
-@pytest.mark.parametrize("place", ["numpy", "torch", "jax"])
-def test_every_way_to_an_hvp_gives_the_same(place):
-    if place not in installed_backends():
-        pytest.skip(f"{place} is not installed")
+@pytest.mark.parametrize("device", ["numpy", "torch", "jax"])
+def test_every_way_to_an_hvp_gives_the_same(device):
+    if device not in installed_backends():
+        pytest.skip(f"{device} is not installed")
     generator = np.random.default_rng(0)
-    x, v = (common.put(place, generator.standard_normal((3, 10)) / 4) for _ in range(2))
+    x, v = (common.put(device, generator.standard_normal((3, 10)) / 4) for _ in range(2))
     found = {}
-    for way, target in hvps.ways(place, hvps.logistic()).items():
+    for way, target in hvps.ways(device, hvps.logistic()).items():
         bound = target.prepare(x, Capability.SCORE | Capability.HVP)
         found[way] = np.asarray(to_host(bound.hvp(x, v)))
     assert set(found) <= set(hvps.WAYS)
-    assert len(found) == 3 + {"numpy": len({"torch", "jax"} & set(installed_backends()))}.get(place, 4)
+    assert len(found) == 3 + {"numpy": len({"torch", "jax"} & set(installed_backends()))}.get(device, 4)
     for way, product in found.items():
         tolerance = 0.02 if way.endswith("differences") else 1e-4
         np.testing.assert_allclose(product, found["analytic"], rtol=tolerance, atol=tolerance, err_msg=way)
@@ -243,6 +259,6 @@ def test_eager_and_compiled_steps_of_torch_are_timed(monkeypatch):
 def test_the_cheapest_library_is_marked():
     assert which_library.marked({"numpy": 1200.0, "torch": 90.0}) == {"numpy": "1,200", "torch": "**90**"}
     assert "numpy" in which_library.present()
-    assert [which_library.on_gpu(place) for place in common.PLACES] == [False, False, False, True, True, True]
+    assert [which_library.on_gpu(device) for device in common.DEVICES] == [False, False, False, True, True, True]
     one, many = (which_library.step_times("mala", ["numpy"], c, 2, seconds=0.003, rounds=3)["numpy"] for c in (1, 100))
     assert 100 < many < one < 1e7

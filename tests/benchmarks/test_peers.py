@@ -102,7 +102,7 @@ def test_a_ratio_is_the_median_of_neighbouring_runs(monkeypatch):
     now, sides = [0.0], {}
     for side, costs in {"ours": [9, 1, 6, 4], "theirs": [9, 2, 1, 5]}.items():  # the first is not counted
         sides[side, "analytic"] = lambda seed, costs=costs: now.__setitem__(0, now[0] + costs[seed])
-    monkeypatch.setattr(turns, "_sides", lambda name, work: sides)
+    monkeypatch.setattr(turns, "_sides", lambda name, work, scores: sides)
     monkeypatch.setattr(turns, "time", SimpleNamespace(process_time=lambda: now[0], perf_counter=lambda: now[0]))
     (row,) = turns.compare("by_hand_numpy", problems.LOGISTIC, "hmc", 3, rounds=3)
     found = [row[f"{name}_ratio"] for name in ("cpu", "wall", "least", "most")]

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
+from asv_benchmarks.benchmarks.common import DEVICES, device_or_skip
 from xpsample.core.backend import Backend
 from xpsample.zoo.ising import ising_lattice
-
-from .common import PLACES, place_or_skip
 
 CRITICAL = 0.5 * np.log(1 + np.sqrt(2))
 KERNELS = {"gwg": xps.GWG(), "dmala": xps.DMALA(0.4), "srmc_gwg": xps.SRMC(xps.GWG(), alpha=0.5, tilt=xps.Untilted())}
@@ -18,7 +17,7 @@ SIDES = [10, 32, 100]
 
 def spins(name: str, chains: int, side: int) -> tuple[Backend, Any]:
     """A backend, and start positions (chains, side * side) in float32."""
-    backend, device = place_or_skip(name)
+    backend, device = device_or_skip(name)
     host = np.random.default_rng(0).choice([-1.0, 1.0], size=(chains, side * side)).astype("float32")
     return backend, backend.xp.asarray(host, device=device)
 
@@ -30,12 +29,12 @@ class Lattice:
     which should be in proportion, or less where calls cost more than arithmetic (from 32 x 32 to 64 x 64 here).
     """
 
-    params = (list(KERNELS), PLACES)
+    params = (list(KERNELS), DEVICES)
     param_names = ("kernel", "backend")
     timeout = 600
 
     def setup(self, kernel: str, backend: str) -> None:
-        place_or_skip(backend)
+        device_or_skip(backend)
 
     def track_steps_per_second(self, kernel: str, backend: str) -> float:
         return 1 / _step_time(kernel, backend, chains=100, side=10, clock=time.perf_counter)
@@ -66,7 +65,7 @@ def _step_time(kernel: str, name: str, chains: int, side: int, clock: Any) -> fl
 if __name__ == "__main__":
     print("kernel    backend  steps/s (100 chains, 10 x 10)   us per step with 10 chains on", SIDES, "  slope")
     for kernel in KERNELS:
-        for name in PLACES:
+        for name in DEVICES:
             try:
                 rate = 1 / _step_time(kernel, name, 100, 10, time.perf_counter)
                 times = [_step_time(kernel, name, 10, side, time.process_time) for side in SIDES]

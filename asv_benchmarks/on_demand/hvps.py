@@ -1,6 +1,6 @@
 """What a Hessian-vector product costs, by the way to get it: over an analytic score.
 
-``python -m asv_benchmarks.benchmarks.hvps`` prints a table.
+``python -m asv_benchmarks.on_demand.hvps`` prints a table.
 
 Inside runs, as kernels call them: a step takes the score and the product at a few positions, as under a tilt. Where
 both share something (data times positions), a product costs that less.
@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 
 import xpsample as xps
+from asv_benchmarks.benchmarks.cases import logistic
+from asv_benchmarks.benchmarks.common import DEVICES, device_or_skip, put, ratio, step_seconds
 from xpsample.core.registry import installed_backends
 from xpsample.gradients import GradientChoice, NativeGradient
 from xpsample.kernels import ChainState, Info, Kernel
 from xpsample.kernels.kernel import normal_like
 from xpsample.targets import Capability, Point
 from xpsample.zoo.breast_cancer import breast_cancer
-
-from .cases import logistic
-from .common import PLACES, place_or_skip, put, ratio, step_seconds
 
 PROBLEMS: dict[str, tuple[Callable[[], xps.Target], int]] = {
     "logistic": (logistic, 10),
@@ -80,9 +79,9 @@ class Flow(Kernel):
 EMPTY, SCORE, BOTH = Flow(False, False), Flow(True, False), Flow(True, True)
 
 
-def ways(place: str, target: xps.Target) -> dict[str, xps.Target]:
-    """The target with its hvp in every way that a place has, by name; the first is its own."""
-    name = place.partition("-")[0]
+def ways(device: str, target: xps.Target) -> dict[str, xps.Target]:
+    """The target with its hvp in every way that its library has, by name; the first is its own."""
+    name = device.partition("-")[0]
 
     def by(gradient: GradientChoice, **own: Any) -> xps.Target:
         return replace(target, hvp=None, gradient=gradient, _bound={}, **own)
@@ -145,41 +144,41 @@ class Hvp:
     The difference of two times, which is the product's own, is too noisy to be tracked.
     """
 
-    params = (WAYS, PLACES, [10])
-    param_names = ("way", "place", "chains")
+    params = (WAYS, DEVICES, [10])
+    param_names = ("way", "device", "chains")
     unit = "times the scores"
     timeout = 180
 
-    def setup(self, way: str, place: str, chains: int) -> None:
-        place_or_skip(place)
-        if way not in ways(place, logistic()):
-            raise NotImplementedError(f"{place} has no {way}")
+    def setup(self, way: str, device: str, chains: int) -> None:
+        device_or_skip(device)
+        if way not in ways(device, logistic()):
+            raise NotImplementedError(f"{device} has no {way}")
 
-    def track_hvp(self, way: str, place: str, chains: int) -> float:
-        return with_products(way, place, chains)
+    def track_hvp(self, way: str, device: str, chains: int) -> float:
+        return with_products(way, device, chains)
 
 
-def with_products(way: str, place: str, chains: int, seconds: float = 0.05, rounds: int = 3) -> float:
+def with_products(way: str, device: str, chains: int, seconds: float = 0.05, rounds: int = 3) -> float:
     """The ratio, on the smaller problem."""
-    targets, x0 = ways(place, logistic()), _start(place, chains, 10)
+    targets, x0 = ways(device, logistic()), _start(device, chains, 10)
     score, both = step_seconds([(targets["analytic"], SCORE, x0), (targets[way], BOTH, x0)], seconds, rounds)
     return ratio(both, score)
 
 
-def _start(place: str, chains: int, dim: int) -> Any:
-    return put(place, 0.1 * np.random.default_rng(0).standard_normal((chains, dim)))
+def _start(device: str, chains: int, dim: int) -> Any:
+    return put(device, 0.1 * np.random.default_rng(0).standard_normal((chains, dim)))
 
 
 def costs(
-    problem: str, place: str, chains: int, names: list[str] | None = None, seconds: float = 0.05, rounds: int = 5
+    problem: str, device: str, chains: int, names: list[str] | None = None, seconds: float = 0.05, rounds: int = 5
 ) -> dict[str, float]:
     """CPU seconds of the analytic ``"score"`` of all chains, of that by autodiff where a way takes it, and of hvps.
 
     Medians of differences of runs in turns.
     """
     make, dim = PROBLEMS[problem]
-    x0 = _start(place, chains, dim)
-    targets = ways(place, make())
+    x0 = _start(device, chains, dim)
+    targets = ways(device, make())
     names = list(targets) if names is None else names
     # By autodiff the score costs more; what is left of the pair is the product's.
     autodiff = next((targets[name] for name in names if targets[name].score is None), None)
@@ -199,13 +198,13 @@ def costs(
 
 if __name__ == "__main__":
     chains = (1, 10, 100, 1000)
-    print("| problem | place | way | " + " | ".join(f"{c:,}" for c in chains) + " |\n" + "| --- " * 7 + "|")
+    print("| problem | device | way | " + " | ".join(f"{c:,}" for c in chains) + " |\n" + "| --- " * 7 + "|")
     for problem in PROBLEMS:
-        for place in PLACES[:3]:
-            columns = [costs(problem, place, c) for c in chains]
+        for device in DEVICES[:3]:
+            columns = [costs(problem, device, c) for c in chains]
             for way in columns[0]:
                 cells = [
                     f"{1e6 * found[way]:,.1f} us" if way == "score" else f"{found[way] / found['score']:.1f}"
                     for found in columns
                 ]
-                print(f"| {problem} | {place} | {way} | " + " | ".join(cells) + " |", flush=True)
+                print(f"| {problem} | {device} | {way} | " + " | ".join(cells) + " |", flush=True)

@@ -1,6 +1,6 @@
 """Which library is cheapest for how many chains of how many dimensions.
 
-``python -m asv_benchmarks.benchmarks.which_library`` prints a table.
+``python -m asv_benchmarks.on_demand.which_library`` prints a table.
 
 The target is that of `growth`, a product of one-dimensional densities, which costs next to nothing, so that the
 sampler decides. Moments are kept, in float32.
@@ -12,10 +12,9 @@ from contextlib import suppress
 import numpy as np
 
 import xpsample as xps
+from asv_benchmarks.benchmarks.common import DEVICES, device_or_skip, put, step_seconds
+from asv_benchmarks.on_demand.growth import quartic
 from xpsample.kernels import Kernel
-
-from .common import PLACES, place_or_skip, put, step_seconds
-from .growth import quartic
 
 KERNELS: dict[str, Kernel] = {"mala": xps.MALA(0.1), "hmc": xps.HMC(0.1, 10)}
 CHAINS, DIMS = (1, 10, 100, 1_000, 10_000), (1, 10, 100)
@@ -24,7 +23,7 @@ CHAINS, DIMS = (1, 10, 100, 1_000, 10_000), (1, 10, 100)
 def step_times(
     kernel: str, device_dtypes: list[str], chains: int, dim: int, seconds: float = 0.06, rounds: int = 5
 ) -> dict[str, float]:
-    """Nanoseconds of a step for each chain at each place, medians of runs in turns; large ones are run once."""
+    """Nanoseconds of a step for each chain on each device, medians of runs in turns; large ones are run once."""
     host = 0.5 * np.random.default_rng(0).standard_normal((chains, dim))
     found = {}
     for clock, here in (
@@ -43,11 +42,11 @@ def on_gpu(device: str) -> bool:
 
 
 def present() -> list[str]:
-    """The places that are here."""
+    """The devices that are here."""
     found = []
-    for device in PLACES:
+    for device in DEVICES:
         with suppress(NotImplementedError):
-            place_or_skip(device)
+            device_or_skip(device)
             found.append(device)
     return found
 
@@ -60,9 +59,9 @@ def marked(times: dict[str, float]) -> dict[str, str]:
 
 if __name__ == "__main__":
     here = present()
-    print(f"Not here: {', '.join(device for device in PLACES if device not in here) or 'none'}.\n")
+    print(f"Not here: {', '.join(device for device in DEVICES if device not in here) or 'none'}.\n")
     head = " | ".join(f"{chains:,}" for chains in CHAINS)
-    print(f"| kernel | dim | place | {head} |\n" + "| --- " * (3 + len(CHAINS)) + "|")
+    print(f"| kernel | dim | device | {head} |\n" + "| --- " * (3 + len(CHAINS)) + "|")
     for kernel in KERNELS:
         for dim in DIMS:
             columns = [marked(step_times(kernel, here, chains, dim)) for chains in CHAINS]

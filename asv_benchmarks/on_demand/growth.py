@@ -1,6 +1,6 @@
 """How the cost of a step grows with chains and with dim, where arithmetic dominates.
 
-``python -m asv_benchmarks.benchmarks.growth`` prints a table.
+``python -m asv_benchmarks.on_demand.growth`` prints a table.
 
 The target is a product of one-dimensional densities, whose own cost is linear in both, and moments alone are kept.
 """
@@ -9,8 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 import xpsample as xps
-
-from .common import PLACES, in_turns, place_or_skip, put, runner
+from asv_benchmarks.benchmarks.common import DEVICES, device_or_skip, in_turns, put, runner
 
 KERNELS = {"rwm": xps.RWM(0.1), "mala": xps.MALA(0.1), "hmc": xps.HMC(0.1, 5), "srmc": xps.SRMC(xps.MALA(0.1), 0.1)}
 CHAINS, DIMS = [1_000, 3_000, 10_000], [10, 30, 100]
@@ -34,27 +33,27 @@ def quartic() -> xps.Target:
 class Slope:
     """Slope of log CPU time of a step against log chains (10 dimensions) and log dim (1000 chains)."""
 
-    params = (["rwm", "mala", "srmc"], PLACES, ["chains", "dim"])
-    param_names = ("kernel", "place", "in")
+    params = (["rwm", "mala", "srmc"], DEVICES, ["chains", "dim"])
+    param_names = ("kernel", "device", "in")
     unit = "log-log slope"
     timeout = 180
 
-    def setup(self, kernel: str, place: str, along: str) -> None:
-        place_or_skip(place)
+    def setup(self, kernel: str, device: str, along: str) -> None:
+        device_or_skip(device)
 
-    def track_slope(self, kernel: str, place: str, along: str) -> float:
+    def track_slope(self, kernel: str, device: str, along: str) -> float:
         sizes = [(c, 10) for c in CHAINS] if along == "chains" else [(1000, d) for d in DIMS]
-        return slope(sizes, step_times(kernel, place, sizes))
+        return slope(sizes, step_times(kernel, device, sizes))
 
 
-def step_times(kernel: str, place: str, sizes: list[tuple[int, int]], work: int = 1_000_000) -> list[float]:
+def step_times(kernel: str, device: str, sizes: list[tuple[int, int]], work: int = 1_000_000) -> list[float]:
     """CPU seconds of a step at each (chains, dim), by which a longer run takes more; medians of five in turns.
 
     The shorter run moves `work` numbers and has four steps at least, the longer one five times as many.
     """
     runs, steps = [], []
     for chains, dim in sizes:
-        x0 = put(place, np.random.default_rng(0).standard_normal((chains, dim)) / 2)
+        x0 = put(device, np.random.default_rng(0).standard_normal((chains, dim)) / 2)
         steps.append(max(4, work // (chains * dim)))
         target = quartic()
         runs += [runner(target, KERNELS[kernel], x0, n) for n in (steps[-1], 5 * steps[-1])]
@@ -72,10 +71,10 @@ if __name__ == "__main__":
         "chains, 100 dim": [(c, 100) for c in (1_000, 10_000, 100_000)],
         "dim, 100,000 chains": [(100_000, d) for d in (1, 10, 100)],
     }
-    print("| kernel | place | along | ns per chain and coordinate | slope |\n" + "| --- " * 5 + "|")
+    print("| kernel | device | along | ns per chain and coordinate | slope |\n" + "| --- " * 5 + "|")
     for kernel in KERNELS:
-        for place in PLACES[:3]:
+        for device in DEVICES[:3]:
             for told, sizes in along.items():
-                times = step_times(kernel, place, sizes, 20_000_000)
+                times = step_times(kernel, device, sizes, 20_000_000)
                 each = ", ".join(f"{1e9 * t / (c * d):.1f}" for (c, d), t in zip(sizes, times, strict=True))
-                print(f"| {kernel} | {place} | {told} | {each} | {slope(sizes, times):.2f} |", flush=True)
+                print(f"| {kernel} | {device} | {told} | {each} | {slope(sizes, times):.2f} |", flush=True)
