@@ -20,9 +20,10 @@ from .cases import Case
 DEVICES = ["numpy", "torch", "jax", "torch-cuda", "jax-cuda", "cupy"]
 """A library, and its device where that is not the CPU (CuPy has no other than the GPU)."""
 
-for _name in installed_backends():  # here, so that the fork server of asv imports each library once and for all
-    with suppress(BackendError):
-        backend_named(_name)
+if __package__ == "benchmarks":  # asv imports this, and its fork server imports each library once and for all
+    for _name in installed_backends():
+        with suppress(BackendError):
+            backend_named(_name)
 
 SHORTEST = 32
 """Steps of a run that is timed, at least."""
