@@ -12,7 +12,7 @@ import xpsample as xps
 from .cases import CASES
 from .common import DEVICES, device_or_skip, runner, start
 
-DIM = 10
+DIM, KEPT = 10, 500
 
 
 class Memory:
@@ -31,9 +31,9 @@ class Memory:
 
 
 class Allocated:
-    """Peak bytes that NumPy and Python allocate in a run of 2000 steps, in those of one position array (1000, 10).
+    """Peak bytes that NumPy and Python allocate in a run of `KEPT` steps, in those of one position array (1000, 10).
 
-    Of draws, 2000 such arrays are the result.
+    Of draws, `KEPT` such arrays are the result.
     """
 
     params = (["mala", "srmc", "gwg"], ["moments", "draws"])
@@ -80,7 +80,7 @@ def allocated(kernel: str, kept: str) -> float:
     run(10)
     tracemalloc.start()
     try:
-        run(2000)
+        run(KEPT)
         return tracemalloc.get_traced_memory()[1] / x0.nbytes
     finally:
         tracemalloc.stop()
