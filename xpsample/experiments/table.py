@@ -106,3 +106,8 @@ def mean_and_error(key: str, values: Any) -> dict[str, float]:
     values = np.asarray(values, dtype=np.float64)
     error = np.std(values, ddof=1) / math.sqrt(values.size) if values.size > 1 else math.nan
     return {key: float(np.mean(values)), f"{key}_se": float(error)}
+
+
+def means_and_errors(values: Mapping[str, Any]) -> dict[str, float]:
+    """`mean_and_error` of the values under each key."""
+    return {name: number for key, of in values.items() for name, number in mean_and_error(key, of).items()}

@@ -4,43 +4,50 @@ All repeats of a sampler are one batched run. Langevin's step is scaled, repeat 
 of its drift is SRLD's, as in the authors' code.
 """
 
-import argparse
-import math
-import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
-from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
-from xpsample.experiments.srld.problems import MMD, correlated, exact_draws
-from xpsample.kernels import ULA, Kernel
-from xpsample.metrics import (
-    autocorrelation,
-    chain_ess,
-    marginal_wasserstein,
-    squared_mmd,
-    wasserstein,
+from xpsample.core.arrays import Array
+from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.srld.matched import (
+    SETTINGS,
+    difference,
+    ess,
+    exact_w1,
+    measured,
+    mmd2,
+    plot_quality,
+    sample_matched,
+    starts,
+    verdict,
 )
-from xpsample.metrics.stein import RBF, Bandwidth, Median, MedianFromPoint
-from xpsample.run.recorders import Draws, Record, Recorder
-from xpsample.run.sampling import sample
-from xpsample.srld import SRLD, Thinned
+from xpsample.experiments.table import Row, columns, means_and_errors
+from xpsample.kernels import MALA
+from xpsample.metrics import autocorrelation, marginal_wasserstein
+from xpsample.targets import Target
 
 ETA, ALPHA, DROPPED = 0.01, 10.0, 100
 W1_EVERY = 4
-"""Every which draw the exact distance takes, whose cost is cubic."""
+"""Every which draw the exact distance takes."""
+PATH = 150
+"""Positions of a trajectory that are drawn."""
+LAGS = 200
+"""Of the autocorrelations."""
+COLOURS = {"LD": "#6b6b6b", "SRLD": "#B3440A"}
 
-
-class Setting(NamedTuple):
-    """A way to run SRLD: whether it is padded, and its bandwidth rule."""
-
-    padded: bool
-    bandwidth: Bandwidth
-
-
-SETTINGS = {"Eq. 3, App. A": Setting(False, Median()), "authors' code": Setting(True, MedianFromPoint())}
+COLUMNS = columns("backend | setting | sampler | eta .4f") | measured(
+    "mmd2 .4f MMD^2 | marginal_w1 .3f marg W1 | w1 .3f W1 | ess .1f ESS | acf10 .3f acf 10"
+)
+LEGEND = """\
+MMD^2   unbiased, with k = exp(-0.1 d^2), against draws of the target; the paper's "MMD"
+marg W1 sum of the Wasserstein-1 distances of the two marginals; the paper's "W1"
+W1      the Wasserstein-1 distance itself, from every fourth draw; it needs POT, pip install "xpsample[metrics]"
+ESS     of a chain's mean, averaged over coordinates
+All but eta are means over repeats +- the standard error. SRLD - LD is paired, with a 95 % interval"""
+PAPER = "SRLD has significantly smaller MMD and W1, a larger ESS, and a negative autocorrelation (Fig. 2)"
 
 
 class Size(NamedTuple):
@@ -55,149 +62,101 @@ class Size(NamedTuple):
 FULL = Size(repeats=20, steps=2000, past=100, exact=2000)
 QUICK = Size(repeats=3, steps=300, past=10, exact=200)
 
-LEGEND = """\
-MMD^2   unbiased, with k = exp(-0.1 d^2), against draws of the target; the paper's "MMD"
-marg W1 sum of the Wasserstein-1 distances of the two marginals; the paper's "W1"
-W1      the Wasserstein-1 distance itself, from every fourth draw
-ESS     of a chain's mean, averaged over coordinates
-All but eta are means over repeats +- the standard error. SRLD - LD is paired, with a 95 % interval"""
+
+def correlated() -> Target:
+    """log density -x1^4 / 10 - (4 (x2 + 1.2) - x1^2)^2 / 2."""
+
+    def log_density(x: Array) -> Array:
+        z = _residual(x)
+        return -(x[..., 0] ** 4) / 10 - 0.5 * z * z
+
+    def score(x: Array) -> Array:
+        z = _residual(x)
+        return array_namespace(x).stack([-0.4 * x[..., 0] ** 3 + 2 * z * x[..., 0], -4 * z], axis=-1)
+
+    return Target(log_density, score=score)
 
 
-def starts(repeats: int, rng: np.random.Generator, dim: int = 2) -> np.ndarray:
-    """N(2, 1) cut off two standard deviations from its mean, in every coordinate, (repeats, dim)."""
-    z = rng.standard_normal((1000, repeats, dim))
-    first = np.argmax(np.abs(z) < 2, axis=0)
-    return 2 + np.take_along_axis(z, first[None], axis=0)[0]
+def _residual(x: Array) -> Array:
+    return 4 * (x[..., 1] + 1.2) - x[..., 0] ** 2
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srld-banana", backends="numpy")
+def exact_draws(count: int, rng: np.random.Generator) -> np.ndarray:
+    """x1^4 / 10 is Gamma(1/4), and 4 (x2 + 1.2) - x1^2 is standard normal whatever x1; (count, 2)."""
+    x1 = (10 * rng.gamma(0.25, size=count)) ** 0.25 * rng.choice([-1.0, 1.0], count)
+    return np.stack([x1, (x1**2 + rng.standard_normal(count)) / 4 - 1.2], axis=-1)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the table, and write the files."""
-    with one_thread():
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size, report, names = QUICK if args.quick else FULL, Report(args.out), args.backend or ["numpy"]
-    report.say("Correlated density in the plane; SRLD paper, Section 6.1")
-    for line in missing(names):
-        report.say(line)
-    report.say(
-        f"{size.repeats} repeats of {size.steps} steps, the first {DROPPED} dropped; eta = {ETA}, alpha = {ALPHA:g}, "
-        f"M = {size.past}, c = 1, seed {args.seed}"
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """LD, SRLD and their difference in both settings; draws (draw, repeat, 2) are left for the figure."""
+    repeats, steps, past, exact = run.size
+    run.say(
+        f"{repeats} repeats of {steps} steps, the first {DROPPED} dropped; eta = {ETA}, alpha = {ALPHA:g}, "
+        f"M = {past}, c = 1"
     )
-    rng = np.random.default_rng(args.seed)
-    x0, truth = starts(size.repeats, rng), exact_draws(size.exact, rng)
-    results, shown = [], {}
-    where = widest(device_dtypes(names))
-    for device in where:
+    rng = np.random.default_rng(run.seed)
+    x0, truth = starts(repeats, rng), exact_draws(exact, rng)
+    run.shown |= {"truth": truth, "draws": {}}
+    for device in run.devices:
         for name, setting in SETTINGS.items():
-            srld, ratio = _run(device, x0, size, args.seed, ETA, ALPHA, setting)
-            ld, _ = _run(device, x0, size, args.seed, ETA * ratio, 0.0, setting)
-            both = {"SRLD": _measure(srld, truth), "LD": _measure(ld, truth)}
-            for sampler, eta in (("LD", ETA * ratio), ("SRLD", np.full_like(ratio, ETA))):
-                results.append(
-                    {"backend": device.backend.name, "setting": name, "sampler": sampler, "eta": float(eta.mean())}
-                    | _summary(both[sampler])
-                )
-            gain = {key: both["SRLD"][key] - both["LD"][key] for key in both["LD"]}
-            results.append(
-                {"backend": device.backend.name, "setting": name, "sampler": "SRLD - LD", "eta": math.nan}
-                | _summary(gain)
-            )
-            if device is where[0]:
-                shown[name] = (ld, srld)
-    _tell(report, results)
-    report.rows([{k: None if v != v else v for k, v in row.items()} for row in results])
-    _plot(report, shown, truth)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+            how = {"eta": ETA, "alphas": (ALPHA,), "past": past, "every": 1, "dropped": DROPPED}
+            with run.step(f"{device}, {name}"):
+                pair = sample_matched(run, correlated(), device, setting, x0, draws=steps - DROPPED, **how)
+                ld, srld = pair.ld[:, 0], pair.srld[:, 0]
+                found = {"LD": _measures(ld, truth), "SRLD": _measures(srld, truth)}
+            found["SRLD - LD"] = difference(found["SRLD"], found["LD"])
+            etas = {"LD": np.mean(pair.eta), "SRLD": ETA}
+            for sampler, values in found.items():
+                labels = {"backend": device.backend.name, "setting": name, "sampler": sampler}
+                yield labels | {"eta": etas.get(sampler)} | means_and_errors(values)
+            run.shown["draws"].setdefault(name, {"LD": ld, "SRLD": srld})
 
 
-def _run(
-    device: DeviceDtype, x0: np.ndarray, size: Size, seed: int, eta: Any, alpha: float, setting: Setting
-) -> tuple[np.ndarray, np.ndarray]:
-    """Kept draws (draw, repeat, 2), and the ratio of the RMS drifts with and without repulsion (repeat,)."""
-    base = ULA(device.array(np.broadcast_to(eta, x0.shape[:1]).copy()))
-    recorders: tuple[Recorder, ...] = (Draws(),)
-    kernel: Kernel = base
-    if alpha:
-        repelled = SRLD(base, alpha, Thinned(size.past, padded=setting.padded), RBF(setting.bandwidth))
-        recorders += (Record("drifts", lambda state: (state.point.score, repelled.drift(state))),)
-        kernel = repelled
-    trace = sample(
-        correlated(),
-        kernel,
-        device.array(x0),
-        size.steps - DROPPED,
-        burn_in=DROPPED,
-        seed=seed,
-        recorders=recorders,
-        progress=False,
-    )
-    draws = to_host(trace.draws).astype(np.float64)
-    if not alpha:
-        return draws, np.ones(len(x0))
-    plain, whole = (np.sum(to_host(a).astype(np.float64) ** 2, axis=-1) for a in trace.recorded["drifts"])
-    return draws, np.sqrt(np.mean(whole, axis=0) / np.mean(plain, axis=0))
-
-
-def _measure(draws: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
+def _measures(draws: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
     """Of each repeat, (repeat,)."""
     runs = np.moveaxis(draws, 0, 1)
-    exact = np.broadcast_to(truth, (len(runs), *truth.shape))
-    found = {
-        "mmd2": np.array([squared_mmd(x, truth, MMD) for x in runs]),
+    return {
+        "mmd2": mmd2(runs, truth),
         "marginal_w1": marginal_wasserstein(runs, truth),
-        "ess": np.array([chain_ess(x[:, None]).mean() for x in runs]),
+        "ess": ess(runs),
         "acf10": np.mean(autocorrelation(draws, 10)[10], axis=-1),
-    }
-    try:
-        return found | {"w1": wasserstein(runs[:, ::W1_EVERY], exact)}
-    except ImportError:
-        return found
+    } | exact_w1(runs[:, ::W1_EVERY], truth)
 
 
-def _summary(values: dict[str, np.ndarray]) -> dict[str, float]:
-    out = {}
-    for key, value in values.items():
-        out[key] = float(np.mean(value))
-        out[f"{key}_se"] = float(np.std(value, ddof=1) / math.sqrt(len(value)))
-    return out
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Whether SRLD is better, in both settings."""
+    return "\n".join(f"{row['backend']}, {row['setting']}: SRLD is {verdict(row)}" for row in rows[2::3])
 
 
-def _tell(report: Report, results: list[dict[str, Any]]) -> None:
-    columns = {"mmd2": ("MMD^2", ".4f"), "marginal_w1": ("marg W1", ".3f"), "w1": ("W1", ".3f"), "ess": ("ESS", ".1f")}
-    columns |= {"acf10": ("acf 10", ".3f")}
-    columns = {key: value for key, value in columns.items() if key in results[0]}
-    cells = []
-    for row in results:
-        cell = {key: row[key] for key in ("backend", "setting", "sampler")}
-        cell["eta"] = "" if row["eta"] != row["eta"] else f"{row['eta']:.4f}"
-        for key, (_, spec) in columns.items():
-            mean, se = row[key], row[f"{key}_se"]
-            if row["sampler"] == "SRLD - LD":
-                cell[key] = f"{mean:{spec}} ({mean - 1.96 * se:{spec}}, {mean + 1.96 * se:{spec}})"
-            else:
-                cell[key] = f"{mean:{spec}} +- {se:{spec}}"
-        cells.append(cell)
-    heads = {key: (key, "s") for key in ("backend", "setting", "sampler", "eta")}
-    report.say("\n" + table(cells, heads | {key: (head, "s") for key, (head, _) in columns.items()}) + "\n")
-    report.say(LEGEND)
-    if "w1" not in columns:
-        report.say('no W1: it needs POT, pip install "xpsample[metrics]"')
+def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Draw quality against the number of draws, the autocorrelation, and a trajectory, a row for each setting."""
+    draws = run.shown["draws"]
+    figure.set_size_inches(15, 3.3 * len(draws))
+    grid = figure.subplots(len(draws), 6, squeeze=False)
+    for axes, (name, of_setting) in zip(grid, draws.items(), strict=True):
+        for (sampler, x), path in zip(of_setting.items(), axes[4:], strict=True):
+            plot_quality(axes[:4], x, run.shown["truth"], LAGS, COLOURS[sampler], sampler)
+            _trajectory(path, sampler, x[:PATH, 0])
+        axes[0].set_ylabel(name)
+        axes[0].legend(frameon=False)
 
 
-def _plot(report: Report, shown: dict[str, tuple[np.ndarray, np.ndarray]], truth: np.ndarray) -> None:
-    try:
-        from xpsample.experiments.srld.banana_plot import plot
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
-        return
-    plot(report.out / "plot.png", shown, truth)
+def _trajectory(axes: Any, sampler: str, x: np.ndarray) -> None:
+    fine = np.stack(np.meshgrid(np.linspace(-3, 3, 120), np.linspace(-2.2, 1.6, 120)), axis=-1)
+    density = np.exp(correlated().prepare(fine, MALA(1.0).requires).evaluate(fine).log_density)
+    axes.contourf(fine[..., 0], fine[..., 1], density, levels=8, cmap="Blues")
+    axes.plot(x[:, 0], x[:, 1], "o-", color=COLOURS[sampler], ms=2, lw=0.6)
+    axes.set(title=f"{sampler}, first {len(x)} kept", xlim=(-3, 3), ylim=(-2.2, 1.6))
+
+
+EXPERIMENT = Experiment(
+    name="srld-banana",
+    title="Correlated density in the plane; SRLD paper, Section 6.1",
+    settings={"full": FULL, "quick": QUICK},
+    measure=measure,
+    columns=COLUMNS,
+    legend=LEGEND,
+    conclude=conclude,
+    paper=PAPER,
+    figures={"plot": plot},
+)

@@ -19,7 +19,7 @@ from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
-from xpsample.experiments.srld.banana import SETTINGS, Setting, starts
+from xpsample.experiments.srld.matched import SETTINGS, Setting, starts
 from xpsample.experiments.srld.problems import MMD, Shown
 from xpsample.kernels import ULA, Kernel, Trait
 from xpsample.metrics import (

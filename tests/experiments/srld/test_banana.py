@@ -11,18 +11,17 @@ from scipy.stats import kstest
 
 from xpsample import MALA
 from xpsample.cli import main
-from xpsample.experiments.srld.banana import correlated, exact_draws, starts
+from xpsample.experiments.srld.banana import correlated, exact_draws
+from xpsample.experiments.srld.matched import exact_w1, measured, starts, verdict
 from xpsample.targets import check_gradient
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """A quick run, with no matplotlib and no POT to be had."""
+    """A quick run, with no POT to be had."""
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "matplotlib.axes", None)
         patch.setitem(sys.modules, "ot", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srld.banana_plot", raising=False)
         assert main(["run", "srld-banana", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -40,17 +39,31 @@ def test_table(out):
 
 def test_report(out):
     text = (out / "report.txt").read_text()
-    assert "no W1: it needs POT" in text and "no plot: it needs matplotlib" in text
+    assert "it needs POT" in text and "w1" not in json.loads((out / "results.json").read_text())[0]
+    assert "numpy, Eq. 3, App. A: SRLD is worse in MMD^2; undecided in marginal W1, ESS" in text
+    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
 
 
-def test_plot(tmp_path):
-    if importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srld.banana_plot import plot
+def test_the_exact_distance_needs_pot(monkeypatch):
+    runs, truth = np.zeros((3, 4, 2)), np.full((5, 2), [3.0, 4.0])
+    if importlib.util.find_spec("ot") is not None:
+        np.testing.assert_allclose(exact_w1(runs, truth)["w1"], [5.0, 5.0, 5.0])
+    monkeypatch.setitem(sys.modules, "ot", None)
+    assert exact_w1(runs, truth) == {}
 
-    draws = np.random.default_rng(0).normal(size=(2, 40, 3, 2))
-    plot(tmp_path / "plot.png", {"a": tuple(draws), "b": tuple(draws)}, draws[0, :, 0])
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+def test_measures_have_errors_and_differences_intervals():
+    shown = measured("ess .1f ESS")["ess"][1]
+    row = {"ess": 4.0, "ess_se": 1.0}
+    assert shown(row | {"sampler": "LD"}) == "4.0 +- 1.0"
+    assert shown(row | {"sampler": "SRLD - LD"}) == "4.0 (2.0, 6.0)"
+    assert shown({"sampler": "LD"}) == ""
+
+
+def test_a_verdict_needs_an_interval_without_zero():
+    row = {"mmd2": -3.0, "marginal_w1": 3.0, "ess": 1.0} | dict.fromkeys(("mmd2_se", "marginal_w1_se", "ess_se"), 1.0)
+    assert verdict(row) == "better in MMD^2; worse in marginal W1; undecided in ESS"
+    assert verdict(row | {"ess": 2.0}) == "better in MMD^2, ESS; worse in marginal W1"
 
 
 def test_the_score_is_the_densitys():
