@@ -12,7 +12,7 @@ from scipy.stats import kstest
 from xpsample import MALA
 from xpsample.cli import main
 from xpsample.experiments.srld.banana import correlated, exact_draws
-from xpsample.experiments.srld.matched import exact_w1, measured, starts, verdict
+from xpsample.experiments.srld.matched import exact_w1, measure_columns, starts, verdict
 from xpsample.targets import check_gradient
 
 
@@ -53,7 +53,7 @@ def test_the_exact_distance_needs_pot(monkeypatch):
 
 
 def test_measures_have_errors_and_differences_intervals():
-    shown = measured("ess .1f ESS")["ess"][1]
+    shown = measure_columns("ess .1f ESS")["ess"][1]
     row = {"ess": 4.0, "ess_se": 1.0}
     assert shown(row | {"sampler": "LD"}) == "4.0 +- 1.0"
     assert shown(row | {"sampler": "SRLD - LD"}) == "4.0 (2.0, 6.0)"

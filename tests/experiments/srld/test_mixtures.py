@@ -11,18 +11,16 @@ import pytest
 from xpsample import ULA, sample
 from xpsample.cli import main
 from xpsample.core.specs import Normal
-from xpsample.experiments.srld.banana import SETTINGS
-from xpsample.experiments.srld.mixtures import PROBLEMS, CommonNoise, Shown
+from xpsample.experiments.srld.matched import SETTINGS, CommonNoise
+from xpsample.experiments.srld.mixtures import FULL, PAPERS, PROBLEMS, QUICK
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """A quick run, with no matplotlib and no POT to be had."""
+    """A quick run, with no POT to be had."""
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "matplotlib.axes", None)
         patch.setitem(sys.modules, "ot", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srld.mixtures_plot", raising=False)
         assert main(["run", "srld-mixtures", "--quick", "--out", str(folder)]) == 0
     return folder
 
@@ -57,8 +55,19 @@ def test_repulsion_grows_with_alpha(out):
 
 def test_report(out):
     text = (out / "report.txt").read_text()
-    assert "no W1: it needs POT" in text and "no plot: it needs matplotlib" in text
-    assert "mixture, d = 2, Eq. 3, App. A" in text
+    assert "it needs POT" in text and "numpy, mixture, d = 2, Eq. 3, App. A: 3 repeats of 50 draws, one in 100" in text
+    assert "Gaussian, d = 100, authors' code: smallest MMD^2 med with alpha = 10, x^2 0.6" in text
+    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
+
+
+def test_problems_are_chosen(tmp_path):
+    assert main(["run", "srld-mixtures", "--quick", "--problem", "mixture-20", "--out", str(tmp_path)]) == 0
+    assert {row["problem"] for row in json.loads((tmp_path / "results.json").read_text())} == {"mixture, d = 20"}
+
+
+def test_the_slow_bandwidth_is_left_to_the_papers_size():
+    assert FULL.settings == ("authors' code",)
+    assert PAPERS.settings == QUICK.settings == tuple(SETTINGS)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -90,15 +99,3 @@ def test_the_first_axis_shares_its_noise(library):
     np.testing.assert_array_equal(draws[:, 0], draws[:, 1])
     assert np.all(draws[:, 0] != draws[:, 2])
     assert np.all(draws[:, 0, 0] != draws[:, 0, 1])
-
-
-def test_plot(tmp_path):
-    if importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srld.mixtures_plot import plot
-
-    draws = np.random.default_rng(0).normal(size=(3, 40, 3, 2))
-    samplers = dict(zip(("LD", "SRLD, alpha = 3", "LD scaled"), draws, strict=True))
-    wide = {"LD": np.random.default_rng(1).normal(size=(40, 3, 5))}
-    plot(tmp_path / "plot.png", {"a": Shown(samplers, draws[0, :, 0]), "b": Shown(wide, wide["LD"][:, 0])})
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

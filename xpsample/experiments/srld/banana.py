@@ -12,18 +12,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.srld.matched import (
-    SETTINGS,
-    difference,
-    ess,
-    exact_w1,
-    measured,
-    mmd2,
-    plot_quality,
-    sample_matched,
-    starts,
-    verdict,
-)
+from xpsample.experiments.srld import matched
 from xpsample.experiments.table import Row, columns, means_and_errors
 from xpsample.kernels import MALA
 from xpsample.metrics import autocorrelation, marginal_wasserstein
@@ -38,7 +27,7 @@ LAGS = 200
 """Of the autocorrelations."""
 COLOURS = {"LD": "#6b6b6b", "SRLD": "#B3440A"}
 
-COLUMNS = columns("backend | setting | sampler | eta .4f") | measured(
+COLUMNS = columns("backend | setting | sampler | eta .4f") | matched.measure_columns(
     "mmd2 .4f MMD^2 | marginal_w1 .3f marg W1 | w1 .3f W1 | ess .1f ESS | acf10 .3f acf 10"
 )
 LEGEND = """\
@@ -95,17 +84,17 @@ def measure(run: Run[Size]) -> Iterator[Row]:
         f"M = {past}, c = 1"
     )
     rng = np.random.default_rng(run.seed)
-    x0, truth = starts(repeats, rng), exact_draws(exact, rng)
+    x0, truth = matched.starts(repeats, rng), exact_draws(exact, rng)
     run.shown |= {"truth": truth, "draws": {}}
     for device in run.devices:
-        for name, setting in SETTINGS.items():
+        for name, setting in matched.SETTINGS.items():
             how = {"eta": ETA, "alphas": (ALPHA,), "past": past, "every": 1, "dropped": DROPPED}
             with run.step(f"{device}, {name}"):
-                pair = sample_matched(run, correlated(), device, setting, x0, draws=steps - DROPPED, **how)
+                pair = matched.sample(run, correlated(), device, setting, x0, draws=steps - DROPPED, **how)
                 ld, srld = pair.ld[:, 0], pair.srld[:, 0]
                 found = {"LD": _measures(ld, truth), "SRLD": _measures(srld, truth)}
-            found["SRLD - LD"] = difference(found["SRLD"], found["LD"])
-            etas = {"LD": np.mean(pair.eta), "SRLD": ETA}
+            found["SRLD - LD"] = matched.difference(found["SRLD"], found["LD"])
+            etas = {"LD": np.mean(ETA * pair.ratio), "SRLD": ETA}
             for sampler, values in found.items():
                 labels = {"backend": device.backend.name, "setting": name, "sampler": sampler}
                 yield labels | {"eta": etas.get(sampler)} | means_and_errors(values)
@@ -116,16 +105,16 @@ def _measures(draws: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
     """Of each repeat, (repeat,)."""
     runs = np.moveaxis(draws, 0, 1)
     return {
-        "mmd2": mmd2(runs, truth),
+        "mmd2": matched.mmd2(runs, truth),
         "marginal_w1": marginal_wasserstein(runs, truth),
-        "ess": ess(runs),
+        "ess": matched.ess(runs),
         "acf10": np.mean(autocorrelation(draws, 10)[10], axis=-1),
-    } | exact_w1(runs[:, ::W1_EVERY], truth)
+    } | matched.exact_w1(runs[:, ::W1_EVERY], truth)
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
     """Whether SRLD is better, in both settings."""
-    return "\n".join(f"{row['backend']}, {row['setting']}: SRLD is {verdict(row)}" for row in rows[2::3])
+    return "\n".join(f"{row['backend']}, {row['setting']}: SRLD is {matched.verdict(row)}" for row in rows[2::3])
 
 
 def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
@@ -135,7 +124,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     grid = figure.subplots(len(draws), 6, squeeze=False)
     for axes, (name, of_setting) in zip(grid, draws.items(), strict=True):
         for (sampler, x), path in zip(of_setting.items(), axes[4:], strict=True):
-            plot_quality(axes[:4], x, run.shown["truth"], LAGS, COLOURS[sampler], sampler)
+            matched.plot_quality(axes[:4], x, run.shown["truth"], LAGS, COLOURS[sampler], sampler)
             _trajectory(path, sampler, x[:PATH, 0])
         axes[0].set_ylabel(name)
         axes[0].legend(frameon=False)

@@ -69,14 +69,14 @@ class CommonNoise(Kernel):
 
 
 class Matched(NamedTuple):
-    """Kept draws of SRLD and of LD, (draw, strength, repeat, dim), and LD's step sizes, (strength, repeat)."""
+    """Draws of SRLD and of LD, (draw, strength, repeat, dim), and LD's step sizes over SRLD's, (strength, repeat)."""
 
     srld: np.ndarray
     ld: np.ndarray
-    eta: np.ndarray
+    ratio: np.ndarray
 
 
-def sample_matched(
+def sample(
     run: Run[Any],
     target: Target,
     device: DeviceDtype,
@@ -96,12 +96,8 @@ def sample_matched(
     With that step the root mean square of LD's drift is SRLD's, as in the authors' code. Every `every`-th position is
     stored, the last `past` of them repel, and all but the first `dropped` are draws.
     """
-    kernel = SRLD(
-        ULA(eta),
-        device.array(np.array(alphas)[:, None]),
-        Thinned(past, every, padded=setting.padded),
-        RBF(setting.bandwidth),
-    )
+    alpha, history = device.array(np.array(alphas)[:, None]), Thinned(past, every, padded=setting.padded)
+    kernel = SRLD(ULA(eta), alpha, history, RBF(setting.bandwidth))
     start = device.array(np.broadcast_to(x0, (len(alphas), *x0.shape)))
     options |= {"burn_in": dropped * every, "thinning": every}
 
@@ -112,9 +108,9 @@ def sample_matched(
     recorders = (Draws(), Record("drifts", squares))
     srld = run.sample(target, CommonNoise(kernel), start, draws, recorders=recorders, **options)
     own, whole = (np.mean(to_host(a).astype(np.float64), axis=0) for a in srld.recorded["drifts"])
-    scaled = eta * np.sqrt(whole / own)
-    ld = run.sample(target, CommonNoise(ULA(device.array(scaled))), start, draws, recorders=(Draws(),), **options)
-    return Matched(to_host(srld.draws).astype(np.float64), to_host(ld.draws).astype(np.float64), scaled)
+    ratio = np.sqrt(whole / own)
+    ld = run.sample(target, CommonNoise(ULA(device.array(eta * ratio))), start, draws, recorders=(Draws(),), **options)
+    return Matched(to_host(srld.draws).astype(np.float64), to_host(ld.draws).astype(np.float64), ratio)
 
 
 # ---- how near draws are to the target --------------------------------------------------------------------------------
@@ -156,7 +152,7 @@ def _cell(key: str, spec: str, row: Row) -> str:
     return f"{row[key]:{spec}} +- {row[f'{key}_se']:{spec}}"
 
 
-def measured(text: str) -> dict[str, Column]:
+def measure_columns(text: str) -> dict[str, Column]:
     """As `columns`: means with their standard errors, and where the sampler is a difference with 95 % intervals."""
     return {key: (head, partial(_cell, key, spec)) for key, (head, spec) in columns(text).items()}
 
