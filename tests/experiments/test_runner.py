@@ -20,7 +20,7 @@ from xpsample.core.devices import device_dtypes
 from xpsample.core.errors import DivergenceWarning, XpsampleError
 from xpsample.experiments import EXPERIMENTS, Entry
 from xpsample.experiments.runner import Experiment, Run, float32, one_thread
-from xpsample.experiments.table import columns, mean_and_error, means_and_errors, table
+from xpsample.experiments.table import columns, interval, mean_and_error, means_and_errors, table
 from xpsample.zoo.gaussian import gaussian
 
 ROWS = [{"name": "one", "value": 1.5, "value_se": 0.25}, {"name": "two", "value": math.nan, "far": np.float32(2.0)}]
@@ -375,6 +375,7 @@ def test_blocks_repeat_the_keys():
 def test_mean_and_error():
     assert mean_and_error("a", [1.0, 2.0, 3.0]) == {"a": 2.0, "a_se": pytest.approx(1 / math.sqrt(3))}
     assert math.isnan(mean_and_error("a", [1.0])["a_se"])
+    assert interval({"a": 1.0, "a_se": 2.0}, "a") == pytest.approx((-2.92, 4.92))
     found = means_and_errors({"b": [2.0, 2.0], "a": [1.0, 2.0, 3.0]})
     assert list(found) == ["b", "b_se", "a", "a_se"] and list(found.values())[:3] == [2.0, 0.0, 2.0]
 

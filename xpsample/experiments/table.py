@@ -111,3 +111,9 @@ def mean_and_error(key: str, values: Any) -> dict[str, float]:
 def means_and_errors(values: Mapping[str, Any]) -> dict[str, float]:
     """`mean_and_error` of the values under each key."""
     return {name: number for key, of in values.items() for name, number in mean_and_error(key, of).items()}
+
+
+def interval(row: Row, key: str) -> tuple[float, float]:
+    """95 % about the mean that `mean_and_error` put into a row."""
+    half = 1.96 * row[f"{key}_se"]
+    return row[key] - half, row[key] + half

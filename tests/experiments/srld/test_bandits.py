@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -30,13 +29,9 @@ SMALL = Mushroom(CODES, np.array([1, 0, 0]))
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory, data_folder):
-    """A quick run, with no matplotlib to be had."""
+    """A quick run, with no library named."""
     folder = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.srld.bandits_plot", raising=False)
-        command = ["run", "srld-bandits", "--quick", "--backend", "numpy", "--out", str(folder)]
-        assert main(command) == 0
+    assert main(["run", "srld-bandits", "--quick", "--out", str(folder)]) == 0
     return folder
 
 
@@ -53,17 +48,19 @@ def test_table(out):
 
 def test_report(out):
     text = (out / "report.txt").read_text()
-    assert "SRLD - LD: " in text and "32.08 +- 0.75" in text and "no plot: it needs matplotlib" in text
+    assert "mushroom, numpy-cpu-float32: lowest regret" in text and "; SRLD - LD: " in text and "32.08 +- 0.75" in text
+    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
 
 
-def test_plot(tmp_path):
-    if importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.srld.bandits_plot import plot
-
-    curve = np.cumsum(np.random.default_rng(0).random((50, 3)), axis=0)
-    plot(tmp_path / "plot.png", {"wheel": {"LD": curve, "SRLD": 2 * curve}})
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+def test_bandits_policies_and_contexts_are_chosen(tmp_path):
+    options = ["--bandit", "wheel", "--policy", "uniform", "--policy", "linear greedy", "--contexts", "60"]
+    assert main(["run", "srld-bandits", "--quick", *options, "--out", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert [(row["bandit"], row["policy"]) for row in rows] == [("wheel", "uniform"), ("wheel", "linear greedy")]
+    curves = np.load(tmp_path / "curves.npz")
+    assert [len(curves[name]) for name in ("wheel/uniform", "wheel/linear greedy")] == [60, 60]
+    best = min(rows, key=lambda row: row["regret"])
+    assert f"lowest regret {best['regret']:.2f} ({best['policy']})\n" in (tmp_path / "report.txt").read_text()
 
 
 # ---- environments ----------------------------------------------------------------------------------------------------

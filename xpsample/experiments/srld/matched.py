@@ -15,7 +15,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.experiments.figures import band
 from xpsample.experiments.runner import Run
-from xpsample.experiments.table import Column, Row, columns
+from xpsample.experiments.table import Column, Row, columns, interval
 from xpsample.kernels import ULA, Kernel, Trait
 from xpsample.metrics import autocorrelation, chain_ess, marginal_wasserstein, squared_mmd, wasserstein
 from xpsample.metrics.stein import RBF, Bandwidth, Median, MedianFromPoint
@@ -136,11 +136,6 @@ def exact_w1(runs: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
 def difference(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Of all measures, paired."""
     return {key: one[key] - other[key] for key in one}
-
-
-def interval(row: Row, key: str) -> tuple[float, float]:
-    """95 %, of a mean with its standard error."""
-    return row[key] - 1.96 * row[f"{key}_se"], row[key] + 1.96 * row[f"{key}_se"]
 
 
 def _cell(key: str, spec: str, row: Row) -> str:
