@@ -1,5 +1,6 @@
 """The srld-bnn experiment in its quick size, through the command line, its rows and its choice of step sizes."""
 
+import argparse
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from xpsample.cli import main
 from xpsample.core.devices import device_dtypes
+from xpsample.experiments.runner import Run
 from xpsample.experiments.srld import bnn as srld_bnn
 from xpsample.experiments.srld.bnn import ADAGRAD_STEPS, PROBLEMS, QUICK, STEPS, methods, split_rows
 
@@ -34,8 +36,19 @@ def test_table(out):
 
 
 def test_report(out):
-    text = (out / "report.txt").read_text()
+    text, rows = (out / "report.txt").read_text(), json.loads((out / "results.json").read_text())
     assert "yacht: 277 + 31 rows, 402 coordinates" in text and "one by one" in text and "0.578, -0.458" in text
+    best = max(rows[:4], key=lambda row: row["log_likelihood"])
+    told = f"yacht, numpy: highest log lik. {best['log_likelihood']:.3f} ({best['sampler']}); SRLD 10 - LD: "
+    assert told + f"{rows[4]['log_likelihood']:.3f} (" in text
+
+
+def test_the_step_size_of_the_best_validation_score_is_taken(out):
+    text, rows = (out / "report.txt").read_text(), json.loads((out / "results.json").read_text())
+    for row in rows[:4]:
+        (line,) = (line for line in text.splitlines() if line.startswith(f"  {row['sampler']}: validation "))
+        scores = dict(pair.split(": ") for pair in line.partition("validation ")[2].split(", "))
+        assert row["step"] == float(max(scores, key=lambda step: float(scores[step])))
 
 
 def test_a_step_size_that_is_given_is_taken(tmp_path, data_folder):
@@ -75,7 +88,7 @@ def test_step_sizes_are_chosen_on_training_rows():
         assert sorted([*one, *other]) == sorted(rows)
 
 
-def test_the_best_step_size_is_chosen_and_a_chain_that_leaves_the_numbers_never():
+def test_step_sizes_are_scored_and_a_chain_that_leaves_the_numbers_is_the_worst(tmp_path):
     """Of three: one that hardly moves, one that is fit, one that blows up."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
@@ -83,8 +96,9 @@ def test_the_best_step_size_is_chosen_and_a_chain_that_leaves_the_numbers_never(
     rows = np.stack([rng.permutation(60) for _ in range(2)])
     split = split_rows(x, y, rows[:, :50], rows[:, 50:])
     method = methods(QUICK._replace(steps=4000), [10.0])["LD"]._replace(grid=(1e-7, 0.03, 1e6))
-    step, scores = srld_bnn._tune(split, NUMPY, method, seed=0)
-    assert step == 0.03 and scores[1e6] == -np.inf
+    run = Run(QUICK, argparse.Namespace(seed=0, out=tmp_path), [NUMPY])
+    scores = srld_bnn._tune(run, split, NUMPY, method, "LD")
+    assert list(scores) == [1e-7, 0.03, 1e6] and scores[1e6] == -np.inf
     assert scores[0.03] > scores[1e-7] + 0.5
 
 

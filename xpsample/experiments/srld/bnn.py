@@ -6,22 +6,21 @@ validation rows held out of training rows; test rows are seen once, at the end.
 
 import argparse
 import math
-import time
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing
-from xpsample.core.errors import DivergenceWarning
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
+from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.table import Row, columns, interval, means_and_errors
 from xpsample.kernels import ULA, Kernel
 from xpsample.kernels.minibatch import Minibatch
 from xpsample.particles.svgd import SVGD, AdaGrad
 from xpsample.run.recorders import Draws
-from xpsample.run.sampling import sample
 from xpsample.srld import SRLD, Thinned
 from xpsample.targets import Target
 from xpsample.zoo.data import load_dataset
@@ -68,24 +67,39 @@ class Problem(NamedTuple):
     """A file of the data folder, and the paper's test RMSE and test log likelihood by sampler, as printed."""
 
     file: str
-    paper: Mapping[str, tuple[str, str]]
+    paper: dict[str, str]
 
 
-def _paper(*cells: str) -> dict[str, tuple[str, str]]:
-    svgd, ld, srld = zip(cells[:3], cells[3:], strict=True)
-    return {"SVGD": svgd, "LD": ld, "SRLD 10": srld}
+def _paper(*cells: str) -> dict[str, str]:
+    return dict(zip(("SVGD", "LD", "SRLD 10"), cells, strict=True))
 
 
 PROBLEMS = {
-    "boston": Problem("uci_boston", _paper("3.300", "3.342", "3.086", "-4.276", "-2.678", "-2.500")),
-    "yacht": Problem("uci_yacht", _paper("0.593", "0.597", "0.578", "-1.281", "-1.187", "-0.458")),
-    "energy": Problem("uci_energy", _paper("0.428", "0.412", "0.395", "-0.781", "-0.543", "-0.476")),
-    "concrete": Problem("uci_concrete", _paper("4.994", "4.908", "4.886", "-5.500", "-3.055", "-3.034")),
-    "naval": Problem("uci_naval", _paper("0.006", "0.006", "0.003", "3.056", "4.041", "4.186")),
-    "wine-red": Problem("uci_wine_red", _paper("0.655", "0.649", "0.639", "-1.040", "-1.004", "-0.970")),
-    "wine-white": Problem("uci_wine_white", _paper("0.655", "0.692", "0.688", "-1.040", "-1.047", "-1.043")),
+    "boston": Problem("uci_boston", _paper("3.300, -4.276", "3.342, -2.678", "3.086, -2.500")),
+    "yacht": Problem("uci_yacht", _paper("0.593, -1.281", "0.597, -1.187", "0.578, -0.458")),
+    "energy": Problem("uci_energy", _paper("0.428, -0.781", "0.412, -0.543", "0.395, -0.476")),
+    "concrete": Problem("uci_concrete", _paper("4.994, -5.500", "4.908, -3.055", "4.886, -3.034")),
+    "naval": Problem("uci_naval", _paper("0.006, 3.056", "0.006, 4.041", "0.003, 4.186")),
+    "wine-red": Problem("uci_wine_red", _paper("0.655, -1.040", "0.649, -1.004", "0.639, -0.970")),
+    "wine-white": Problem("uci_wine_white", _paper("0.655, -1.040", "0.692, -1.047", "0.688, -1.043")),
 }
 DEFAULT = ("boston", "yacht", "energy", "concrete")
+
+COLUMNS = columns(
+    "data | backend | sampler | step g | rmse .4f+- RMSE | log_likelihood .4f+- log lik. | coverage .3f+- cover 90 | "
+    "spread .4f+- | frozen d | seconds .0f s | paper"
+)
+LEGEND = """\
+RMSE     of the posterior mean on test rows, in the units of the output; log lik. the mean log predictive density there
+cover 90 share of test rows within 1.645 predictive standard deviations of the mean
+spread   of f over the draws, root mean square over test rows, in the units of the output
+step     eta times training rows (SVGD: AdaGrad's step), chosen by the log likelihood of validation rows
+frozen   splits whose chain left the finite numbers
+paper    RMSE, log lik.
+Means over splits +- the standard error; differences are paired"""
+PAPER = """\
+SRLD has the lowest RMSE and the highest log likelihood on all sets but wine-white, where SVGD has; its figures are in
+the last column (Table 1)"""
 
 
 class Size(NamedTuple):
@@ -101,13 +115,13 @@ class Size(NamedTuple):
     timed: int
 
 
-FULL = Size(splits=20, steps=50_000, thinning=100, svgd=2_000, timed=500)
-SHORT = Size(splits=20, steps=20_000, thinning=100, svgd=1_000, timed=500)
+PAPERS = Size(splits=20, steps=50_000, thinning=100, svgd=2_000, timed=500)
+FULL = Size(splits=20, steps=20_000, thinning=100, svgd=1_000, timed=500)
 QUICK = Size(splits=4, steps=300, thinning=5, svgd=40, timed=20)
 
 
 class Method(NamedTuple):
-    """A kernel by its step size, the step sizes to choose from, chains of a split, and how long it runs."""
+    """A kernel by its step size, the step sizes to choose from, particles of a split (0: a chain), how long it runs."""
 
     kernel: Callable[[Any], Kernel]
     grid: tuple[float, ...]
@@ -119,132 +133,66 @@ class Method(NamedTuple):
 
 def methods(size: Size, alphas: list[float]) -> dict[str, Method]:
     """The samplers of the table."""
-
-    def langevin(alpha: float) -> Callable[[Any], Kernel]:
-        def kernel(eta: Any) -> Kernel:
-            return Minibatch(SRLD(ULA(eta), alpha, Thinned(PAST, size.thinning)) if alpha else ULA(eta), BATCH)
-
-        return kernel
-
-    draws = size.steps // 5 // size.thinning
+    steps, every = size.steps, size.thinning
+    long = (STEPS, 0, steps, steps // 5 // every, every)
     found = {
-        f"SRLD {alpha:g}" if alpha else "LD": Method(langevin(alpha), STEPS, 1, size.steps, draws, size.thinning)
+        f"SRLD {alpha:g}" if alpha else "LD": Method(partial(_langevin, alpha=alpha, every=every), *long)
         for alpha in (0.0, *alphas)
     }
-    # The particles of a split share their batches.
-    svgd = Method(
-        lambda eta: Minibatch(SVGD(eta, adagrad=AdaGrad()), BATCH, common=True),
-        *(ADAGRAD_STEPS, PARTICLES, size.svgd, 1, 1),
-    )
-    return found | {"SVGD": svgd}
+    return found | {"SVGD": Method(_svgd, ADAGRAD_STEPS, PARTICLES, size.svgd, 1, 1)}
 
 
-COLUMNS = {
-    "data": ("data", "s"),
-    "backend": ("backend", "s"),
-    "sampler": ("sampler", "s"),
-    "step": ("step", "s"),
-    "rmse": ("RMSE", "s"),
-    "log_likelihood": ("log lik.", "s"),
-    "coverage": ("cover 90", "s"),
-    "spread": ("spread", "s"),
-    "frozen": ("frozen", "s"),
-    "seconds": ("s", "s"),
-    "paper": ("paper", "s"),
-}
-LEGEND = """\
-RMSE     of the posterior mean on test rows, in the units of the output; log lik. the mean log predictive density there
-cover 90 share of test rows within 1.645 predictive standard deviations of the mean
-spread   of f over the draws, root mean square over test rows, in the units of the output
-step     eta times training rows (SVGD: AdaGrad's step), chosen by the log likelihood of validation rows
-frozen   splits whose chain left the finite numbers
-Means over splits +- the standard error; differences are paired"""
+def _langevin(eta: Any, alpha: float, every: int) -> Kernel:
+    return Minibatch(SRLD(ULA(eta), alpha, Thinned(PAST, every)) if alpha else ULA(eta), BATCH)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "srld-bnn", backends="numpy")
-    parser.add_argument(
-        "--data",
-        action="append",
-        choices=tuple(PROBLEMS),
-        help=f"data set; may be given several times (default: {', '.join(DEFAULT)})",
-    )
-    parser.add_argument("--full", action="store_true", help=f"the paper's {FULL.steps} steps, instead of {SHORT.steps}")
-    parser.add_argument(
-        "--step",
-        type=float,
-        metavar="S",
-        help="eta N of LD and SRLD, instead of one chosen for each on validation rows",
-    )
-    parser.add_argument(
-        "--scaled",
-        action="store_true",
-        help="standardise the outputs, too, by mean and standard deviation of the training rows (default: the "
-        "networks' outputs are in the units of the data, as in the public code)",
-    )
-    parser.add_argument(
-        "--alpha",
-        action="append",
-        type=float,
-        metavar="A",
-        help="strength of the repulsion, positive; may be given several times (default: 10, the paper's, and 1, its "
-        "public code's)",
-    )
+def _svgd(eta: Any) -> Kernel:
+    return Minibatch(SVGD(eta, adagrad=AdaGrad()), BATCH, common=True)  # the particles of a split share their batches
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread():
-        return _run_all(args)
+def options(parser: argparse.ArgumentParser) -> None:
+    """Data sets, step sizes, scaling and strengths."""
+    add, default = parser.add_argument, ", ".join(DEFAULT)
+    add("--data", action="append", choices=tuple(PROBLEMS), help=f"data set; may be repeated (default: {default})")
+    add("--step", type=float, metavar="S", help="eta N of LD and SRLD, instead of one chosen on validation rows")
+    text = "standardise the outputs, too, by the training rows (default: in their own units, as in the public code)"
+    add("--scaled", action="store_true", help=text)
+    text = "strength of the repulsion, positive; may be repeated (default: 10, the paper's, and 1, its public code's)"
+    add("--alpha", action="append", type=float, metavar="A", help=text)
 
 
-def _run_all(args: argparse.Namespace) -> int:
-    began = time.perf_counter()
-    size = QUICK if args.quick else FULL if args.full else SHORT
-    report, names = Report(args.out), args.backend or ["numpy"]
-    report.say("Bayesian neural networks; SRLD paper, Section 6.2 and Table 1")
-    for line in missing(names):
-        report.say(line)
-    # One float32 place for each backend: the networks need no more digits.
-    where = [device for device in device_dtypes(names) if device.dtype == "float32"]
-    report.say(
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """All samplers on all data sets, and the differences of SRLD and LD."""
+    size, args = run.size, run.args
+    run.say(
         f"{size.splits} splits, {size.steps} steps, the first {size.steps * 4 // 5} dropped, one in {size.thinning} "
-        f"kept; M = {PAST}, batches of {BATCH}, float32, seed {args.seed}; SVGD: {size.svgd} steps of {PARTICLES} "
-        f"particles; outputs {'standardised' if args.scaled else 'in their own units'}"
+        f"kept; M = {PAST}, batches of {BATCH}; SVGD: {size.svgd} steps of {PARTICLES} particles; outputs "
+        + ("standardised" if args.scaled else "in their own units")
     )
-    rows: list[dict[str, Any]] = []
     for name in args.data or DEFAULT:
         arrays = load_dataset(PROBLEMS[name].file)
         x, y = arrays["X"], arrays["y"]
         train, test = (arrays[key][: size.splits].astype(np.int64) for key in ("train_index", "test_index"))
         final = split_rows(x, y, train, test, args.scaled)
-        held = _held_out(train[:TUNING_SPLITS], args.seed)
-        tuning = split_rows(x, y, *held, args.scaled)
-        report.say(f"{name}: {train.shape[1]} + {test.shape[1]} rows, {dimension(x.shape[1], HIDDEN)} coordinates")
-        for device in where:
-            report.say("  " + _timing(final, device, size, args.seed))
-            measured = {}
+        tuning = split_rows(x, y, *_held_out(train[:TUNING_SPLITS], run.seed), args.scaled)
+        run.say(f"{name}: {train.shape[1]} + {test.shape[1]} rows, {dimension(x.shape[1], HIDDEN)} coordinates")
+        for device in run.devices:
+            _timing(run, final, device)
+            labels, found = {"data": name, "backend": device.backend.name}, {}
             for sampler, method in methods(size, args.alpha or [10.0, 1.0]).items():
                 step = args.step
                 if step is None or sampler == "SVGD":
-                    step, scores = _tune(tuning, device, method, args.seed)
-                    report.say(f"  {sampler}: validation " + ", ".join(f"{s:g}: {v:.3f}" for s, v in scores.items()))
-                measured[sampler], about = _measure(final, device, method, step, args.seed)
-                labels = {"data": name, "backend": device.backend.name, "sampler": sampler, "step": step}
-                rows.append(labels | _summary(measured[sampler]) | about | _printed(name, sampler))
-                _tell(report, rows[-1:])
-            for sampler in list(measured)[1:-1]:
-                gain = {key: value - measured["LD"][key] for key, value in measured[sampler].items()}
-                labels = {"data": name, "backend": device.backend.name, "sampler": f"{sampler} - LD", "step": None}
-                rows.append(labels | _summary(gain) | {"frozen": None, "seconds": None} | _printed(name, ""))
-        report.rows(rows)
-    report.say()
-    _tell(report, rows)
-    report.say("\n" + LEGEND)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
+                    scores = _tune(run, tuning, device, method, f"{sampler}, all step sizes")
+                    step = max(scores, key=lambda step: scores[step])
+                    run.say(f"  {sampler}: validation " + ", ".join(f"{s:g}: {v:.3f}" for s, v in scores.items()))
+                measures, frozen, seconds = _fit(run, final, device, method, (step,), sampler)
+                found[sampler] = {key: values[0] for key, values in measures.items()}
+                row = labels | {"sampler": sampler, "step": step} | means_and_errors(found[sampler])
+                row |= {"frozen": np.sum(frozen), "seconds": seconds}
+                yield row | {"paper": PROBLEMS[name].paper.get(sampler, "")}
+            for sampler in list(found)[1:-1]:
+                gain = {key: values - found["LD"][key] for key, values in found[sampler].items()}
+                yield labels | {"sampler": f"{sampler} - LD"} | means_and_errors(gain) | {"paper": ""}
 
 
 def _held_out(train: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -264,129 +212,96 @@ def starts(shape: tuple[int, ...], features: int, seed: int) -> np.ndarray:
 
 def _target(split: Split, axes: int) -> Target:
     """The posteriors of all splits, for positions with so many chain axes after that of the splits."""
-    front = (split.inputs.shape[0],) + (1,) * axes
-    return regression_network(
-        split.inputs.reshape(*front, *split.inputs.shape[1:]), split.outputs.reshape(*front, -1), HIDDEN
-    )
+    inputs, outputs = (np.expand_dims(a, tuple(range(1, 1 + axes))) for a in (split.inputs, split.outputs))
+    return regression_network(inputs, outputs, HIDDEN)
 
 
-def _rates(method: Method, steps: np.ndarray, rows: int) -> np.ndarray:
-    return steps if method.particles > 1 else steps / rows
+def _tune(run: Run[Size], split: Split, device: DeviceDtype, method: Method, label: str) -> dict[float, float]:
+    """The mean validation log likelihood of all step sizes in a fifth of the steps."""
+    short = method._replace(steps=max(method.steps // 5, 1), draws=max(method.draws // 5, 1))
+    measures, frozen, _ = _fit(run, split, device, short, method.grid, label)
+    scores = measures["log_likelihood"]
+    scores = np.where(np.isfinite(scores) & ~frozen, scores, -np.inf).mean(axis=1)
+    return dict(zip(method.grid, scores.tolist(), strict=True))
 
 
-def _draws(
-    target: Target, device: DeviceDtype, kernel: Kernel, x0: np.ndarray, method: Method, steps: int, seed: int
-) -> Any:
-    """The trace of a run that keeps its end."""
-    burn_in = steps - method.draws * method.thinning
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergenceWarning)  # counted, and shown in the table
-        return sample(
-            *(target, kernel, device.array(x0), method.draws),
-            burn_in=burn_in,
-            thinning=method.thinning,
-            seed=seed,
-            recorders=(Draws(),),
-            progress=False,
-        )
-
-
-def _tune(split: Split, device: DeviceDtype, method: Method, seed: int) -> tuple[float, dict[float, float]]:
-    """The step size of the best mean validation log likelihood in a fifth of the steps, and those of all.
+def _fit(
+    run: Run[Size], split: Split, device: DeviceDtype, method: Method, grid: tuple[float, ...], label: str
+) -> tuple[dict[str, np.ndarray], np.ndarray, float]:
+    """How well test rows are predicted and which chains froze, (step size, split), and the seconds.
 
     All step sizes are one run, a chain axis after that of the splits.
     """
-    grid = np.asarray(method.grid)
     splits, rows, features = split.inputs.shape
-    inner = (1,) if method.particles > 1 else ()
-    target = _target(split, 1 + len(inner))
-    x0 = starts((splits, len(grid), *(method.particles for _ in inner)), features, seed)
-    eta = device.array(_rates(method, grid, rows).reshape(-1, *inner))
-    steps = max(method.steps // 5, 1)
-    short = method._replace(draws=max(method.draws // 5, 1))
-    trace = _draws(target, device, method.kernel(eta), x0, short, steps, seed)
+    inner = (method.particles,) if method.particles else ()
+    rates = np.asarray(grid) / (1 if inner else rows)
+    eta = float(rates[0]) if len(grid) == 1 else device.array(np.expand_dims(rates, -1) if inner else rates)
+    x0 = device.array(starts((splits, len(grid), *inner), features, run.seed))
+    trace = run.sample(
+        *(_target(split, 1 + len(inner)), method.kernel(eta), x0, method.draws),
+        burn_in=method.steps - method.draws * method.thinning,
+        thinning=method.thinning,
+        recorders=(Draws(),),
+        label=label,
+        quiet=True,  # the table counts divergences
+    )
     draws = to_host(trace.draws).astype(np.float64)
-    scores = np.stack([_predict(split, _as_draws(draws[:, :, i], method)).log_likelihood for i in range(len(grid))])
-    frozen = trace.run_statistics.diverged.reshape(splits, len(grid), -1).any(axis=-1).T
-    found = np.where(np.isfinite(scores) & ~frozen, scores, -np.inf).mean(axis=1)
-    return method.grid[int(np.argmax(found))], dict(zip(method.grid, found.tolist(), strict=True))
-
-
-def _as_draws(draws: np.ndarray, method: Method) -> np.ndarray:
-    """(draw, splits, dim): the particles of the last step are draws."""
-    return np.moveaxis(draws[-1], 1, 0) if method.particles > 1 else draws
-
-
-def _predict(split: Split, draws: np.ndarray) -> Predictive:
-    """Of draws (draw, splits, dim), each (splits,); one split after the other, for the memory."""
+    if inner:
+        draws = np.moveaxis(draws[-1], 2, 0)  # the particles of the last step are draws
+    parts = [(s, Split(*(a[s] for a in split))) for s in range(splits)]  # one by one, for the memory
     with np.errstate(over="ignore", invalid="ignore"):  # of chains that left the finite numbers
-        each = [
-            predictive(draws[:, s], split.test_inputs[s], split.test_outputs[s], *_units(split, s), HIDDEN)
-            for s in range(draws.shape[1])
+        fits = [
+            [predictive(draws[:, s, i], p.test_inputs, p.test_outputs, p.location, p.scale, HIDDEN) for s, p in parts]
+            for i in range(len(grid))
         ]
-    return Predictive(*(np.asarray(values) for values in zip(*each, strict=True)))
+    measures = dict(zip(Predictive._fields, np.moveaxis(np.asarray(fits), -1, 0), strict=True))
+    frozen = np.reshape(trace.run_statistics.diverged, (splits, len(grid), -1))
+    return measures, np.any(frozen, axis=-1).T, trace.metadata["seconds"]
 
 
-def _units(split: Split, s: int) -> tuple[float, float]:
-    return float(split.location[s, 0]), float(split.scale[s, 0])
+def _timing(run: Run[Size], split: Split, device: DeviceDtype) -> None:
+    """Say the time of a step of LD per split: all in one run, and one split after the other."""
+    features, kernel = split.inputs.shape[2], Minibatch(ULA(STEPS[0] / split.inputs.shape[1]), BATCH)
 
-
-def _measure(
-    split: Split, device: DeviceDtype, method: Method, step: float, seed: int
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Test figures of each split, and what the run was like."""
-    splits, rows, features = split.inputs.shape
-    inner = (method.particles,) if method.particles > 1 else ()
-    kernel = method.kernel(float(_rates(method, np.asarray(step), rows)))
-    x0 = starts((splits, *inner), features, seed)
-    trace = _draws(_target(split, len(inner)), device, kernel, x0, method, method.steps, seed)
-    draws = _as_draws(to_host(trace.draws).astype(np.float64), method)
-    frozen = np.reshape(trace.run_statistics.diverged, (splits, -1)).any(axis=1)
-    about = {"frozen": int(frozen.sum()), "seconds": trace.metadata["seconds"]}
-    return _predict(split, draws)._asdict(), about
-
-
-def _timing(split: Split, device: DeviceDtype, size: Size, seed: int) -> str:
-    """Time of a step of LD per split: all in one run, and one split after the other."""
-    features, eta = split.inputs.shape[2], STEPS[0] / split.inputs.shape[1]
-
-    def seconds(part: Split) -> float:
-        target, kernel = _target(part, 0), Minibatch(ULA(eta), BATCH)
-        x0 = device.array(starts(part.inputs.shape[:1], features, seed))
+    def microseconds(part: Split) -> float:
+        x0 = device.array(starts(part.inputs.shape[:1], features, run.seed))
         # The first may compile; the shortest suffers least from what else the machine does.
         runs = [
-            sample(target, kernel, x0, 1, thinning=size.timed, seed=seed, recorders=(Draws(),), progress=False)
+            run.sample(_target(part, 0), kernel, x0, 1, thinning=run.size.timed, recorders=(Draws(),))
             for _ in range(TIMED_RUNS)
         ]
-        return min(trace.metadata["seconds"] for trace in runs) / size.timed
+        return 1e6 * min(trace.metadata["seconds"] for trace in runs) / run.size.timed
 
-    together = seconds(split) / size.splits
-    alone = [seconds(Split(*(a[s : s + 1] for a in split))) for s in range(TIMED_SPLITS)]
-    one = float(np.mean(alone))
-    return (
-        f"a step of LD on {device.backend.name}: {together * 1e6:.0f} us a split with {size.splits} splits in one run, "
-        f"{one * 1e6:.0f} us one by one: {one / together:.1f} times"
+    together = microseconds(split) / run.size.splits
+    one = np.mean([microseconds(Split(*(a[s : s + 1] for a in split))) for s in range(TIMED_SPLITS)])
+    run.say(
+        f"  a step of LD on {device.backend.name}: {together:.0f} us a split with {run.size.splits} splits in one run, "
+        f"{one:.0f} us one by one: {one / together:.1f} times"
     )
 
 
-def _summary(values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    out = {}
-    for key, value in values.items():
-        out[key] = float(np.mean(value))
-        out[f"{key}_se"] = float(np.std(value, ddof=1) / math.sqrt(len(value)))
-    return out
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """The highest log likelihood, and what the repulsion does to it, for each data set."""
+    lines = []
+    for labels, of_data in groupby(rows, key=lambda row: (row["data"], row["backend"])):
+        own = list(of_data)
+        best = max((row for row in own if "step" in row), key=lambda row: row["log_likelihood"])
+        lines.append(f"{', '.join(labels)}: highest log lik. {best['log_likelihood']:.3f} ({best['sampler']})")
+        for row in (row for row in own if "step" not in row):
+            low, high = interval(row, "log_likelihood")
+            lines[-1] += f"; {row['sampler']}: {row['log_likelihood']:.3f} ({low:.3f}, {high:.3f})"
+    return "\n".join(lines)
 
 
-def _printed(name: str, sampler: str) -> dict[str, str]:
-    return {"paper": ", ".join(PROBLEMS[name].paper.get(sampler, ()))}
-
-
-def _tell(report: Report, rows: list[dict[str, Any]]) -> None:
-    def cell(row: dict[str, Any], key: str) -> str:
-        value = row[key]
-        if value is None or isinstance(value, str):
-            return value or ""
-        digits = {"coverage": ".3f", "step": "g", "frozen": "d", "seconds": ".0f"}.get(key, ".4f")
-        return f"{value:{digits}}" + (f" +- {row[key + '_se']:{digits}}" if key + "_se" in row else "")
-
-    report.say(table([{key: cell(row, key) for key in COLUMNS} for row in rows], COLUMNS))
+EXPERIMENT = Experiment(
+    name="srld-bnn",
+    title="Bayesian neural networks; SRLD paper, Section 6.2 and Table 1",
+    settings={"full": FULL, "quick": QUICK, "paper": PAPERS},
+    measure=measure,
+    columns=COLUMNS,
+    legend=LEGEND,
+    conclude=conclude,
+    paper=PAPER,
+    options=options,
+    devices=float32,
+)
