@@ -87,18 +87,18 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     x0, truth = matched.starts(repeats, rng), exact_draws(exact, rng)
     run.shown |= {"truth": truth, "draws": {}}
     for device in run.devices:
-        for name, setting in matched.SETTINGS.items():
+        for setting in matched.SETTINGS:
             how = {"eta": ETA, "alphas": (ALPHA,), "past": past, "every": 1, "dropped": DROPPED}
-            with run.step(f"{device}, {name}"):
+            with run.step(f"{device}, {setting}"):
                 pair = matched.sample(run, correlated(), device, setting, x0, draws=steps - DROPPED, **how)
                 ld, srld = pair.ld[:, 0], pair.srld[:, 0]
                 found = {"LD": _measures(ld, truth), "SRLD": _measures(srld, truth)}
             found["SRLD - LD"] = matched.difference(found["SRLD"], found["LD"])
             etas = {"LD": np.mean(ETA * pair.ratio), "SRLD": ETA}
             for sampler, values in found.items():
-                labels = {"backend": device.backend.name, "setting": name, "sampler": sampler}
+                labels = {"backend": device.backend.name, "setting": setting, "sampler": sampler}
                 yield labels | {"eta": etas.get(sampler)} | means_and_errors(values)
-            run.shown["draws"].setdefault(name, {"LD": ld, "SRLD": srld})
+            run.shown["draws"].setdefault(setting, {"LD": ld, "SRLD": srld})
 
 
 def _measures(draws: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:

@@ -25,16 +25,11 @@ from xpsample.targets import BoundTarget, Capability, Target
 
 MMD = RBF(10.0)
 """exp(-0.1 d^2), the kernel of the authors' code."""
-
-
-class Setting(NamedTuple):
-    """A way to run SRLD: whether it is padded, and its bandwidth rule."""
-
-    padded: bool
-    bandwidth: Bandwidth
-
-
-SETTINGS = {"Eq. 3, App. A": Setting(False, Median()), "authors' code": Setting(True, MedianFromPoint())}
+SETTINGS: Mapping[str, tuple[bool, Bandwidth]] = {
+    "Eq. 3, App. A": (False, Median()),
+    "authors' code": (True, MedianFromPoint()),
+}
+"""Ways to run SRLD: whether its past is padded, and the bandwidth rule."""
 
 
 def starts(repeats: int, rng: np.random.Generator, dim: int = 2) -> np.ndarray:
@@ -80,7 +75,7 @@ def sample(
     run: Run[Any],
     target: Target,
     device: DeviceDtype,
-    setting: Setting,
+    setting: str,
     x0: np.ndarray,
     *,
     eta: float,
@@ -96,8 +91,9 @@ def sample(
     With that step the root mean square of LD's drift is SRLD's, as in the authors' code. Every `every`-th position is
     stored, the last `past` of them repel, and all but the first `dropped` are draws.
     """
-    alpha, history = device.array(np.array(alphas)[:, None]), Thinned(past, every, padded=setting.padded)
-    kernel = SRLD(ULA(eta), alpha, history, RBF(setting.bandwidth))
+    padded, bandwidth = SETTINGS[setting]
+    alpha = device.array(np.array(alphas)[:, None])
+    kernel = SRLD(ULA(eta), alpha, Thinned(past, every, padded=padded), RBF(bandwidth))
     start = device.array(np.broadcast_to(x0, (len(alphas), *x0.shape)))
     options |= {"burn_in": dropped * every, "thinning": every}
 

@@ -136,7 +136,7 @@ def _problem(run: Run[Size], device: DeviceDtype, name: str, setting: str) -> It
     x0, truth = matched.starts(repeats, rng, problem.dim), problem.exact(size.exact, rng)
     how = {"eta": problem.eta, "alphas": problem.alphas, "past": size.past, "every": problem.every}
     how |= {"dropped": size.dropped, "draws": kept, "seed": seed}
-    pair = matched.sample(run, problem.target(), device, matched.SETTINGS[setting], x0, **how)
+    pair = matched.sample(run, problem.target(), device, setting, x0, **how)
     exact = np.stack([problem.exact(kept, rng) for _ in range(repeats)], axis=1)
     measures = partial(_measures, truth=truth, square=problem.square)
 
