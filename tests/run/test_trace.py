@@ -14,7 +14,8 @@ import xpsample
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.metrics import chain_ess, mcse_mean, split_rhat
-from xpsample.run.trace import RunStatistics, Summary, Trace, load
+from xpsample.run.summary import RunStatistics, Summary
+from xpsample.run.trace import Trace, load
 
 LIBRARIES = ["numpy", "torch", "jax.numpy", "array_api_strict"]
 

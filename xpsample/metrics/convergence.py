@@ -14,6 +14,9 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.registry import whole
 
+FEWEST_DRAWS = 10
+"""For an ESS: a half chain of fewer has no lag that Geyer's sequence could end at."""
+
 
 @whole
 def chain_ess(draws: Array) -> Array:
@@ -30,8 +33,8 @@ def chain_ess(draws: Array) -> Array:
     Returns
     -------
     array, shape (dim,)
-        A number of draws, in the dtype of `draws`. nan for a coordinate that is constant or not finite, and for
-        all coordinates of fewer than four draws.
+        A number of draws, in the dtype of `draws`. nan for a coordinate in which no half chain moves or that is not
+        finite, and for all coordinates of fewer than ten draws.
 
     Raises
     ------
@@ -49,7 +52,7 @@ def chain_ess(draws: Array) -> Array:
     scaled = _scaled(xp, draws)
     means, deviations = _halves(xp, scaled.values)
     n, chains, _ = deviations.shape
-    if n < 2 or 0 in deviations.shape:
+    if n < FEWEST_DRAWS // 2 or 0 in deviations.shape:
         return scaled.nan
 
     acov = _mean_autocovariance(xp, deviations)
@@ -58,7 +61,7 @@ def chain_ess(draws: Array) -> Array:
     rho = 1.0 - (within - acov) / _or_one(xp, var_plus)
 
     # Pairs P_k = rho_2k + rho_2k+1 up to the last lag that Stan looks at; rho_0 is 1 by definition.
-    last = max(n - 3, 1) // 2
+    last = (n - 3) // 2
     even = xp.concat([xp.ones_like(rho[:1, :]), rho[2 : 2 * last + 1 : 2, :]])
     pairs = even + rho[1 : 2 * last + 2 : 2, :]
     # The sequence ends before the first pair that is not positive, and before the last pair at the latest.
@@ -72,7 +75,8 @@ def chain_ess(draws: Array) -> Array:
 
     tau = -1.0 + 2.0 * total + remainder
     tau = xp.maximum(tau, xp.full_like(tau, 1.0 / math.log10(n * chains)))
-    return xp.where(scaled.valid, n * chains / tau, scaled.nan)
+    moves = xp.any(deviations != 0, axis=(0, 1))
+    return xp.where(scaled.valid & moves, n * chains / tau, scaled.nan)
 
 
 def autocorrelation(draws: Array, lags: int) -> Array:

@@ -26,8 +26,9 @@ from xpsample.run.checkpoint import Checkpoint, Store, describe
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics
+from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
-from xpsample.run.trace import RunStatistics, Trace
+from xpsample.run.trace import Trace
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.check import check_gradient
 from xpsample.targets.target import AbstractTarget, Target

@@ -8,7 +8,7 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.kernels.kernel import Info
-from xpsample.run.trace import RunStatistics
+from xpsample.run.summary import RunStatistics
 
 MOST_WAITING, MOST_SECONDS = 16, 0.1
 """How many segments, and seconds of them, may wait for their sums to be fetched."""

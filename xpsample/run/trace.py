@@ -4,9 +4,7 @@ import json
 import os
 import zipfile
 from collections import namedtuple
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,104 +14,15 @@ from xpsample.core import tree
 from xpsample.core.atomic_files import replacing
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
-from xpsample.metrics.convergence import chain_ess, mcse_mean, split_rhat
+from xpsample.run.summary import RunStatistics, Summary, summarize
 
 Array = Any
-Diagnostics = Callable[[np.ndarray], tuple[np.ndarray, ...]]  # (draw, chain, dim) to several (dim,)
 
 SCHEMA = 1
 """Version of the `.npz` layout. Raised when a file of the new layout could be misread by the old reader."""
 
 ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
 """Statistics that ArviZ knows by another name; the others keep theirs."""
-
-ROWS_SHOWN = 30
-
-
-@dataclass(frozen=True, eq=False)
-class RunStatistics:
-    """Sums over all steps after burn-in, thinned or not; host arrays.
-
-    Attributes
-    ----------
-    steps : int
-        Steps after burn-in of each chain.
-    acceptance_probability : numpy.ndarray, shape (*chains)
-        Mean acceptance probability.
-    moved : numpy.ndarray, shape (*chains)
-        Fraction of the steps that changed the position.
-    diverged : numpy.ndarray, shape (*chains)
-        Number of divergent steps.
-    evaluations : dict of str to float
-        Evaluations of ``log_density``, ``score`` and ``hvp`` per step and chain.
-    """
-
-    steps: int
-    acceptance_probability: np.ndarray
-    moved: np.ndarray
-    diverged: np.ndarray
-    evaluations: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """Per-coordinate summary of a trace; ``str()`` gives a table.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the coordinates.
-    mean, sd, mcse : numpy.ndarray, shape (dim,)
-        Mean, standard deviation and Monte Carlo standard error of the mean, in the unit of the coordinate.
-    ess_bulk, ess_tail : numpy.ndarray, shape (dim,)
-        Effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws; nan for
-        a coordinate that is constant or not finite.
-    rhat : numpy.ndarray, shape (dim,)
-        R-hat; nan for a coordinate that is constant or not finite. The rank-normalised one needs two chains.
-    method : str
-        Which estimators gave the ESS and R-hat.
-    draws, chains : int
-        Draws per chain, and number of chains.
-    run_statistics : RunStatistics
-        Acceptance, divergences and evaluations of the run.
-    """
-
-    names: tuple[str, ...]
-    mean: np.ndarray
-    sd: np.ndarray
-    mcse: np.ndarray
-    ess_bulk: np.ndarray
-    ess_tail: np.ndarray
-    rhat: np.ndarray
-    method: str
-    draws: int
-    chains: int
-    run_statistics: RunStatistics
-
-    def __str__(self) -> str:
-        width = max(map(len, self.names), default=0)
-        lines = [f"{'':{width}}" + "".join(f"{h:>11}" for h in ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"))]
-        columns = (self.names, self.mean, self.sd, self.mcse, self.ess_bulk, self.ess_tail, self.rhat)
-        rows = [
-            f"{name:{width}}{mean:11.4g}{sd:11.4g}{mcse:11.3g}{bulk:11.0f}{tail:11.0f}{rhat:11.3f}"
-            for name, mean, sd, mcse, bulk, tail, rhat in zip(*columns, strict=True)
-        ]
-        if len(rows) > ROWS_SHOWN:
-            rows[ROWS_SHOWN - 2 : -2] = [f"... {len(rows) - ROWS_SHOWN} more coordinates"]
-        lines += rows
-        run_statistics = self.run_statistics
-        acceptance = run_statistics.acceptance_probability
-        spread = f" ({np.min(acceptance):.3g} to {np.max(acceptance):.3g})" if np.size(acceptance) > 1 else ""
-        divergences, steps = int(np.sum(run_statistics.diverged)), run_statistics.steps * np.size(acceptance)
-        evaluations = ", ".join(f"{count:.4g} {name}" for name, count in run_statistics.evaluations.items())
-        lines += [
-            f"{self.draws} draws of {self.chains} chain{'s' * (self.chains != 1)}",
-            f"ESS and R-hat: {self.method}",
-            f"acceptance probability {np.mean(acceptance):.3g}{spread}, moved {np.mean(run_statistics.moved):.3g}",
-            f"divergences: {divergences} in {steps} steps",
-            f"evaluations per step and chain: {evaluations or 'none counted'}",
-        ]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,35 +85,8 @@ class Trace:
         Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021) 667-718.
         """
         draws = self._host_draws().astype(np.float64)
-        names = self._names(draws.shape[-1])
-        diagnostics: Diagnostics
-        try:
-            from arviz_stats.base import array_stats
-        except ImportError:
-            method = "plain split-chain"
-            diagnostics = _plain_diagnostics
-        else:
-            method = "rank-normalised (arviz-stats)"
-            diagnostics = partial(_rank_normalised_diagnostics, array_stats)
-
-        with np.errstate(invalid="ignore"):  # coordinates that are not finite get nan
-            mean = np.mean(draws, axis=(0, 1))
-            count = draws.shape[0] * draws.shape[1]
-            variance = np.sum((draws - mean) ** 2, axis=(0, 1)) / (count - 1 if count > 1 else np.nan)
-        bulk, tail, rhat = _where_varying(diagnostics, draws)
-        return Summary(
-            names=names or tuple(f"x[{i}]" for i in range(draws.shape[-1])),
-            mean=mean,
-            sd=np.sqrt(variance),
-            mcse=mcse_mean(draws),
-            ess_bulk=bulk,
-            ess_tail=tail,
-            rhat=rhat,
-            method=method,
-            draws=draws.shape[0],
-            chains=draws.shape[1],
-            run_statistics=self.run_statistics,
-        )
+        names = self._names(draws.shape[-1]) or tuple(f"x[{i}]" for i in range(draws.shape[-1]))
+        return summarize(draws, names, self.run_statistics)
 
     def to_arviz(self) -> Any:
         """The draws and statistics as an ArviZ DataTree, on the host.
@@ -373,40 +255,6 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     run_statistics["steps"] = int(run_statistics["steps"])
     run_statistics["evaluations"] = {name: float(count) for name, count in run_statistics["evaluations"].items()}
     return Trace(**kept | {"run_statistics": RunStatistics(**run_statistics)}, state=None, metadata=header["metadata"])
-
-
-# ---- diagnostics on the host -------------------------------------------------------------------------------
-
-
-def _rank_normalised_diagnostics(array_stats: Any, draws: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Bulk ESS, tail ESS and R-hat by arviz-stats."""
-    axes = {"chain_axis": 1, "draw_axis": 0}
-    return (
-        array_stats.ess(draws, method="bulk", **axes),
-        array_stats.ess(draws, method="tail", prob=(0.05, 0.95), **axes),
-        array_stats.rhat(draws, method="rank", **axes),
-    )
-
-
-def _plain_diagnostics(draws: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Bulk ESS, tail ESS and R-hat, without ranks."""
-    low, high = np.quantile(draws, (0.05, 0.95), axis=(0, 1))
-    # An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides.
-    tail = np.fmin(
-        chain_ess((draws <= low).astype(np.float64)),
-        chain_ess((draws >= high).astype(np.float64)),
-    )
-    return chain_ess(draws), tail, split_rhat(draws)
-
-
-def _where_varying(diagnostics: Diagnostics, draws: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Diagnostics of the coordinates that are finite and not constant; nan for the others."""
-    varying = np.all(np.isfinite(draws), axis=(0, 1)) & np.any(draws != draws[:1, :1], axis=(0, 1))
-    results = tuple(np.full(draws.shape[-1], np.nan) for _ in range(3))
-    if np.any(varying):
-        for result, values in zip(results, diagnostics(draws[..., varying]), strict=True):
-            result[varying] = values
-    return results
 
 
 def _one_chain_axis(values: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.run.recorders import Recorder
-from xpsample.run.trace import RunStatistics
+from xpsample.run.summary import RunStatistics
 from xpsample.srmc.kernel import SRMCState
 from xpsample.targets.bound import BoundTarget, counter
 
