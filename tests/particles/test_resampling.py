@@ -103,6 +103,39 @@ def test_the_same_ancestors_on_every_library(scheme, library):
     np.testing.assert_array_equal(copies(xp=library.xp, array=library.array, host=library.host), copies())
 
 
+@pytest.mark.parametrize("scheme", SCHEMES[1:], ids=repr)
+def test_a_million_equal_weights_in_float32(scheme):
+    """Sums in float32 are off by more than a share of 1e-6; a rounded 1 - 1e-7 is one copy."""
+    particles = 1_000_000
+    weights = np.full((1, particles), 1 / particles, dtype=np.float32)
+    uniforms = np.full(scheme.noise((1,), particles).shape, 0.4, dtype=np.float32)
+    np.testing.assert_array_equal(scheme.ancestors(np, weights, uniforms)[0], np.arange(particles))
+
+
+@pytest.mark.parametrize("scheme", [Stratified(), Systematic()], ids=repr)
+def test_shares_of_a_million_particles_in_float32(scheme):
+    """Groups of 1,000 particles get their share, to the two particles at their ends."""
+    weights = np.random.default_rng(0).random((1, 1_000_000)).astype(np.float32)
+    weights /= np.sum(weights, dtype=np.float64)
+    uniforms = np.random.default_rng(1).random(scheme.noise((1,), 1_000_000).shape).astype(np.float32)
+    copies = np.bincount(scheme.ancestors(np, weights, uniforms)[0], minlength=1_000_000)
+    groups = np.sum(np.reshape(copies, (1000, 1000)), axis=-1)
+    expected = 1_000_000 * np.sum(np.reshape(weights.astype(np.float64), (1000, 1000)), axis=-1)
+    np.testing.assert_array_less(np.abs(groups - expected), 2.1)
+
+
+def test_residual_resampling_of_a_million_in_float32():
+    """Nearly equal weights are resampled, too: 0.97 is no whole number that was rounded."""
+    weights = (1.0 + 0.05 * np.random.default_rng(0).random((1, 1_000_000))).astype(np.float32)
+    weights /= np.sum(weights, dtype=np.float64)
+    uniforms = np.random.default_rng(1).random((1, 1_000_000)).astype(np.float32)
+    copies = np.bincount(Residual().ancestors(np, weights, uniforms)[0], minlength=1_000_000)
+    expected = 1_000_000 * weights[0].astype(np.float64)
+    assert np.all(copies >= np.floor(expected))
+    few = expected < 0.98
+    assert np.mean(copies[few]) == pytest.approx(np.mean(expected[few]), abs=0.012)
+
+
 def test_the_search_by_hand(library):
     weights = library.array(np.asarray([[0.0, 2.0, 0.0, 1.0, 1.0, 0.0]]))
     points = library.array(np.asarray([[0.0, 0.4999, 0.5, 0.7499, 0.75, 0.999999]]))

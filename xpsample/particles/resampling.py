@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_extra as xpx
 from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.registry import backend_of
 from xpsample.core.specs import Uniform
 from xpsample.spaces.discrete import as_index
 
@@ -71,10 +73,9 @@ class Residual(Resampling):
         return Uniform((*runs, particles))
 
     def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
-        particles = weights.shape[-1]
-        # Rounding may leave a whole number just below it.
-        expected = particles * weights
-        copies = xp.floor(expected + particles * float(xp.finfo(weights.dtype).eps))
+        expected = weights.shape[-1] * _widest(xp, weights)
+        # Rounding of the weights may leave a whole number just below it.
+        copies = xp.floor(expected * (1.0 + 16 * float(xp.finfo(weights.dtype).eps)))
         rest = xp.where(expected > copies, expected - copies, 0.0)
         total = xp.sum(rest, axis=-1, keepdims=True)
         drawn = search(xp, xp.where(total > 0.0, rest, xp.ones_like(rest)), uniforms)
@@ -89,6 +90,8 @@ class Residual(Resampling):
 def search(xp: Any, weights: Array, points: Array) -> Array:
     """The particle in whose share of the unit interval each point lies, (*runs, points), in the library's index dtype.
 
+    Shares are summed in the widest dtype of the library: in float32 the sum of 10,000 is off by more than some shares.
+
     Parameters
     ----------
     weights : array, shape (*runs, particles)
@@ -96,12 +99,20 @@ def search(xp: Any, weights: Array, points: Array) -> Array:
     points : array, shape (*runs, points)
         At least 0, below 1.
     """
-    ends = xp.cumulative_sum(weights, axis=-1)
+    ends = xp.cumulative_sum(_widest(xp, weights), axis=-1)
     ends = ends / ends[..., -1:]
-    runs, count = tuple(weights.shape[:-1]), math.prod(weights.shape[:-1])
-    flat_ends, flat_points = xp.reshape(ends, (count, -1)), xp.reshape(points, (count, -1))
-    found = [xp.searchsorted(flat_ends[r, :], flat_points[r, :], side="right") for r in range(count)]
-    return as_index(xp, xp.reshape(xp.stack(found), (*runs, points.shape[-1])))
+    count = math.prod(weights.shape[:-1])
+    ends, flat_points = xp.reshape(ends, (count, -1)), xp.reshape(xp.astype(points, ends.dtype), (count, -1))
+
+    def search_run(run: Any, found: Array) -> Array:
+        index = xp.searchsorted(ends[run, :], flat_points[run, :], side="right")
+        return xpx.at(found)[run, :].set(as_index(xp, index))
+
+    found = backend_of(points).repeat(count, search_run, as_index(xp, xp.zeros_like(flat_points)))
+    found = xp.reshape(found, tuple(points.shape))
+    # A parallel sum may round the ends of a share of 0 apart.
+    largest = as_index(xp, xp.argmax(weights, axis=-1, keepdims=True))
+    return xp.where(xp.take_along_axis(weights, found, axis=-1) > 0.0, found, largest)
 
 
 def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tree.Tree:
@@ -126,12 +137,17 @@ def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tre
     return tree.map(gather, value)
 
 
+def _widest(xp: Any, array: Array) -> Array:
+    """In float64, where the library has it."""
+    return xp.astype(array, xp.__array_namespace_info__().dtypes(kind="real floating").get("float64", array.dtype))
+
+
 def _slots(xp: Any, weights: Array) -> Array:
-    """0, 1, ... N - 1 in the dtype of the weights."""
-    return xp.arange(weights.shape[-1], dtype=weights.dtype, device=device_of(weights))
+    """0, 1, ... N - 1 in the widest dtype."""
+    return _widest(xp, xp.arange(weights.shape[-1], dtype=weights.dtype, device=device_of(weights)))
 
 
 def _strata(xp: Any, weights: Array, uniforms: Array) -> Array:
-    points = (_slots(xp, weights) + uniforms) / weights.shape[-1]
-    below_one = 1.0 - 0.5 * float(xp.finfo(weights.dtype).eps)
+    points = (_slots(xp, weights) + _widest(xp, uniforms)) / weights.shape[-1]
+    below_one = 1.0 - 0.5 * float(xp.finfo(points.dtype).eps)
     return xp.where(points < below_one, points, below_one)

@@ -44,7 +44,7 @@ def choose(xp: Any, logits: Array, uniform: Array) -> Array:
     """
     top = xp.max(logits, axis=-1, keepdims=True)
     cdf = xp.cumulative_sum(xp.exp(logits - top), axis=-1)
-    below = cdf < uniform[..., None] * cdf[..., -1:]
+    below = (cdf < uniform[..., None] * cdf[..., -1:]) | (cdf == 0.0)  # a uniform may be 0
     return xp.sum(xp.astype(below, xp.int32), axis=-1, dtype=xp.int32)
 
 
