@@ -222,6 +222,16 @@ def test_a_half_plane_reward_reaches_the_closed_form(beta):
     assert error < 0.01
 
 
+def test_the_densities_of_the_reference_are_counted():
+    x0 = np.zeros((RUNS, 4, 2))
+    spent = []
+    for loss in (MarginalLikelihood(), RewardReverseKL(below, 1.0)):
+        trace = sample(half_plane(), SOSMC(loss, LangevinMove(0.3), Adam(0.2)), x0, 3, seed=1, progress=False)
+        spent.append(trace.run_statistics.evaluations)
+    assert spent[1]["log_density"] == spent[0]["log_density"] + 1
+    assert spent[1]["score"] == spent[0]["score"]
+
+
 @pytest.mark.parametrize("gradient", [FiniteDifference(1e-3), FiniteDifference(1e-3, "forward")], ids=str)
 def test_a_run_that_diverges_leaves_the_others_alone(gradient):
     """Its loss was part of the sum whose differences are the gradients of all runs, which became nan as well."""

@@ -7,7 +7,16 @@ import pytest
 
 from xpsample import HMC, MALA, RWM, SRMC, ULA, Draws, PowerLaw, Record, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError, RepellenceWarning
-from xpsample.srmc import Estimator, LeapfrogAutocorrelation, Repellence, Stable, exponent_scale, hvp_share, theta_norm
+from xpsample.srmc import (
+    Estimator,
+    Frozen,
+    LeapfrogAutocorrelation,
+    Repellence,
+    Stable,
+    exponent_scale,
+    hvp_share,
+    theta_norm,
+)
 from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
@@ -114,6 +123,22 @@ def test_the_estimator_is_equation_7_with_the_gamma_of_the_history(function, lib
     estimate = trace.recorded["estimate"]
     np.testing.assert_allclose(library.host(estimate.weighted), mu / (1 - start), rtol=1e-10)
     np.testing.assert_allclose(library.host(estimate.average), values.mean(axis=0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("schedule", [Frozen(), Stable(LeapfrogAutocorrelation(1.0, 3), 9.0)], ids=str)
+def test_without_any_weight_the_estimator_is_the_average(schedule):
+    estimate = run(SRMC(HMC(0.3, 3), 0.5, schedule), (Estimator(),)).recorded["estimate"]
+    np.testing.assert_array_equal(estimate.weighted, estimate.average)
+
+
+def test_gamma_is_at_most_one():
+    recorders = (Record("gamma", lambda state: state.gamma), Estimator(), Draws())
+    trace = run(SRMC(MALA(0.3), 0.5, PowerLaw(0.6, scale=5.0)), recorders)
+    gamma = 5.0 * (np.arange(50) + 2.0) ** -0.6
+    assert gamma[0] > 3
+    np.testing.assert_allclose(trace.recorded["gamma"][:, 0], np.minimum(gamma, 1.0), rtol=1e-12)
+    estimate = trace.recorded["estimate"].weighted
+    assert np.all((trace.draws.min(axis=0) <= estimate) & (estimate <= trace.draws.max(axis=0)))
 
 
 def test_with_gamma_one_over_n_the_estimator_is_the_average():

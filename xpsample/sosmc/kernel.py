@@ -186,6 +186,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
             step_size = self.adapt_move.update(xp, step_size, weights.ess[..., None], particles)
         if self.adapt_optimizer is not None and rate is not None:
             rate = self.adapt_optimizer.update(xp, rate, weights.ess, particles)
+        info = info._replace(evaluations=info.evaluations.plus(self.loss.evaluations))
         return SOSMCState(base, parameters, optimizer, weights, resampled, step_size, rate), info
 
 

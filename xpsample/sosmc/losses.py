@@ -14,6 +14,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.parametric import family_of
 from xpsample.targets.point import Capability, Point
@@ -27,7 +28,11 @@ class Loss(ABC):
     ----------
     requires : Capability
         What it needs of the particles' points.
+    evaluations : Evaluations
+        What one estimate spends of the target, for each particle.
     """
+
+    evaluations = Evaluations()
 
     @property
     @abstractmethod
@@ -151,6 +156,7 @@ class RewardReverseKL(Loss):
     beta: float | Array
 
     requires = Capability.LOG_DENSITY
+    evaluations = Evaluations(log_density=1)  # of pi_0
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, 0, closed=True)

@@ -36,7 +36,8 @@ class Estimator(Recorder):
     """mu_{n+1} = mu_n + gamma_{n+1} (f(X_{n+1}) - mu_n) with the gamma of the history (Eq. 7), and the plain average.
 
     The start and the burn-in have no weight: mu is divided by the total weight of the kept steps, which tends to one.
-    With thinning, only the kept steps count, each with its own gamma. Memory does not grow.
+    With thinning, only the kept steps count, each with its own gamma. Where all of them have a gamma of 0 (`Frozen`, or
+    a `Stable` schedule that allows none) both are the plain average. Memory does not grow.
 
     Parameters
     ----------
@@ -73,7 +74,9 @@ class Estimator(Recorder):
         return _EstimatorMeans(seen, weight, weighted, average), None
 
     def result(self, target: BoundTarget, carry: _EstimatorMeans, rows: Tree) -> Estimates:
-        return Estimates(carry.weighted / _like(carry.weight, carry.weighted), carry.average)
+        xp, weight = target.xp, _like(carry.weight, carry.weighted)
+        some = weight > 0
+        return Estimates(xp.where(some, carry.weighted / xp.where(some, weight, 1.0), carry.average), carry.average)
 
 
 def _like(chains: Array, value: Array) -> Array:

@@ -54,7 +54,7 @@ class Schedule(ABC):
 
 @dataclass(frozen=True, eq=False)
 class PowerLaw(Schedule):
-    """gamma_n = scale (n + offset)^(-rho), Eq. 1.
+    """gamma_n = min(1, scale (n + offset)^(-rho)), Eq. 1. Above 1 the history would be no average.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class PowerLaw(Schedule):
     def gamma(
         self, target: BoundTarget, n: Array, alpha: Array, point: Point, memory: Tree
     ) -> tuple[float | Array, Tree]:
-        power = (n + self.offset) ** (-self.rho)
-        return (power if self.scale == 1 else self.scale * power), None  # a call less for the paper's scale
+        gamma = self.scale * (n + self.offset) ** (-self.rho)
+        return target.xp.where(gamma < 1, gamma, 1.0), None
 
 
 @dataclass(frozen=True)

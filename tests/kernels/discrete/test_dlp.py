@@ -28,7 +28,7 @@ from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import DMALA, DULA, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ChainState, Kernel, metropolis
-from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of
+from xpsample.kernels.discrete.common import choose, choose_or_stay, log_probability_or_stay, space_of
 from xpsample.kernels.discrete.dlp import langevin_moves, langevin_noise
 from xpsample.spaces import Binary, Spins
 from xpsample.targets import Target
@@ -189,3 +189,10 @@ def test_a_broken_one_does_not(problem, kind):
     found, info = step_from_every_state(problem, kind(), 100, TINY)
     expected = acceptance(proposal, problem.log_pi)[np.arange(len(problem.states))[:, None], found]
     assert np.max(np.abs(info.acceptance_probability - expected)) > 0.05
+
+
+def test_outcomes_of_weight_zero_are_never_chosen(library):
+    """Nor by a uniform of 0, which generators give about once in 2^24 numbers of float32."""
+    logits = library.array(np.asarray([-np.inf, 0.0, -np.inf, 1.0, -np.inf]))
+    uniforms = library.array(np.asarray([0.0, 0.5, 1.0 - 2.0**-24, 1.0 - 2.0**-53]))
+    np.testing.assert_array_equal(library.host(choose(library.xp, logits[None, :], uniforms)), [1, 3, 3, 3])
