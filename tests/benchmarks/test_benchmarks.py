@@ -96,7 +96,7 @@ class Uncorrected(MALA):
         current, xi = target.refresh(state.point), noise["proposal"]
         proposal = target.evaluate(current.x + self.step_size * current.score + (2 * self.step_size) ** 0.5 * xi)
         ratio = target.log_ratio(proposal, current)
-        point, info = metropolis(target.xp, ratio, noise["accept"], proposal, current, target.costs.evaluate)
+        point, info = metropolis(target, ratio, noise["accept"], proposal, current, target.costs.evaluate)
         return ChainState(point), info
 
 

@@ -39,7 +39,7 @@ class Broken(Kernel):
         log_ratio = proposal.log_density - current.log_density
         log_ratio = self.ratio(log_ratio, 0.5 * target.xp.sum(xi * xi - back * back, axis=-1))
         uniform = self.uniform(target.xp, noise)
-        point, info = metropolis(target.xp, log_ratio, uniform, proposal, current, target.costs.evaluate)
+        point, info = metropolis(target, log_ratio, uniform, proposal, current, target.costs.evaluate)
         return self.after(target.xp, ChainState(point)), info
 
     def moved(self, target, current, eta, xi):

@@ -70,5 +70,5 @@ class HMC(Kernel[ChainState, Info]):
         log_ratio = target.log_ratio(proposal, current, kinetic_energy_lost)
         costs = target.costs
         spent = costs.refresh.plus(costs.score.times(self.steps - 1)).plus(costs.evaluate)
-        point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
         return ChainState(point), info

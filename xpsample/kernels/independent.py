@@ -50,5 +50,5 @@ class IndependentMH(Kernel[ChainState, Info]):
         log_proposal_ratio = 0.5 * xp.sum(v * v - u * u, axis=-1)  # log q(x) - log q(y)
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
         spent = target.costs.refresh.plus(target.costs.evaluate)
-        point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -134,7 +134,7 @@ def select_point(xp: Any, mask: Array, new: Point, old: Point) -> Point:
 
 
 def metropolis(
-    xp: Any,
+    target: BoundTarget,
     log_ratio: Array,
     uniform: Array,
     proposal: Point,
@@ -144,11 +144,13 @@ def metropolis(
 ) -> tuple[Point, Info]:
     """Accept a proposal with probability ``min(1, exp(log_ratio))``.
 
-    A proposal whose log density (or ratio) is not finite is rejected and counted as a divergence, since the current
-    one is finite.
+    A proposal whose log density (or ratio) is not finite is rejected. It counts as a divergence, unless the target is
+    constrained and has log density -inf there, or at the current position.
 
     Parameters
     ----------
+    target : BoundTarget
+        Whose points these are.
     log_ratio, uniform : array, shape (*chains)
     proposal, current : Point
     evaluations : Evaluations
@@ -156,10 +158,13 @@ def metropolis(
     max_energy_error : float
         A log ratio below its negative counts as a divergence, too.
     """
+    xp = target.xp
     finite = xp.isfinite(log_ratio)
     probability = xp.where(finite, xp.exp(minimum_with_zero(xp, log_ratio)), 0.0)
     accept = uniform < probability
     diverged = ~finite if max_energy_error == math.inf else ~(finite & (log_ratio >= -max_energy_error))
+    if target.constrained:
+        diverged = diverged & (proposal.log_density != -math.inf) & (current.log_density != -math.inf)
     return select_point(xp, accept, proposal, current), Info(probability, accept, diverged, evaluations)
 
 

@@ -57,5 +57,5 @@ class MALA(Kernel[ChainState, Info]):
 
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
         spent = target.costs.refresh.plus(target.costs.evaluate)
-        point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -60,5 +60,5 @@ class PCN(Kernel[ChainState, Info]):
         reference = 0.5 * xp.sum(v * v - u * u, axis=-1)
         log_ratio = target.log_ratio(proposal, current, reference)
         spent = target.costs.refresh.plus(target.costs.evaluate)
-        point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

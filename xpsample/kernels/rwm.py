@@ -48,5 +48,5 @@ class RWM(Kernel[ChainState, Info]):
         proposal = target.evaluate(current.x + per_coordinate(self.step_size) * move)
         log_ratio = target.log_ratio(proposal, current)
         spent = target.costs.refresh.plus(target.costs.evaluate)
-        point, info = metropolis(target.xp, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

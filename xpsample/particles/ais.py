@@ -45,7 +45,7 @@ class AIS(Kernel[AISState, Any]):
     the weights unchanged.
 
     For a `Bridge`, f_0 is the initial target's density, and the start positions must be independent draws from it. For
-    any other target f_0 = 1; on a discrete space, start from uniform draws.
+    any other target f_0 = 1; on a discrete space, start from uniform draws. A start where f_1 = 0 has weight 0.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class AIS(Kernel[AISState, Any]):
 
     @property
     def requires(self) -> Capability:
-        return self.base.requires | Capability.LOG_DENSITY
+        return self.base.requires | Capability.LOG_DENSITY | Capability.ANY_START
 
     def init(self, target: BoundTarget, x: Array) -> AISState:
         betas = ladder_array(target, self.betas, x)
@@ -86,7 +86,8 @@ class AIS(Kernel[AISState, Any]):
 
     def step(self, target: BoundTarget, state: AISState, noise: dict[str, Array]) -> tuple[AISState, Any]:
         now, later = (rung(target.xp, state.betas, state.n + ahead) for ahead in (0, 1))
-        log_weight = state.log_weight + (later - now) * log_density_ratio(target, state.point)
+        increment = (later - now) * log_density_ratio(target, state.point)
+        log_weight = state.log_weight + target.xp.where(later > now, increment, 0.0)
         base, info = self.base.step(annealed(target, later), state.base, noise)
         return AISState(base, state.betas, log_weight, state.n + 1), info
 

@@ -104,7 +104,7 @@ def search(xp: Any, weights: Array, points: Array) -> Array:
     count = math.prod(weights.shape[:-1])
     ends, flat_points = xp.reshape(ends, (count, -1)), xp.reshape(xp.astype(points, ends.dtype), (count, -1))
 
-    def search_run(run: Any, found: Array) -> Array:
+    def search_run(run: Any, found: Any) -> Any:
         index = xp.searchsorted(ends[run, :], flat_points[run, :], side="right")
         return xpx.at(found)[run, :].set(as_index(xp, index))
 

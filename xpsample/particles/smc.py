@@ -97,7 +97,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     @property
     def requires(self) -> Capability:
-        return self.base.requires | Capability.LOG_DENSITY
+        return self.base.requires | Capability.LOG_DENSITY | Capability.ANY_START
 
     def init(self, target: BoundTarget, x: Array) -> TemperedSMCState:
         if x.ndim < 2:
@@ -161,7 +161,7 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     Parameters
     ----------
     state : TemperedSMCState
-        Of a run that has reached beta = 1.
+        Of a run that has reached beta = 1; `HyperparameterError` where it has not.
     initial_log_normalizer : float
         log of the integral (or sum) of f_0.
 
@@ -174,6 +174,12 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         Frequent resampling makes it noisy, down to 0; once all particles descend from one, it is 1 and says nothing.
         To combine independent runs, with an error, take ``log_normalizer(result.value)``.
     """
+    beta = to_host(state.beta)[..., 0]
+    if np.any(beta < 1):
+        raise HyperparameterError(
+            f"particle_log_normalizer needs particles that have reached beta = 1; {np.sum(beta < 1)} of {beta.size} "
+            f"runs are at {np.min(beta):.3g} or above: make more steps"
+        )
     logs = to_host(state.weights.logs).astype(np.float64)
     eve, resamplings = to_host(state.eve), to_host(state.resamplings)
     value = to_host(state.weights.log_normalizer).astype(np.float64) + initial_log_normalizer

@@ -255,7 +255,8 @@ def _trace(
         warnings.warn(
             f"{diverged} of {run_statistics.steps * total} steps diverged, in {chains} of "
             f"{total} chains (non-finite proposals, energy errors, or chains frozen where they left "
-            "the finite numbers): take a smaller step size, or see trace.run_statistics.diverged",
+            "the finite numbers): take a smaller step size, or Target(..., constrained=True) where a log density of "
+            "-inf is meant; trace.run_statistics.diverged has the counts",
             DivergenceWarning,
             stacklevel=4,
         )

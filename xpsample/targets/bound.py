@@ -32,6 +32,8 @@ class BoundTarget(ABC):
     constant_data : bool
         For drivers: whether `data` are those that the target was bound with, which never change, so that they may be
         part of a compiled program; those of `with_data` may not.
+    constrained : bool
+        Whether a log density of -inf is meant.
     compiled : dict
         For drivers: programs compiled for this target and for others `with_data`, which live as long as they do. Only
         targets that `sample` takes have it.
@@ -53,6 +55,8 @@ class BoundTarget(ABC):
         def data(self) -> tree.Tree: ...
         @property
         def constant_data(self) -> bool: ...
+        @property
+        def constrained(self) -> bool: ...
         @property
         def compiled(self) -> dict: ...
 
@@ -149,6 +153,11 @@ class DerivedTarget(BoundTarget):
     def constant_data(self) -> bool:
         """The underlying target's."""
         return self.target.constant_data
+
+    @property
+    def constrained(self) -> bool:
+        """The underlying target's."""
+        return self.target.constrained
 
     def as_floating(self, x: Array) -> Array:
         return self.target.as_floating(x)

@@ -40,7 +40,7 @@ class Bridge(AbstractTarget):
 
     def prepare(self, x: Array, requires: Capability) -> "BridgedTarget":
         requires |= Capability.LOG_DENSITY
-        ends = self.initial.prepare(x, requires), self.target.prepare(x, requires)
+        ends = self.initial.prepare(x, requires & ~Capability.ANY_START), self.target.prepare(x, requires)
         return self._bound.setdefault(ends, BridgedTarget(*ends))
 
 
@@ -75,6 +75,11 @@ class BridgedTarget(BoundTarget):
     def constant_data(self) -> bool:
         """Of both ends."""
         return self.initial.constant_data and self.target.constant_data
+
+    @property
+    def constrained(self) -> bool:
+        """Of either end."""
+        return self.initial.constrained or self.target.constrained
 
     @property
     def data(self) -> tree.Tree:
@@ -138,15 +143,12 @@ class AnnealedTarget(WrappedTarget):
 
     def from_base(self, base: Point) -> Point:
         first, last = base.base
-        density = _between(self.beta, first.log_density, last.log_density)
+        density = self._between(self.beta, first.log_density, last.log_density)
         score = None if last.score is None else self._along(first.score, last.score)
         differences = None
         if last.differences is not None:
-            impossible = (first.differences == -math.inf) | (last.differences == -math.inf)  # also where beta is 0 or 1
-            ends = (self.xp.where(impossible, 0.0, d) for d in (first.differences, last.differences))
-            differences = self.xp.where(
-                impossible, -math.inf, _between(per_coordinate(per_coordinate(self.beta)), *ends)
-            )
+            beta = per_coordinate(per_coordinate(self.beta))
+            differences = self._between(beta, first.differences, last.differences)
         return Point(base.x, density, score, base, differences)
 
     def acceptance_correction(
@@ -161,11 +163,13 @@ class AnnealedTarget(WrappedTarget):
         return self._along(self.target.initial.hvp(x, v), self.target.target.hvp(x, v))
 
     def _along(self, first: Array, last: Array) -> Array:
-        return _between(per_coordinate(self.beta), first, last)
+        return (1.0 - per_coordinate(self.beta)) * first + per_coordinate(self.beta) * last
 
-
-def _between(beta: Any, first: Array, last: Array) -> Array:
-    return (1.0 - beta) * first + beta * last
+    def _between(self, beta: Any, first: Array, last: Array) -> Array:
+        """(1 - beta) first + beta last of logarithms, where -inf stays -inf at beta = 0 and at 1."""
+        where, impossible = self.xp.where, (first == -math.inf) | (last == -math.inf)
+        first, last = where(impossible, 0.0, first), where(impossible, 0.0, last)
+        return where(impossible, -math.inf, (1.0 - beta) * first + beta * last)
 
 
 def annealed(target: BoundTarget, beta: Any) -> DerivedTarget:

@@ -71,12 +71,15 @@ class Target(AbstractTarget):
     acceptance : Acceptance
         How kernels that accept or reject get the ratio of densities. With `LineIntegral` or `Taylor` a score is enough
         for them (`RWM`, `MALA`, `HMC`, ...), and the log density is not used.
+    constrained : bool
+        Whether the log density is -inf outside a set on purpose. Proposals outside are then rejected like any other,
+        and are no divergences.
 
     Notes
     -----
     On a discrete space the functions are called with floating positions, whatever the dtype of the start positions; the
     score is the gradient of `log_density` as a function of real numbers. A log density may drop constants. It may
-    return -inf; such a proposal is rejected and counted as a divergence.
+    return -inf; such a proposal is rejected and counted as a divergence, unless the target is `constrained`.
     """
 
     log_density: Callable[..., Array] | None
@@ -89,6 +92,7 @@ class Target(AbstractTarget):
     data: tree.Tree = None
     space: Space = Real()
     acceptance: Acceptance = ByDensity()
+    constrained: bool = False
     _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +115,7 @@ class Target(AbstractTarget):
         if key not in self._bound:
             self._bound[key] = self._bind(backend, x, requires)
         bound = self._bound[key]
-        _check_point(bound.evaluate(x), bound.as_floating(x), bound.space)
+        _check_point(bound, x)
         return bound
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
@@ -175,6 +179,7 @@ class Target(AbstractTarget):
             space=space,
             differences=ready(self.differences),
             acceptance=self.acceptance,
+            constrained=self.constrained,
             dtype=None if x is integers else x.dtype,
             data=data,
         )
@@ -259,6 +264,7 @@ class PreparedTarget(BoundTarget):
     space: Space
     differences: Callable[..., Array] | None = None
     acceptance: Acceptance = ByDensity()
+    constrained: bool = False
     dtype: Any = None  # the functions', where the positions are integers
     data: tree.Tree = None
     constant_data: bool = True
@@ -335,14 +341,18 @@ def _second(both: Callable[..., Any]) -> Callable[..., Array]:
     return lambda *args: both(*args)[1]
 
 
-def _check_point(point: Point, x: Array, space: Space) -> None:
+def _check_point(target: BoundTarget, x: Array) -> None:
     """The contract of a user's functions, checked at the start positions."""
+    point, x, space = target.evaluate(x), target.as_floating(x), target.space
+    outside = np.zeros(x.shape[:-1], dtype=bool)
     if point.log_density is not None:
         _check_array("the log density", point.log_density, x, tuple(x.shape[:-1]))
-        _check_finite("log density", point.log_density)
+        if Capability.ANY_START in target.requires:
+            outside = to_host(point.log_density) == -np.inf
+        _check_finite("log density", point.log_density, outside)
     if point.score is not None:
         _check_array("the score", point.score, x, tuple(x.shape))
-        _check_finite("score", point.score)
+        _check_finite("score", point.score, outside[..., None])
     if point.differences is not None:
         assert isinstance(space, Discrete)
         shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
@@ -362,9 +372,9 @@ def _check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> Non
         raise LogDensityError(f"{what} must keep the positions' dtype {dtype_name(x)}; got {dtype_name(array)}")
 
 
-def _check_finite(what: str, array: Array) -> None:
+def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
     host = to_host(array)
-    bad = np.argwhere(~np.isfinite(host))
+    bad = np.argwhere(~np.isfinite(host) & ~outside)
     if len(bad):
         listed = ", ".join(f"{tuple(int(i) for i in at)}: {host[tuple(at)]}" for at in bad[:5])
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""

@@ -54,14 +54,17 @@ class TemperedTarget(WrappedTarget):
         return self.target.costs
 
     def from_base(self, base: Point) -> Point:
-        density = None if base.log_density is None else self.beta * base.log_density
+        density = None if base.log_density is None else self._power(self.beta, base.log_density)
         score = None if base.score is None else per_coordinate(self.beta) * base.score
         differences = None
         if base.differences is not None:
-            beta = per_coordinate(per_coordinate(self.beta))
-            impossible = base.differences == -math.inf  # stays so at beta = 0
-            differences = self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, base.differences))
+            differences = self._power(per_coordinate(per_coordinate(self.beta)), base.differences)
         return Point(base.x, density, score, base, differences)
+
+    def _power(self, beta: Any, logs: Array) -> Array:
+        """beta times them, where -inf stays -inf at beta = 0."""
+        impossible = logs == -math.inf
+        return self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, logs))
 
     def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None

@@ -58,7 +58,9 @@ def joint_bernoulli(probabilities: np.ndarray) -> Target:
     zero = table == 0
     logs = np.where(zero, LOG_OF_ZERO, np.log(np.where(zero, 1.0, table)))
     data = {"logs": logs, "exact": np.where(zero, -np.inf, logs), "identity": np.eye(dim)}
-    return Target(_log_density, score=_score, hvp=_hvp, differences=_differences, data=data, space=Binary())
+    return Target(
+        _log_density, score=_score, hvp=_hvp, differences=_differences, data=data, space=Binary(), constrained=True
+    )
 
 
 def _state(x: Array) -> Array:

@@ -41,7 +41,7 @@ def gev(shape: float | np.ndarray, location: float | np.ndarray = 0.0, scale: fl
         if not np.all(np.isfinite(value)) or (name == "scale" and not np.all(value > 0)):
             positive = "positive and " if name == "scale" else ""
             raise HyperparameterError(f"{name} must be {positive}finite; got {value[..., 0]}")
-    return Target(_log_density, score=_score, hvp=_hvp, data=data)
+    return Target(_log_density, score=_score, hvp=_hvp, data=data, constrained=True)
 
 
 def gev_quantile(

@@ -117,7 +117,7 @@ def tsp_one_hot(
 
     plain = relaxation == "lengths" and not standardised
     hvp = (lambda x, v, data: by_lengths(v, data)) if plain else None
-    return Target(log_density, score=score, hvp=hvp, data=data, space=OneHot(n))
+    return Target(log_density, score=score, hvp=hvp, data=data, space=OneHot(n), constrained=True)
 
 
 def draw_tours(cities: np.ndarray, draws: int, temperature: float = 1.0, seed: int = 0) -> tuple[np.ndarray, float]:

@@ -142,7 +142,7 @@ class Broken(Kernel):
         moves_back = self.moves(target, self.seen_from(y, current))
         back = log_probability_or_stay(xp, moves_back, space_of(target).back(xp, choice))
         ratio = self.ratio(y, current, xp.sum(back - log_probability_or_stay(xp, moves, choice), axis=-1))
-        point, info = metropolis(xp, ratio, noise["accept"], y, current, target.costs.evaluate)
+        point, info = metropolis(target, ratio, noise["accept"], y, current, target.costs.evaluate)
         return ChainState(point), info
 
     def moves(self, target, point):

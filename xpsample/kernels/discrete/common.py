@@ -148,4 +148,4 @@ def informed_step(
     log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
     log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
     spent = target.costs.refresh.plus(target.costs.evaluate)
-    return metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+    return metropolis(target, log_ratio, noise["accept"], proposal, current, spent)

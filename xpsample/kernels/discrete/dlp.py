@@ -45,7 +45,7 @@ def langevin_step(
     there = log_probability_or_stay(xp, moves, choice)
     log_ratio = proposal.log_density - current.log_density + xp.sum(back - there, axis=-1)
     spent = target.costs.refresh.plus(target.costs.evaluate)
-    kept, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+    kept, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
     return kept, info._replace(moved=info.moved & xp.any(choice > 0, axis=-1))
 
 

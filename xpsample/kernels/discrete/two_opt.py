@@ -49,5 +49,5 @@ class TwoOpt(Kernel[ChainState, Info]):
         proposal = target.evaluate(xp.take_along_axis(current.x, as_index(xp, place), axis=-1))
         spent = target.costs.refresh.plus(target.costs.evaluate)
         log_ratio = proposal.log_density - current.log_density
-        point, info = metropolis(xp, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info
