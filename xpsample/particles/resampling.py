@@ -105,8 +105,8 @@ def search(xp: Any, weights: Array, points: Array) -> Array:
     ends, flat_points = xp.reshape(ends, (count, -1)), xp.reshape(xp.astype(points, ends.dtype), (count, -1))
 
     def search_run(run: Any, found: Any) -> Any:
-        index = xp.searchsorted(ends[run, :], flat_points[run, :], side="right")
-        return xpx.at(found)[run, :].set(as_index(xp, index))
+        index: Any = as_index(xp, xp.searchsorted(ends[run, :], flat_points[run, :], side="right"))
+        return xpx.at(found)[run, :].set(index)
 
     found = backend_of(points).repeat(count, search_run, as_index(xp, xp.zeros_like(flat_points)))
     found = xp.reshape(found, tuple(points.shape))
