@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Device
+from xpsample.core.cache_keys import by_value
+from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Specs
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
@@ -54,6 +56,17 @@ def _jit(f: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
 
 def _traced(value: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+
+
+class _Argument(NamedTuple):
+    """What of an argument is part of a program: not its value."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, value: Any) -> "_Argument":
+        return cls("number", ()) if isinstance(value, float) else cls(str(value.dtype), tuple(value.shape))
 
 
 class JaxAutodiff(Autodiff):
@@ -113,7 +126,10 @@ class JaxBackend(Backend):
         specs = program.specs(carry)
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
         constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
-        key = (program.key, tuple(specs.items()), few, constant)
+        values = arguments(program.kernel, self.owns)
+        kernel = with_arguments(program.kernel, {path: _Argument.of(value) for path, value in values.items()})
+        key = (by_value(kernel, derived=True), program.recording, tuple(specs.items()), few, constant)
+        values = {path: np.asarray(v, like.dtype) if isinstance(v, float) else v for path, v in values.items()}
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:
                 target.compiled.pop(next(iter(target.compiled)))
@@ -122,11 +138,11 @@ class JaxBackend(Backend):
 
         keep = start >= program.burn_in
         if keep and buffers is None:
-            buffers = runner.allocate(program.draws, target.data, carry)
+            buffers = runner.allocate(program.draws, target.data, values, carry)
         rest, total = () if not keep else buffers, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(
-                keep, target.data, _own(carry), rest, noise, np.int32(origin), np.int32(lo), np.int32(hi)
+                keep, target.data, values, _own(carry), rest, noise, np.int32(origin), np.int32(lo), np.int32(hi)
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
         return carry, (rest if keep else buffers), total

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
+from xpsample.core.hyperparameters import with_arguments
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.run.eager import add_sums
@@ -63,12 +64,22 @@ class Runner:
         self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)
 
         # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
-        self.advance = jax.jit(lambda data, state, noise: kernel.step(target.with_data(data), state, noise))
+        self.advance = jax.jit(
+            lambda data, values, state, noise: with_arguments(kernel, values).step(target.with_data(data), state, noise)
+        )
         self.record = jax.jit(program.record)
         self._empty: dict[Any, Callable[[], tuple]] = {}
 
         def block(
-            keep: bool, data: Tree, carry: Carry, buffers: tuple, noise: Noise, origin: Array, start: Array, stop: Array
+            keep: bool,
+            data: Tree,
+            values: dict[str, Array],
+            carry: Carry,
+            buffers: tuple,
+            noise: Noise,
+            origin: Array,
+            start: Array,
+            stop: Array,
         ) -> tuple[Carry, tuple, Any]:
             at = self._noise_at(noise, origin)
             data = own if constant else data
@@ -80,7 +91,7 @@ class Runner:
 
             def body(t: Array, loop: tuple[Carry, tuple, Any]) -> tuple[Carry, tuple, Any]:
                 (state, recorder_states), buffers, sums = loop
-                state, info = self.advance(data, state, at(t))
+                state, info = self.advance(data, values, state, at(t))
                 sums = add_sums(sums, _counted(info))
                 if keep and program.thinning == 1:
                     recorder_states, buffers = record(recorder_states, buffers, state, info, t)
@@ -94,18 +105,18 @@ class Runner:
                     )
                 return Carry(state, recorder_states), buffers, sums
 
-            _, info = jax.eval_shape(self.advance, data, carry.state, at(start))
+            _, info = jax.eval_shape(self.advance, data, values, carry.state, at(start))
             zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_counted, info))
             return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
 
-        self.block = jax.jit(block, static_argnums=0, donate_argnums=(2, 3), compiler_options=compiler_options(few))
+        self.block = jax.jit(block, static_argnums=0, donate_argnums=(3, 4), compiler_options=compiler_options(few))
 
-    def allocate(self, draws: int, data: Tree, carry: Carry) -> tuple:
+    def allocate(self, draws: int, data: Tree, values: dict[str, Array], carry: Carry) -> tuple:
         """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
         x = carry.state.point.x
         if (draws, x.sharding, x.shape) not in self._empty:
             noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
-            state, info = jax.eval_shape(self.advance, data, carry.state, noise)
+            state, info = jax.eval_shape(self.advance, data, values, carry.state, noise)
             rows = jax.eval_shape(self.record, carry.recorder_states, state, info)[1]
             shardings = jax.tree.map(lambda row: _row_sharding(row.shape, x), rows)
             self._empty[draws, x.sharding, x.shape] = jax.jit(

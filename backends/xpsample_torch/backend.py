@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 
 from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Device
-from xpsample.core.hyperparameters import numbers_as_arrays
+from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive
@@ -141,8 +140,9 @@ class TorchBackend(Backend):
 
 def _step(program: Any, like: Any) -> Callable[..., Any]:
     """The step of a program's kernel; a product with a Python number takes torch 1.5 times as long as with a tensor."""
-    asarray = partial(torch.tensor, dtype=like.dtype, device=like.device)
-    return numbers_as_arrays(program.kernel, asarray).step
+    numbers = arguments(program.kernel, lambda value: False)
+    tensors = {path: torch.tensor(number, dtype=like.dtype, device=like.device) for path, number in numbers.items()}
+    return with_arguments(program.kernel, tensors).step
 
 
 def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:

@@ -38,6 +38,58 @@ def test_all_blocks_of_a_run_are_one_program(committed, data, source):
     assert blocks == [1, 1]
 
 
+KERNELS_OF_A_NUMBER = {
+    "MALA": lambda v: xps.MALA(v),
+    "HMC": lambda v: xps.HMC(v, 3),
+    "SRMC": lambda v: xps.SRMC(xps.MALA(0.1), v),
+    "SRLD": lambda v: xps.SRLD(xps.ULA(0.1), v, xps.Rolling(3, 1), xps.RBF(1.0)),
+    "tempering": lambda v: xps.ParallelTempering(xps.RWM(v), (1.0, 0.5)),
+    "a decay": lambda v: xps.ULA(xps.PolynomialDecay(v)),
+    "an array": lambda v: xps.MALA(0.1, preconditioner=jax.numpy.asarray([1.0, 2.0, v], dtype=np.float32)),
+    "an array per chain": lambda v: xps.RWM(jax.numpy.asarray([0.1, 0.2, 0.3, v], dtype=np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS_OF_A_NUMBER)
+def test_values_of_hyper_parameters_share_a_program(name):
+    """Each value gives the chain that it gives alone; only the first is compiled."""
+    x, make = positions(False), KERNELS_OF_A_NUMBER[name]
+
+    def run(target, value):
+        return np.asarray(xps.sample(target, make(value), x, 20, seed=1, progress=False).draws)
+
+    def new():
+        return xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
+
+    shared = new()
+    chains = [run(shared, value) for value in (0.2, 0.05)]
+    (runner,) = shared.prepare(x, make(0.2).requires).compiled.values()
+    assert runner.block._cache_size() == 1
+    np.testing.assert_array_equal(chains[1], run(new(), 0.05))
+    assert not np.array_equal(*chains)
+
+
+def test_numbers_that_are_no_arguments_make_programs_of_their_own():
+    x, target = positions(False), xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
+    for kernel in (xps.HMC(0.1, 2), xps.HMC(0.1, 3), xps.HMC(jax.numpy.float32(0.1), 3), xps.HMC(0.2, 3)):
+        xps.sample(target, kernel, x, 5, seed=1, progress=False)
+    assert len(target.prepare(x, kernel.requires).compiled) == 3
+
+
+def test_rows_of_a_batch_are_an_argument():
+    def rows(seed):
+        return jax.numpy.asarray(np.random.default_rng(seed).normal(size=(50, 2)), dtype=np.float32)
+
+    family = xps.Parametric(lambda x, p: -0.5 * ((x - p) ** 2).sum(-1), np.zeros((1, 2), dtype=np.float32))
+    x = jax.numpy.zeros((8, 2), dtype=np.float32)
+    for seed in (0, 1):
+        loss = xps.sosmc.EnergyModel(xps.particles.batches.RowBatches(rows(seed)))
+        kernel = xps.SOSMC(loss, xps.sosmc.LangevinMove(0.1), xps.optimize.SGD(0.1))
+        xps.sample(family, kernel, x, 5, seed=1, progress=False)
+    (runner,) = family.prepare(x, kernel.requires).compiled.values()
+    assert runner.block._cache_size() == 1
+
+
 def test_the_users_functions_are_compiled_for_eager_calls_too():
     calls = []
 

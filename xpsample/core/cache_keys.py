@@ -21,7 +21,13 @@ class _Itself:
         return id(self.value)
 
 
-def by_value(value: Any) -> Any:
+def is_frozen(value: Any) -> bool:
+    """Whether a value is a frozen dataclass by its own class; a subclass that is none may hold more than fields."""
+    own = vars(type(value)).get("__dataclass_params__")
+    return own is not None and own.frozen
+
+
+def by_value(value: Any, derived: bool = False) -> Any:
     """A key that is equal for equal values of the same types.
 
     Frozen dataclasses are compared by their fields, tuples by their items, numbers by type and value (a program may
@@ -30,6 +36,8 @@ def by_value(value: Any) -> Any:
     Parameters
     ----------
     value : object
+    derived : bool
+        Whether dataclasses are compared by the fields, too, that they derive from the others.
 
     Returns
     -------
@@ -38,10 +46,8 @@ def by_value(value: Any) -> Any:
     if isinstance(value, SCALARS):
         return type(value), repr(value)  # exact for floats; -0.0 is not 0.0
     if isinstance(value, tuple):
-        return type(value), *map(by_value, value)
-    own = vars(type(value)).get(
-        "__dataclass_params__"
-    )  # of the class itself: a subclass that is no dataclass may hold more than fields
-    if own is not None and own.frozen:
-        return type(value), *(by_value(getattr(value, field.name)) for field in fields(value) if field.init)
+        return type(value), *(by_value(item, derived) for item in value)
+    if is_frozen(value):
+        names = (field.name for field in fields(value) if field.init or derived)
+        return type(value), *(by_value(getattr(value, name), derived) for name in names)
     return _Itself(value)

@@ -1,13 +1,15 @@
 """Hyper-parameters: how they are declared, checked and broadcast against the chains."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.cache_keys import is_frozen
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -94,26 +96,44 @@ def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:
     return len(shape) <= len(chains) and all(a in (1, b) for a, b in pairs)
 
 
-def numbers_as_arrays(owner: Any, asarray: Callable[[float], Array]) -> Any:
-    """A kernel whose per-chain numbers are arrays, for a library that would else convert them at every step.
+def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "") -> dict[str, Any]:
+    """What a compiled program of a kernel takes as arguments: numbers per chain, and arrays; so one program serves all.
 
     Parameters
     ----------
     owner : frozen dataclass
         A kernel, or a value inside one.
-    asarray : callable
-        Number to 0-d array.
+    is_argument : callable
+        Whether a value of some field is an array of the program's library.
+    path : str
+        Written before the names of the fields.
+
+    Returns
+    -------
+    dict
+        Numbers and arrays by path, those in fields that are derived from others included.
     """
-    changed = {}
+    found: dict[str, Any] = {}
+    if is_frozen(owner):
+        for f in fields(owner):
+            value, name = getattr(owner, f.name), f"{path}{f.name}"
+            if is_argument(value) or (f.metadata.get("per_chain") and isinstance(value, float)):
+                found[name] = value
+            else:
+                found |= arguments(value, is_argument, f"{name}.")
+    return found
+
+
+def with_arguments(owner: Any, values: Mapping[str, Any], path: str = "") -> Any:
+    """A kernel with other `arguments`, by path. They are not checked: those of a compiler have no values yet."""
+    if not any(name.startswith(path) for name in values) or not is_frozen(owner):
+        return owner
+    changed = copy.copy(owner)
     for f in fields(owner):
-        value = getattr(owner, f.name)
-        if not f.init:
-            continue
-        if f.metadata.get("per_chain") and isinstance(value, float):
-            changed[f.name] = asarray(value)
-        elif is_dataclass(value) and not isinstance(value, type):
-            changed[f.name] = numbers_as_arrays(value, asarray)
-    return replace(owner, **changed) if changed else owner
+        name = f"{path}{f.name}"
+        value = values[name] if name in values else with_arguments(getattr(owner, f.name), values, f"{name}.")
+        object.__setattr__(changed, f.name, value)
+    return changed
 
 
 def exp(xp: Any, value: Any) -> Any:

@@ -19,15 +19,6 @@ class Carry(NamedTuple):
     recorder_states: tuple
 
 
-class Key(NamedTuple):
-    """The key of a program among those of one target: kernel and recorders by value."""
-
-    kernel: Any
-    recorders: Any
-    burn_in: int
-    thinning: int
-
-
 @dataclass(frozen=True)
 class Program:
     """What a driver runs: step the kernel, and after every `thinning` steps past the burn-in, record.
@@ -52,9 +43,9 @@ class Program:
     compile: bool = False
 
     @cached_property
-    def key(self) -> Key:
-        """The key under which a driver keeps the compiled program, with the bound target."""
-        return Key(by_value(self.kernel), by_value(self.recorders), self.burn_in, self.thinning)
+    def recording(self) -> tuple:
+        """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
+        return by_value(self.recorders), self.burn_in, self.thinning
 
     @property
     def steps(self) -> int:
