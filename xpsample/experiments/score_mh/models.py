@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +11,12 @@ from array_api_compat import array_namespace
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
+from xpsample.core.registry import to_host
+from xpsample.experiments.table import Row
 from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh import (
     ExactTrace,
+    Learned,
     Proposal,
     ScoreBalance,
     acceptance_network,
@@ -21,6 +25,7 @@ from xpsample.score_mh import (
     init_score_network,
     score_network,
 )
+from xpsample.targets import Acceptance, LineIntegral, Taylor
 
 
 class Training(NamedTuple):
@@ -123,6 +128,29 @@ def _train(
     )
     last = found.losses[-max(1, how.updates // 10) :]
     return Trained(found.parameters, time.process_time() - began, float(np.mean(last)))
+
+
+def acceptances(learned: Learned) -> dict[str, Acceptance]:
+    """A learned acceptance in both uses, and two that are made from the score alone."""
+    ways = {"direct": replace(learned, direct=True), "ratio": replace(learned, direct=False)}
+    return ways | {"line": LineIntegral(8), "Taylor": Taylor(1)}
+
+
+def arranged(parameters: tree.Tree, *shape: int) -> tree.Tree:
+    """Parameters (networks, ...) on the host, the networks along axes of this shape."""
+    return tree.map(lambda leaf: to_host(leaf).reshape(*shape, *leaf.shape[1:]), parameters)
+
+
+def repeated(parameters: tree.Tree, times: int) -> tree.Tree:
+    """Parameters (networks, ...) on the host, all networks several times one after the other."""
+    return tree.map(lambda leaf: np.concatenate([to_host(leaf)] * times), parameters)
+
+
+def mean_text(row: Row, key: str, spec: str = ".3f") -> str:
+    """A cell with its standard error, where the row has one; in powers of ten where chains went far out."""
+    spec = spec if abs(row[key]) < 1e4 else ".1e"
+    error = f" +- {row[f'{key}_se']:{spec}}" if f"{key}_se" in row else ""
+    return f"{row[key]:{spec}}{error}"
 
 
 def _joint_score(runs: int) -> Callable[..., Array]:
