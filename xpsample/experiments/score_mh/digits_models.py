@@ -89,6 +89,10 @@ class Networks:
         hidden = xp.tanh(gelu(hidden @ first.weight + first.bias) @ second.weight + second.bias)
         return (hidden @ last.weight + last.bias) * xp.sqrt(spectrum / whole) / noise - x / whole
 
+    def score_at_level(self, x: Array, data: Mapping[str, Any]) -> Array:
+        """The score of a target whose data are "sigma" and "layers"."""
+        return self.score(x, data["sigma"], data["layers"])
+
     def scaled_score(self, y: Array, sigma: Array, parameters: Sequence[Dense]) -> Array:
         """The score in units of the level, sigma s(sigma y)."""
         noise = per_coordinate(sigma)
