@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from xpsample.cli import main
 from xpsample.core import tree
 from xpsample.core.devices import device_dtypes
 from xpsample.core.registry import to_host
+from xpsample.experiments.runner import Run, float32
 from xpsample.experiments.score_mh.models import Training, train_columns, train_scores
 from xpsample.experiments.score_mh.toys import PAPER, PARTS, QUICK, asymmetry, methods
 from xpsample.score_mh import score_network
@@ -82,23 +84,23 @@ def test_proposals_are_those_of_the_kernels():
         assert getattr(proposal, setting) == getattr(kernel, setting)
 
 
-def a_place():
-    return next(p for p in device_dtypes([LIBRARY]) if p.dtype == "float32")
+@pytest.fixture
+def run(tmp_path):
+    return Run(QUICK, Namespace(seed=0, out=tmp_path), float32(device_dtypes([LIBRARY])))
 
 
 @pytest.mark.parametrize(("matrix", "wanted"), [([[2.0, 1.0], [1.0, -3.0]], 0.0), ([[0.0, 1.0], [-1.0, 0.0]], 2**0.5)])
-def test_asymmetry_of_a_linear_score(matrix, wanted):
+def test_asymmetry_of_a_linear_score(run, matrix, wanted):
     """0 for a symmetric Jacobian, and |J_12 - J_21| / |J| = 2 / sqrt(2) for a rotation."""
-    device = a_place()
-    linear = (Dense(device.array(np.asarray(matrix)[None]), device.array(np.zeros((1, 1, 2)))),)
+    linear = (Dense(run.devices[0].array(np.asarray(matrix)[None]), run.devices[0].array(np.zeros((1, 1, 2)))),)
     x = np.random.default_rng(0).standard_normal((1, 50, 2))
     assert asymmetry(x, linear) == pytest.approx(wanted, abs=1e-5)
 
 
-def test_networks_trained_together_learn_a_normal_score_each():
+def test_networks_trained_together_learn_a_normal_score_each(run):
     """Of N(0, I) the score is -x: within 0.25 in the root mean square, and the networks are not the same."""
     data = np.random.default_rng(0).standard_normal((2000, 2))
-    trained = train_scores(data, 2, Training(16, 0, 300, 128, 1e-2), a_place(), seed=0)
+    trained = train_scores(run, data, 2, Training(16, 0, 300, 128, 1e-2))
     x = np.random.default_rng(1).standard_normal((2, 500, 2))
     found = score_network(x, tree.map(lambda leaf: to_host(leaf).astype(np.float64), trained.parameters))
     error = np.sqrt(np.mean((found + x) ** 2, axis=(1, 2)))
@@ -107,10 +109,10 @@ def test_networks_trained_together_learn_a_normal_score_each():
     assert np.max(np.abs(found[0] - again[1])) > 1e-3
 
 
-def test_columns_are_data_sets_of_their_own():
+def test_columns_are_data_sets_of_their_own(run):
     """N(0, 1) and N(3, 0.5^2): at 0 and 3 the scores are 0, and the slopes -1 and -4."""
     data = np.random.default_rng(0).standard_normal((4000, 2)) * [1.0, 0.5] + [0.0, 3.0]
-    trained = train_columns(data, 1, Training(16, 0, 400, 256, 1e-2), a_place(), seed=0)
+    trained = train_columns(run, data, 1, Training(16, 0, 400, 256, 1e-2))
     parameters = tree.map(lambda leaf: to_host(leaf).astype(np.float64), trained.parameters)
     z = np.array([-1.0, 0.0, 1.0])
     x = np.stack([z, 3.0 + 0.5 * z])[..., None]

@@ -16,15 +16,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, float32
-from xpsample.experiments.score_mh.models import (
-    Training,
-    acceptances,
-    arranged,
-    mean_text,
-    repeated,
-    train_acceptances,
-    train_columns,
-)
+from xpsample.experiments.score_mh import models
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.kernels import MALA, ULA, Kernel
 from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein_1d
@@ -121,38 +113,27 @@ def samplers(run: Run[Size]) -> Iterator[tuple[str, str, Kernel, Target]]:
 
     rng = np.random.default_rng([run.seed, 1])
     data = gev_quantile(rng.random((size.rows, len(shapes))), shapes)
-    how = Training(size.hidden, 0, size.updates, size.batch, 1e-3)
-    scores = train_columns(data, size.runs, how, device, run.seed)
+    how = models.Training(size.hidden, 0, size.updates, size.batch, 1e-3)
+    scores = models.train_columns(run, data, size.runs, how)
     # One fixed batch for each acceptance network, with new proposals in every update.
     one = gev_quantile(rng.random((*each[1:], size.batch)), shapes[:, None, None])
     batch = np.broadcast_to(one, (*each, size.batch)).reshape(-1, 1)
     proposal = LangevinProposal(device.array(np.repeat(etas, batch.size // len(etas))))
-    how = Training(size.hidden, 2, size.acceptance_updates, size.batch, 5e-4)
+    how = models.Training(size.hidden, 2, size.acceptance_updates, size.batch, 5e-4)
 
     def by_score(name: str, target: Target, score: Callable[..., Array], parameters: tree.Tree) -> Iterator[Any]:
-        trained = train_acceptances(
-            batch,
-            proposal,
-            bounded(score),
-            parameters,
-            int(np.prod(each)),
-            how,
-            device,
-            run.seed,
-            whole=True,
-            regularization=1.0,
-            max_norm=100.0,
-        )
-        learned = Learned(acceptance_network, arranged(trained.parameters, *each), LangevinProposal(steps), direct=True)
-        for label, acceptance in acceptances(learned).items():
+        networks = len(batch) // size.batch
+        trained = models.train_acceptances(run, batch, proposal, bounded(score), parameters, networks, how, whole=True)
+        learned = Learned(acceptance_network, models.arranged(trained.parameters, *each), LangevinProposal(steps))
+        for label, acceptance in models.acceptances(learned).items():
             accepting = Target(None, score=target.score, data=target.data, acceptance=acceptance)
             yield f"MALA {label}", name, MALA(steps), accepting
 
     true = gev(np.tile(np.repeat(shapes, size.runs), len(etas))[:, None])
     yield from by_score("true", target, true.score, true.data)
-    target = Target(None, score=score_network, data=arranged(scores.parameters, *each[1:]))
+    target = Target(None, score=score_network, data=models.arranged(scores.parameters, *each[1:]))
     yield "ULA", "learned", ULA(steps), target
-    yield from by_score("learned", target, score_network, repeated(scores.parameters, len(etas)))
+    yield from by_score("learned", target, score_network, models.repeated(scores.parameters, len(etas)))
 
 
 def bounded(score: Callable[..., Array]) -> Callable[..., Array]:
@@ -175,7 +156,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
                 if row["eta"] == eta and row[key] is not None:
                     named = {name: row[name] for name in ("sampler", "score")}
                     line = lines.setdefault(tuple(named.values()), named)
-                    line[f"{row['shape']:g}"] = mean_text(row, key, spec)
+                    line[f"{row['shape']:g}"] = models.mean_text(row, key, spec)
             run.table(list(lines.values()), columns("sampler | score") | shapes, title=f"eta = {eta:g}: {title}")
     run.say(f"\n{LEGEND}")
 

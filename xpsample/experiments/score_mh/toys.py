@@ -43,10 +43,8 @@ _TABLE_1 = {
     "swiss-roll": ((2.881, 14.409, 0.811), (2.270, 8.470, 0.400), (1.399, 4.575, 0.245), (14.167, 113.824, 6.903)),
 }
 PAPER = {name: dict(zip(("ULA", "RW", "MALA", "pCN"), rows, strict=True)) for name, rows in _TABLE_1.items()}
-"""Table 1: W1, "W2", MMD."""
-
-
 PAPER_KEYS = ("paper_w1", "paper_w2", "paper_mmd")
+"""Table 1: W1, "W2", MMD."""
 
 
 def _paper(row: Row) -> str:
@@ -121,22 +119,6 @@ FULL = Size(5, 400, 500, 10_000, 128, 64, 5000, 64, 600)
 QUICK = Size(2, 60, 20, 500, 32, 16, 60, 8, 10, ("moons",), ("moons",), 2, (0.5, 2.0), (0.0, 4.0))
 
 
-class Loss(NamedTuple):
-    """lambda, C, and where training pairs come from: "local" ones with alpha = 1 throughout, as in Eq. 7."""
-
-    regularization: float
-    max_norm: float | None
-    pairs: str = "global"
-
-    def options(self) -> dict[str, Any]:
-        """Of `ScoreBalance`."""
-        return self._asdict() | {"alpha": (1.0, 1.0) if self.pairs == "local" else (0.0, 1.0)}
-
-
-PAPERS_LOSS = Loss(1.0, 100.0)
-"""As Algorithms 1 and 2 have it: regularised, clipped, independent pairs. The numbers are not in the paper."""
-
-
 # ---- a data set ------------------------------------------------------------------------------------------------------
 
 
@@ -172,8 +154,9 @@ def draw_problem(run: Run[Size], name: str) -> Problem:
     from_data = data[rng.integers(len(data), size=shape)]
     normal = data.mean(axis=0) + data.std(axis=0) * rng.standard_normal((*shape, 2))
     starts = np.stack([from_data, normal])  # in the order of STARTS
-    score = models.train_scores(data, size.runs, size.score(name), run.devices[0], run.seed)
-    run.say(f"{name}: asymmetry of the score's Jacobian {asymmetry(starts[0], score.parameters):.3f}")
+    score = models.train_scores(run, data, size.runs, size.score(name))
+    found = f"asymmetry of the score's Jacobian {asymmetry(starts[0], score.parameters):.3f}"
+    run.say(f"{name}: {found}; epsilon = {TOYS[name].noise}")
     return Problem(run, name, data, fresh, other, starts, score)
 
 
@@ -199,13 +182,11 @@ def methods(epsilon: float) -> dict[str, tuple[Proposal, Kernel]]:
 # ---- chains ----------------------------------------------------------------------------------------------------------
 
 
-def learn(problem: Problem, proposal: Proposal, copies: int = 1, loss: Loss = PAPERS_LOSS) -> models.Trained:
+def learn(problem: Problem, proposal: Proposal, copies: int = 1, **settings: Any) -> models.Trained:
     """Acceptance networks, as many copies of each score's as are given."""
     run, runs = problem.run, copies * len(problem.fresh)
     parameters, how = models.repeated(problem.score.parameters, copies), run.size.acceptance(problem.name)
-    return models.train_acceptances(
-        problem.data, proposal, score_network, parameters, runs, how, run.devices[0], run.seed, **loss.options()
-    )
+    return models.train_acceptances(run, problem.data, proposal, score_network, parameters, runs, how, **settings)
 
 
 def walk(problem: Problem, kernel: Kernel, acceptance: Acceptance) -> tuple[np.ndarray, np.ndarray, RunStatistics]:
@@ -290,11 +271,13 @@ def settings(problem: Problem) -> Iterator[Row]:
     proposal, kernel = methods(problem.epsilon)["RW"]
     side = (np.linspace(-1.5, 2.25, 40), np.linspace(-1.0, 1.5, 40))
     grid = problem.run.devices[0].array(np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2))
-    clipped = [PAPERS_LOSS._replace(regularization=weight) for weight in problem.run.size.lambdas]
-    for loss in (*clipped, Loss(0.0, None), Loss(0.0, None, "local"), Loss(1.0, None, "local")):
-        trained = learn(problem, proposal, loss=loss)
+    losses: list[tuple[float, float | None, str]] = [(weight, 100.0, "global") for weight in problem.run.size.lambdas]
+    losses += [(0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
+    for weight, clip, pairs in losses:
+        alpha = (1.0, 1.0) if pairs == "local" else (0.0, 1.0)  # local pairs are those of Eq. 7
+        trained = learn(problem, proposal, regularization=weight, max_norm=clip, pairs=pairs, alpha=alpha)
         logits = to_host(logit(grid, 0.0 * grid, trained.parameters)).astype(np.float64)
-        found = {"lambda": loss.regularization, "max_norm": loss.max_norm, "pairs": loss.pairs}
+        found = {"lambda": weight, "max_norm": clip, "pairs": pairs}
         found["grid_acceptance"] = np.mean(1.0 / (1.0 + np.exp(-np.clip(logits, -700, 700))))
         found["log_error"] = ratio_error(problem, trained)
         for label, acceptance in models.acceptances(Learned(logit, trained.parameters, proposal)).items():
@@ -338,7 +321,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     size, where = run.size, {"table": tuple(TOYS), "steps": run.size.swept, "settings": ("moons",)}
     run.say(
         f"{size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} steps on each; but in the "
-        f"settings, lambda = {PAPERS_LOSS.regularization:g}, C = {PAPERS_LOSS.max_norm:g}, {PAPERS_LOSS.pairs} pairs"
+        "settings, lambda = 1, C = 100, global pairs"
     )
     for name in run.args.data or size.datasets:
         problem = draw_problem(run, name)

@@ -7,7 +7,6 @@ made from the density, from the true score, and by a network learned on that sco
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from xpsample.core.devices import widest
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.score_mh.models import Training, train_acceptances
+from xpsample.experiments.score_mh.models import Training, acceptances, train_acceptances
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.kernels import MALA, RWM, ULA, Kernel
 from xpsample.score_mh import Learned, RandomWalk, acceptance_network
@@ -105,25 +104,11 @@ def samplers(size: Size) -> dict[str, tuple[Kernel, Acceptance | None]]:
 
 def learned(run: Run[Size]) -> dict[str, tuple[Kernel, Acceptance | None]]:
     """Wide random walks by an acceptance network that is trained here, on the true score."""
-    size, (device,), target = run.size, run.devices, mixture()
-    how = Training(size.hidden, 3, size.updates, 256, 5e-4)
-    data = draw(size.rows, np.random.default_rng(run.seed))
-    trained = train_acceptances(
-        data,
-        RandomWalk(WIDE),
-        target.score,
-        target.prepare(device.array(MEANS), ULA(1.0).requires).data,
-        1,
-        how,
-        device,
-        run.seed,
-        regularization=1.0,
-        max_norm=100.0,
-    )
-    run.say(f"the acceptance network: 3 blocks of {size.hidden}, {size.updates} updates, {trained.seconds:.0f} CPU s")
-    direct = Learned(acceptance_network, trained.parameters, RandomWalk(WIDE), direct=True)
-    ways = {"direct": direct, "ratio": replace(direct, direct=False)}
-    return {f"RW wide, learned, {name}": (RWM(WIDE), acceptance) for name, acceptance in ways.items()}
+    target, how = mixture(), Training(run.size.hidden, 3, run.size.updates, 256, 5e-4)
+    data = draw(run.size.rows, np.random.default_rng(run.seed))
+    trained = train_acceptances(run, data, RandomWalk(WIDE), target.score, target.data, 1, how)
+    ways = acceptances(Learned(acceptance_network, trained.parameters, RandomWalk(WIDE)))
+    return {f"RW wide, learned, {name}": (RWM(WIDE), ways[name]) for name in ("direct", "ratio")}
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
