@@ -136,6 +136,7 @@ class Problem(NamedTuple):
     others: np.ndarray
     mean: np.ndarray
     basis: np.ndarray
+    empty: np.ndarray
     networks: Networks
     score: tree.Tree
     acceptance: tree.Tree
@@ -148,6 +149,7 @@ def prepare(run: Run[Size], device: DeviceDtype) -> Problem:
     held_out, others = np.split(images, 2)
     mean = np.mean(known.images, axis=0, dtype=np.float64)
     variances, basis = np.linalg.eigh(np.cov(known.images.T, dtype=np.float64))
+    empty = np.var(known.images, axis=0) < 1e-4
     networks = Networks(tuple(np.maximum(variances, 1e-4 * np.mean(variances)).tolist()))
     x, validation = (device.array((a - mean) @ basis) for a in (known.images, held_out[:250]))
     batch = min(BATCH, len(known.images))
@@ -166,7 +168,7 @@ def prepare(run: Run[Size], device: DeviceDtype) -> Problem:
     balance = LevelBalance(sigmas, TAUS, networks, score, regularization=1.0, max_norm=300.0)
     start = networks.init_acceptance(size.hidden // 2, run.seed + 1)
     acceptance = train("acceptance", balance, start, size.balance_epochs, batch // 4)
-    return Problem(run, device, known, held_out, others, mean, basis, networks, score, acceptance)
+    return Problem(run, device, known, held_out, others, mean, basis, empty, networks, score, acceptance)
 
 
 def ladder(levels: int) -> tuple[float, ...]:
@@ -215,7 +217,7 @@ def measured(problem: Problem, images: np.ndarray) -> Row:
     images = np.where(lost[:, None], BOUND, images)
     groups, held_out = images.reshape(problem.run.size.groups, -1, images.shape[-1]), problem.held_out
     w1 = wasserstein(groups, np.broadcast_to(held_out, (len(groups), *held_out.shape)))
-    found, empty = classify(groups, problem.known), np.var(problem.known.images, axis=0) < 1e-4
+    found, empty = classify(groups, problem.known), problem.empty
     shares = class_shares(found.labels, CLASSES, np.zeros(()))
     return {
         "w1": np.mean(w1),
