@@ -31,17 +31,17 @@ def open_folder(out: Path) -> None:
         ) from error
 
 
-def write_rows(out: Path, rows: Sequence[Row]) -> None:
-    """``results.csv`` and ``results.json``, numbers in full; what a row lacks, and what is not finite, is left out."""
+def write_rows(out: Path, rows: Sequence[Row], name: str = "results") -> None:
+    """``NAME.csv`` and ``NAME.json``, numbers in full; what a row lacks, and what is not finite, is left out."""
     if not rows:
         return
     keys = dict.fromkeys(key for row in rows for key in row)
     plain = [{key: _plain(row.get(key)) for key in keys} for row in rows]
-    with open(out / "results.csv", "w", newline="", encoding="utf-8") as file:
+    with open(out / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(keys))
         writer.writeheader()
         writer.writerows(plain)
-    (out / "results.json").write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    (out / f"{name}.json").write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

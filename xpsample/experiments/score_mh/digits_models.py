@@ -28,13 +28,7 @@ FREQUENCIES = (0.25, 0.5, 1.0, 2.0)
 
 
 def load_small_digits() -> tuple[Digits, Digits]:
-    """1,297 training and 500 test images of scikit-learn's 8x8 digits, in [-1, 1].
-
-    Raises
-    ------
-    DataError
-        Without scikit-learn.
-    """
+    """1,297 training and 500 test images of scikit-learn's 8x8 digits, in [-1, 1]."""
     try:
         from sklearn.datasets import load_digits as load
     except ImportError as error:
@@ -53,12 +47,9 @@ DATA = {"mnist": load_digits, "small": load_small_digits}
 
 @dataclass(frozen=True, eq=False)
 class Networks:
-    """A score and an acceptance function that know the noise level, for data as principal components.
+    """A score and an acceptance function that know the noise level, for principal components of variances `spectrum`.
 
-    Parameters
-    ----------
-    spectrum : tuple of float
-        Variances of the components, (dim,).
+    Positions have shape (*chains, dim); noise levels sigma broadcast against the chain axes.
     """
 
     spectrum: tuple[float, ...]
@@ -73,13 +64,6 @@ class Networks:
 
         D is the best linear guess, plus a perceptron in the scale of what that leaves open (Karras et al. 2022, for
         each component). Its last hidden layer is bounded: far from the data the linear part carries x back.
-
-        Parameters
-        ----------
-        x : array, shape (*chains, dim)
-        sigma : array
-            Broadcasts against the chain axes.
-        parameters : sequence of Dense
         """
         xp, noise = array_namespace(x), per_coordinate(sigma)
         spectrum = self._spectrum(x)
@@ -88,6 +72,10 @@ class Networks:
         first, second, last = parameters
         hidden = xp.tanh(gelu(hidden @ first.weight + first.bias) @ second.weight + second.bias)
         return (hidden @ last.weight + last.bias) * xp.sqrt(spectrum / whole) / noise - x / whole
+
+    def score_at_level(self, x: Array, data: Mapping[str, Any]) -> Array:
+        """The score of a target whose data are "sigma" and "layers"."""
+        return self.score(x, data["sigma"], data["layers"])
 
     def scaled_score(self, y: Array, sigma: Array, parameters: Sequence[Dense]) -> Array:
         """The score in units of the level, sigma s(sigma y)."""
@@ -133,18 +121,7 @@ class LevelBalance(TrainingLoss):
     """Score balance matching (Eq. 10) for MALA at noise levels and step sizes drawn for each row.
 
     Everything is in units of the level: y = x / sigma, steps 2 tau^2, and pairs y' drawn from q(. | y) (Eq. 7).
-
-    Parameters
-    ----------
-    sigmas, taus : tuple of float
-        Noise levels, and step sizes as tau.
-    networks : Networks
-    score_parameters : sequence of Dense
-        Trained.
-    regularization : float
-        lambda.
-    max_norm : float
-        C, to which each gradient's Euclidean norm is clipped.
+    The score's parameters are trained; `regularization` is lambda, and `max_norm` is C, to which gradients are clipped.
     """
 
     sigmas: tuple[float, ...]
@@ -181,15 +158,9 @@ class LevelBalance(TrainingLoss):
 
 @dataclass(frozen=True, eq=False)
 class LearnedAtLevels(Acceptance):
-    """By an acceptance function that knows the noise level and tau.
+    """By an acceptance function that knows the noise level and tau: its parameters are "layers" and "tau".
 
-    Parameters
-    ----------
-    parameters : dict
-        "layers", and "tau", which broadcasts against the chain axes.
-    networks : Networks
-    direct : bool
-        Accept with probability a(x', x), as the paper does, and not with min(1, a(x', x) / a(x, x')).
+    Accepts with probability a(x', x), as the paper does, or where not `direct`, with min(1, a(x', x) / a(x, x')).
     """
 
     parameters: tree.Tree = field()
@@ -226,11 +197,6 @@ class NormULA(Kernel):
 
     The Langevin corrector of Song et al. (2021), which averages the norms over the batch. The step depends on x, so
     that no law is known to be left invariant, whatever the size.
-
-    Parameters
-    ----------
-    tau : float or array
-        Broadcasts against the chain axes.
     """
 
     tau: Any

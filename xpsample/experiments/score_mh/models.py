@@ -1,7 +1,8 @@
 """What the score-mh experiments share: score and acceptance networks, several of each trained in one run."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,13 @@ from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.devices import DeviceDtype
+from xpsample.core.registry import to_host
+from xpsample.experiments.runner import Run
+from xpsample.experiments.table import Row
 from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh import (
     ExactTrace,
+    Learned,
     Proposal,
     ScoreBalance,
     acceptance_network,
@@ -21,6 +25,7 @@ from xpsample.score_mh import (
     init_score_network,
     score_network,
 )
+from xpsample.targets import Acceptance, LineIntegral, Taylor
 
 
 class Training(NamedTuple):
@@ -41,16 +46,20 @@ class Trained(NamedTuple):
     loss: float
 
 
-def train_scores(data: np.ndarray, runs: int, how: Training, device: DeviceDtype, seed: int) -> Trained:
+def train_scores(run: Run[Any], data: np.ndarray, runs: int, how: Training) -> Trained:
     """Networks `score_network` of data (rows, dim), by score matching with the exact trace; each has its own batches.
 
     They take positions (..., runs, chains, dim).
     """
-    start = [init_score_network(data.shape[-1], how.hidden, seed * runs + r) for r in range(runs)]
-    return _train(ExactTrace(_joint_score(runs)), start, data, how, device, seed, rows=how.batch * runs)
+
+    def network(x: Array, parameters: tree.Tree) -> Array:
+        return _joined(score_network(_split(x, runs), parameters), x.shape)
+
+    start = [init_score_network(data.shape[-1], how.hidden, run.seed * runs + r) for r in range(runs)]
+    return _train(run, ExactTrace(network), start, data, how, run.seed, rows=how.batch * runs)
 
 
-def train_columns(data: np.ndarray, runs: int, how: Training, device: DeviceDtype, seed: int) -> Trained:
+def train_columns(run: Run[Any], data: np.ndarray, runs: int, how: Training) -> Trained:
     """Networks for many data sets on the line, the columns of data (rows, sets): for each as many as `runs`.
 
     Parameters (sets * runs, ...).
@@ -63,25 +72,27 @@ def train_columns(data: np.ndarray, runs: int, how: Training, device: DeviceDtyp
         found = score_network(columns, parameters)
         return xp.matrix_transpose(_joined(found, (*x.shape[:-2], sets, x.shape[-2])))
 
-    start = [init_score_network(1, how.hidden, seed * sets * runs + r) for r in range(sets * runs)]
-    return _train(ExactTrace(network), start, data, how, device, seed, rows=how.batch * runs)
+    start = [init_score_network(1, how.hidden, run.seed * sets * runs + r) for r in range(sets * runs)]
+    return _train(run, ExactTrace(network), start, data, how, run.seed, rows=how.batch * runs)
 
 
 def train_acceptances(
+    run: Run[Any],
     data: np.ndarray,
     proposal: Proposal,
     score: Callable[..., Array],
     score_parameters: tree.Tree,
     runs: int,
     how: Training,
-    device: DeviceDtype,
-    seed: int,
     *,
     whole: bool = False,
+    regularization: float = 1.0,
+    max_norm: float | None = 100.0,
     **settings: Any,
 ) -> Trained:
     """Networks `acceptance_network`, by score balance matching with the given settings of `ScoreBalance`.
 
+    Regularised, clipped, with independent pairs, as Algorithms 1 and 2 have it; the numbers are not in the paper.
     `score` takes (..., runs, chains, dim) and its parameters (or nothing, where these are None). With `whole` every
     update takes all rows of the data, a part of them for each network.
     """
@@ -92,44 +103,49 @@ def train_acceptances(
     def network(x_new: Array, x: Array, parameters: tree.Tree) -> Array:
         return _joined(acceptance_network(_split(x_new, runs), _split(x, runs), parameters), x.shape[:-1])
 
-    start = [
-        init_acceptance_network(data.shape[-1], how.hidden, seed * runs + r, blocks=how.blocks) for r in range(runs)
-    ]
+    dim, blocks, seeds = data.shape[-1], how.blocks, range(run.seed * runs, (run.seed + 1) * runs)
+    start = [init_acceptance_network(dim, how.hidden, seed, blocks=blocks) for seed in seeds]
+    settings |= {"regularization": regularization, "max_norm": max_norm}
     loss = ScoreBalance(proposal, joint, score_parameters, network, **settings)
-    return _train(loss, start, data, how, device, seed + 1, rows=None if whole else how.batch * runs)
+    return _train(run, loss, start, data, how, run.seed + 1, rows=None if whole else how.batch * runs)
 
 
 def _train(
-    loss: Any,
-    start: Sequence[tree.Tree],
-    data: np.ndarray,
-    how: Training,
-    device: DeviceDtype,
-    seed: int,
-    rows: int | None,
+    run: Run[Any], loss: Any, start: list[tree.Tree], data: np.ndarray, how: Training, seed: int, rows: int | None
 ) -> Trained:
+    began, length = time.process_time(), {"epochs": how.updates, "steps_per_epoch": 1, "batch_size": rows}
     # One loss over all networks' rows: Adam does not see that each gradient is divided by their number.
-    began = time.process_time()
-    found = fit(
-        loss,
-        tree.map(_stacked, *start),
-        device.array(data),
-        epochs=how.updates,
-        steps_per_epoch=1,
-        batch_size=rows,
-        seed=seed,
-        optimizer=Adam(how.rate),
-        progress=False,
-    )
-    last = found.losses[-max(1, how.updates // 10) :]
-    return Trained(found.parameters, time.process_time() - began, float(np.mean(last)))
+    x, optimizer = run.devices[0].array(data), Adam(how.rate)
+    found = fit(loss, tree.map(_stacked, *start), x, seed=seed, optimizer=optimizer, **length)
+    last = float(np.mean(found.losses[-max(1, how.updates // 10) :]))
+    seconds = time.process_time() - began
+    networks = f"acceptance networks of {how.blocks} blocks of" if how.blocks else "score networks of width"
+    updates = f"{how.updates} updates of {how.batch} rows each"
+    run.say(f"  {len(start)} {networks} {how.hidden}, {updates}: {seconds:.0f} CPU s, loss {last:.2f}")
+    return Trained(found.parameters, seconds, last)
 
 
-def _joint_score(runs: int) -> Callable[..., Array]:
-    def network(x: Array, parameters: tree.Tree) -> Array:
-        return _joined(score_network(_split(x, runs), parameters), x.shape)
+def acceptances(learned: Learned) -> dict[str, Acceptance]:
+    """A learned acceptance in both uses, and two that are made from the score alone."""
+    ways = {"direct": replace(learned, direct=True), "ratio": replace(learned, direct=False)}
+    return ways | {"line": LineIntegral(8), "Taylor": Taylor(1)}
 
-    return network
+
+def arranged(parameters: tree.Tree, *shape: int) -> tree.Tree:
+    """Parameters (networks, ...) on the host, the networks along axes of this shape."""
+    return tree.map(lambda leaf: to_host(leaf).reshape(*shape, *leaf.shape[1:]), parameters)
+
+
+def repeated(parameters: tree.Tree, times: int) -> tree.Tree:
+    """Parameters (networks, ...) on the host, all networks several times one after the other."""
+    return tree.map(lambda leaf: np.concatenate([to_host(leaf)] * times), parameters)
+
+
+def mean_text(row: Row, key: str, spec: str = ".3f") -> str:
+    """A cell with its standard error, where the row has one; in powers of ten where chains went far out."""
+    spec = spec if abs(row[key]) < 1e4 else ".1e"
+    error = f" +- {row[f'{key}_se']:{spec}}" if f"{key}_se" in row else ""
+    return f"{row[key]:{spec}}{error}"
 
 
 def _stacked(*leaves: np.ndarray) -> np.ndarray:

@@ -7,70 +7,81 @@ are one batched run.
 """
 
 import argparse
-import math
 import time
-import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing
-from xpsample.core.errors import DivergenceWarning
 from xpsample.core.registry import to_host
-from xpsample.experiments.report import Report, add_common_arguments, one_thread, table
-from xpsample.experiments.score_mh.models import Trained, Training, train_acceptances, train_scores
+from xpsample.experiments.figures import tidy
+from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.score_mh import models
+from xpsample.experiments.table import Column, Columns, Row, columns, mean_and_error
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
 from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein
 from xpsample.metrics.stein import RBF
-from xpsample.run.sampling import sample
+from xpsample.run.trace import RunStatistics
 from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, Proposal, RandomWalk, log_sigmoid, score_network
 from xpsample.score_mh import acceptance_network as logit
-from xpsample.targets import Acceptance, LineIntegral, Target, Taylor
+from xpsample.targets import Acceptance, Target
+from xpsample.targets.acceptance import ByDensity
 from xpsample.zoo.toys import TOYS
-
-PARTS = ("table", "steps", "settings")
-STARTS = ("data", "normal")
 
 SCORES = {"moons": (64, 5000, 1e-3)} | dict.fromkeys(("pinwheel", "s-curve", "swiss-roll"), (512, 2000, 5e-4))
 """Table 2: width of the hidden layers, epochs, learning rate."""
-ACCEPTANCES = {
-    "moons": (256, 3, 1000),
-    "pinwheel": (256, 4, 200),
-    "s-curve": (512, 4, 200),
-    "swiss-roll": (512, 4, 200),
-}
+ACCEPTANCES = {"moons": (256, 3, 1000), "pinwheel": (256, 4, 200)}
+ACCEPTANCES |= dict.fromkeys(("s-curve", "swiss-roll"), (512, 4, 200))
 """Table 3: width, residual blocks, epochs; the learning rate is 5e-4."""
 
-PAPER = {
-    "moons": {
-        "ULA": (0.143, 0.096, 0.054),
-        "RW": (0.019, 0.007, 0.004),
-        "MALA": (0.018, 0.004, 0.002),
-        "pCN": (0.039, 0.021, 0.012),
-    },
-    "pinwheel": {
-        "ULA": (0.106, 0.062, 0.022),
-        "RW": (0.012, 0.001, 0.001),
-        "MALA": (0.086, 0.064, 0.027),
-        "pCN": (0.016, 0.007, 0.003),
-    },
-    "s-curve": {
-        "ULA": (0.082, 0.055, 0.016),
-        "RW": (0.050, 0.015, 0.004),
-        "MALA": (0.046, 0.014, 0.004),
-        "pCN": (0.090, 0.051, 0.017),
-    },
-    "swiss-roll": {
-        "ULA": (2.881, 14.409, 0.811),
-        "RW": (2.270, 8.470, 0.400),
-        "MALA": (1.399, 4.575, 0.245),
-        "pCN": (14.167, 113.824, 6.903),
-    },
+_TABLE_1 = {
+    "moons": ((0.143, 0.096, 0.054), (0.019, 0.007, 0.004), (0.018, 0.004, 0.002), (0.039, 0.021, 0.012)),
+    "pinwheel": ((0.106, 0.062, 0.022), (0.012, 0.001, 0.001), (0.086, 0.064, 0.027), (0.016, 0.007, 0.003)),
+    "s-curve": ((0.082, 0.055, 0.016), (0.050, 0.015, 0.004), (0.046, 0.014, 0.004), (0.090, 0.051, 0.017)),
+    "swiss-roll": ((2.881, 14.409, 0.811), (2.270, 8.470, 0.400), (1.399, 4.575, 0.245), (14.167, 113.824, 6.903)),
 }
+PAPER = {name: dict(zip(("ULA", "RW", "MALA", "pCN"), rows, strict=True)) for name, rows in _TABLE_1.items()}
+PAPER_KEYS = ("paper_w1", "paper_w2", "paper_mmd")
 """Table 1: W1, "W2", MMD."""
+
+
+def _paper(row: Row) -> str:
+    return " / ".join(f"{row[key]:.3f}" for key in PAPER_KEYS if key in row)
+
+
+def _means(**heads: str) -> dict[str, Column]:
+    return {key: (head, partial(models.mean_text, key=key)) for key, head in heads.items()}
+
+
+_SWEPT = columns("sampler | acceptance") | _means(w1_normal="W1", w1_data="W1, data")
+_SWEPT |= {"mmd2_normal": ("MMD^2", ".4f+-")} | columns("accept .3f")
+COLUMNS: dict[str, Columns] = {
+    "table": columns("sampler | acceptance")
+    | _means(w1_normal="W1", w1_data="W1, data", w2_normal="W2", half_w2_squared_normal="W2^2 / 2", mmd2_normal="MMD^2")
+    | {"paper_w1": ("paper", _paper)}
+    | columns("accept .3f | scores .0f | training_seconds .0f CPU: training | sampling_seconds .0f chains"),
+    "steps": columns("epsilon g") | _SWEPT,
+    "settings": columns("lambda g | max_norm g C | pairs")
+    | _SWEPT
+    | columns("grid_acceptance .3f a on grid | log_error .2f error of log r"),
+}
+TITLES = {"table": "Table 1", "steps": "step sizes, Figs. 7 and 11", "settings": "the loss, Fig. 8; C: - is none"}
+LEGEND = """\
+floor      another draw of the data, as many: what any of these numbers is for a perfect sampler
+starts     the positions that the chains start from
+direct     Metropolis-Hastings with a(x', x), the paper's; ratio: with min(1, a(x', x) / a(x, x'))
+line       with the integral of the score between x and x', 8 nodes; Taylor: with the trapezoidal rule, App. A
+W1, W2     Wasserstein distances of the chains' last positions to new draws of the data, mean over trainings +- the
+           standard error; from starts that are data ("data") or normal with the data's mean and standard deviations
+MMD^2      squared and unbiased, RBF kernel whose sigma is the median squared distance of the data
+paper      Table 1: W1, what it calls W2, what it calls MMD
+accept     mean acceptance probability; scores: evaluations of the score network in a step, per chain
+CPU        seconds, of training all acceptances of the row and of sampling, compilation included"""
+STARTS = ("data", "normal")
+SHOWN = ("data", "ULA", "RW direct", "MALA direct", "MALA ratio", "MALA line", "pCN direct")
+COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#3567A8", "Taylor": "#3B7A57"}
 
 
 class Size(NamedTuple):
@@ -91,104 +102,21 @@ class Size(NamedTuple):
     scales: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     lambdas: tuple[float, ...] = (0.0, 0.1, 1.0, 4.0)
 
-    def score(self, name: str) -> Training:
+    def score(self, name: str) -> models.Training:
         """Table 2 within the limits."""
         hidden, updates, rate = SCORES[name]
-        return Training(min(hidden, self.hidden), 0, self.updates or updates, self.batch, rate)
+        return models.Training(min(hidden, self.hidden), 0, self.updates or updates, self.batch, rate)
 
-    def acceptance(self, name: str) -> Training:
+    def acceptance(self, name: str) -> models.Training:
         """Table 3 within the limits."""
         hidden, blocks, updates = ACCEPTANCES[name]
         width = min(hidden, self.acceptance_hidden)
-        return Training(width, blocks, self.acceptance_updates or updates, self.batch, 5e-4)
+        return models.Training(width, blocks, self.acceptance_updates or updates, self.batch, 5e-4)
 
 
 PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, None, 512, None, sweep_runs=5)
 FULL = Size(5, 400, 500, 10_000, 128, 64, 5000, 64, 600)
 QUICK = Size(2, 60, 20, 500, 32, 16, 60, 8, 10, ("moons",), ("moons",), 2, (0.5, 2.0), (0.0, 4.0))
-
-
-class Loss(NamedTuple):
-    """lambda, C, and where training pairs come from: "local" ones with alpha = 1 throughout, as in Eq. 7."""
-
-    regularization: float
-    max_norm: float | None
-    pairs: str = "global"
-
-    def options(self) -> dict[str, Any]:
-        """Of `ScoreBalance`."""
-        return self._asdict() | {"alpha": (1.0, 1.0) if self.pairs == "local" else (0.0, 1.0)}
-
-
-PAPERS_LOSS = Loss(1.0, 100.0)
-"""As Algorithms 1 and 2 have it: regularised, clipped, independent pairs. The numbers are not in the paper."""
-
-LEGEND = """\
-floor      another draw of the data, as many: what any of these numbers is for a perfect sampler
-starts     the positions that the chains start from
-direct     Metropolis-Hastings with a(x', x), the paper's; ratio: with min(1, a(x', x) / a(x, x'))
-line       with the integral of the score between x and x', 8 nodes; Taylor: with the trapezoidal rule, App. A
-W1, W2     Wasserstein distances of the chains' last positions to new draws of the data, mean over trainings +- the
-           standard error; from starts that are data ("data") or normal with the data's mean and standard deviations
-MMD^2      squared and unbiased, RBF kernel whose sigma is the median squared distance of the data
-paper      Table 1: W1, what it calls W2, what it calls MMD
-accept     mean acceptance probability; scores: evaluations of the score network in a step, per chain
-CPU        seconds, of training all acceptances of the row and of sampling, compilation included"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of this experiment."""
-    add_common_arguments(parser, "score-mh-toys", backends="numpy")
-    parser.add_argument("--paper", action="store_true", help="the networks of the paper's Tables 2 and 3; hours")
-    parser.add_argument("--part", action="append", choices=PARTS, help="may be given several times (default: all)")
-    parser.add_argument("--data", action="append", choices=tuple(TOYS), help="may be given several times")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run it, print the tables, and write the files."""
-    with one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergenceWarning)  # counted in the rows
-        return _run_all(args)
-
-
-def _run_all(args: argparse.Namespace) -> int:
-    began, parts = time.perf_counter(), args.part or PARTS
-    size = QUICK if args.quick else PAPERS if args.paper else FULL
-    if args.data:
-        size = size._replace(datasets=tuple(args.data), swept=tuple(n for n in size.swept if n in args.data))
-    report, names = Report(args.out), args.backend or ["numpy"]
-    device = next(p for p in device_dtypes(names) if p.dtype == "float32")
-    report.say("Planar data sets by learned scores and acceptances; Score-MH paper, Table 1 and Figs. 7, 8, 11")
-    for line in missing(names):
-        report.say(line)
-    report.say(
-        f"{device}, seed {args.seed}: {size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} "
-        f"steps on each; but in the settings, lambda = {PAPERS_LOSS.regularization:g}, C = {PAPERS_LOSS.max_norm:g}, "
-        f"{PAPERS_LOSS.pairs} pairs"
-    )
-    rows: list[dict[str, Any]] = []
-    shown: dict[str, dict[str, np.ndarray]] = {}
-    for name in size.datasets:
-        problem = Problem.of(name, size, device, args.seed)
-        report.say(f"\n{name}: {_describe(problem)}")
-        if "table" in parts:
-            found, shown[name] = compare(problem)
-            rows += found
-            report.say(_table(found))
-        if "steps" in parts and name in size.swept:
-            found = step_sizes(problem)
-            rows += found
-            report.say(_sweep_table(found))
-        if "settings" in parts and name == "moons":
-            found = settings(problem)
-            rows += found
-            report.say(_sweep_table(found))
-        report.rows(_filled(rows))
-    report.say("\n" + LEGEND)
-    _plot(report, shown, rows)
-    report.say(f"files are in {report.out}; the whole took {time.perf_counter() - began:.0f} s")
-    report.close()
-    return 0
 
 
 # ---- a data set ------------------------------------------------------------------------------------------------------
@@ -197,29 +125,13 @@ def _run_all(args: argparse.Namespace) -> int:
 class Problem(NamedTuple):
     """A data set (rows, 2), new draws to compare with and their floor (runs, chains, 2), starts, and its score."""
 
+    run: Run[Size]
     name: str
-    size: Size
-    device: DeviceDtype
-    seed: int
     data: np.ndarray
     fresh: np.ndarray
     other: np.ndarray
     starts: np.ndarray
-    score: Trained
-
-    @classmethod
-    def of(cls, name: str, size: Size, device: DeviceDtype, seed: int) -> "Problem":
-        """Draw the data and train the scores."""
-        rng, shape = np.random.default_rng([seed, list(TOYS).index(name)]), (size.runs, size.chains)
-        draw = TOYS[name].generate
-        data = rng.permutation(draw(size.rows, rng))
-        count = size.runs * size.chains
-        fresh, other = (rng.permutation(draw(count, rng)).reshape(*shape, 2) for _ in range(2))
-        from_data = data[rng.integers(len(data), size=shape)]
-        normal = data.mean(axis=0) + data.std(axis=0) * rng.standard_normal((*shape, 2))
-        starts = np.stack([from_data, normal])  # in the order of STARTS
-        score = train_scores(data, size.runs, size.score(name), device, seed)
-        return cls(name, size, device, seed, data, fresh, other, starts, score)
+    score: models.Trained
 
     @property
     def epsilon(self) -> float:
@@ -228,115 +140,152 @@ class Problem(NamedTuple):
 
     def few(self) -> "Problem":
         """With `Size.sweep_runs` of the trainings."""
-        n = self.size.sweep_runs
-        parameters = tree.map(lambda leaf: leaf[:n, ...], self.score.parameters)
-        return self._replace(
-            size=self.size._replace(runs=n),
-            fresh=self.fresh[:n],
-            other=self.other[:n],
-            starts=self.starts[:, :n],
-            score=self.score._replace(parameters=parameters),
-        )
+        n = self.run.size.sweep_runs
+        score = self.score._replace(parameters=tree.map(lambda leaf: leaf[:n, ...], self.score.parameters))
+        return self._replace(fresh=self.fresh[:n], other=self.other[:n], starts=self.starts[:, :n], score=score)
 
 
-class Method(NamedTuple):
-    """A proposal with the kernel that makes it."""
+def draw_problem(run: Run[Size], name: str) -> Problem:
+    """Draw the data and train the scores."""
+    size, rng = run.size, np.random.default_rng([run.seed, list(TOYS).index(name)])
+    draw, shape = TOYS[name].generate, (size.runs, size.chains)
+    data = rng.permutation(draw(size.rows, rng))
+    fresh, other = (rng.permutation(draw(size.runs * size.chains, rng)).reshape(*shape, 2) for _ in range(2))
+    from_data = data[rng.integers(len(data), size=shape)]
+    normal = data.mean(axis=0) + data.std(axis=0) * rng.standard_normal((*shape, 2))
+    starts = np.stack([from_data, normal])  # in the order of STARTS
+    score = models.train_scores(run, data, size.runs, size.score(name))
+    found = f"asymmetry of the score's Jacobian {asymmetry(starts[0], score.parameters):.3f}"
+    run.say(f"{name}: {found}; epsilon = {TOYS[name].noise}")
+    return Problem(run, name, data, fresh, other, starts, score)
 
-    proposal: Proposal
-    kernel: Kernel
+
+def asymmetry(x: np.ndarray, parameters: tree.Tree) -> float:
+    """How far a learned score is from a gradient: over the data, rms of J_12 - J_21 over that of J's norm."""
+    parameters, h = tree.map(lambda leaf: to_host(leaf).astype(np.float64), parameters), 1e-5
+    around = ((score_network(x + h * e, parameters), score_network(x - h * e, parameters)) for e in np.eye(2))
+    jacobian = np.stack([(after - before) / (2 * h) for after, before in around], axis=-1)
+    curl = jacobian[..., 0, 1] - jacobian[..., 1, 0]
+    return float(np.sqrt(np.mean(curl**2) / np.mean(np.sum(jacobian**2, axis=(-2, -1)))))
 
 
-def methods(epsilon: float) -> dict[str, Method]:
+def methods(epsilon: float) -> dict[str, tuple[Proposal, Kernel]]:
     """The paper's three, of the scale epsilon (in units of x); that of pCN, whose moves shrink x, is at most 0.1."""
     eta, beta = 0.5 * epsilon**2, min(epsilon, 0.1)
     return {
-        "RW": Method(RandomWalk(epsilon), RWM(epsilon)),
-        "MALA": Method(LangevinProposal(eta), MALA(eta)),
-        "pCN": Method(CrankNicolson(beta), PCN(beta)),
+        "RW": (RandomWalk(epsilon), RWM(epsilon)),
+        "MALA": (LangevinProposal(eta), MALA(eta)),
+        "pCN": (CrankNicolson(beta), PCN(beta)),
     }
 
 
-def compare(problem: Problem) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
-    """Rows of the table, and last positions from normal starts (runs, chains, 2) by sampler."""
-    name, epsilon = problem.name, problem.epsilon
-    rows = [_row(problem, "floor", "", np.stack([problem.other, problem.other]))]
-    rows.append(_row(problem, "starts", "", problem.starts))
-    shown = {"data": problem.fresh}
-    row, shown["ULA"] = _sampled(problem, "ULA", "", ULA(0.5 * epsilon**2), None, epsilon)
-    rows.append(row)
-    for kind, method in methods(epsilon).items():
-        for label, acceptance, trained in _acceptances(problem, method):
-            row, x = _sampled(problem, kind, label, method.kernel, acceptance, epsilon)
-            rows.append(row | {"training_seconds": trained.seconds if trained else 0.0})
-            shown[f"{kind} {label}"] = x
-    for row in rows:
-        row |= {"part": "table"}
-        if row["sampler"] in PAPER[name] and row["acceptance"] in ("", "direct"):
-            row |= dict(zip(("paper_w1", "paper_w2", "paper_mmd"), PAPER[name][row["sampler"]], strict=True))
-    return rows, shown
+# ---- chains ----------------------------------------------------------------------------------------------------------
 
 
-def step_sizes(problem: Problem) -> list[dict[str, Any]]:
+def learn(problem: Problem, proposal: Proposal, copies: int = 1, **settings: Any) -> models.Trained:
+    """Acceptance networks, as many copies of each score's as are given."""
+    run, runs = problem.run, copies * len(problem.fresh)
+    parameters, how = models.repeated(problem.score.parameters, copies), run.size.acceptance(problem.name)
+    return models.train_acceptances(run, problem.data, proposal, score_network, parameters, runs, how, **settings)
+
+
+def walk(problem: Problem, kernel: Kernel, acceptance: Acceptance) -> tuple[np.ndarray, np.ndarray, RunStatistics]:
+    """Last positions (..., start, runs, chains, 2), acceptances (..., start, runs, chains), and the statistics."""
+    target = Target(None, score=score_network, data=problem.score.parameters, acceptance=acceptance)
+    x0 = problem.run.devices[0].array(problem.starts)
+    trace = problem.run.sample(target, kernel, x0, 1, thinning=problem.run.size.steps, quiet=True)
+    accepted = np.broadcast_to(to_host(trace.run_statistics.acceptance_probability), problem.starts.shape[:-1])
+    return to_host(trace.draws)[0].astype(np.float64), accepted, trace.run_statistics
+
+
+def measured(problem: Problem, sampler: str, acceptance: str, x: np.ndarray) -> Row:
+    """Metrics of positions (start, runs, chains, 2), mean over runs and standard error."""
+    row, fresh = {"dataset": problem.name, "sampler": sampler, "acceptance": acceptance}, problem.fresh
+    kernel = RBF(float(median_bandwidth(fresh[0])))
+    for start, draws in zip(STARTS, x, strict=True):
+        w2 = wasserstein(draws, fresh, 2)
+        row |= mean_and_error(f"w1_{start}", wasserstein(draws, fresh)) | mean_and_error(f"w2_{start}", w2)
+        row |= mean_and_error(f"half_w2_squared_{start}", 0.5 * w2**2)
+        row |= mean_and_error(f"mmd2_{start}", squared_mmd(draws, fresh, kernel))
+    return row
+
+
+def sampled(
+    problem: Problem, sampler: str, label: str, kernel: Kernel, acceptance: Acceptance
+) -> tuple[Row, np.ndarray]:
+    """A row, and the last positions from normal starts."""
+    began = time.process_time()
+    x, accepted, statistics = walk(problem, kernel, acceptance)
+    seconds = time.process_time() - began
+    return measured(problem, sampler, label, x) | {
+        "epsilon": problem.epsilon,
+        "accept": np.mean(accepted),
+        "scores": statistics.evaluations["score"],
+        "diverged": np.sum(np.broadcast_to(statistics.diverged > 0, accepted.shape)),
+        "sampling_seconds": seconds,
+    }, x[1]
+
+
+# ---- the parts -------------------------------------------------------------------------------------------------------
+
+
+def compare(problem: Problem) -> Iterator[Row]:
+    """Table 1 with more acceptances; last positions from normal starts are left for the figure."""
+    papers = {sampler: dict(zip(PAPER_KEYS, row, strict=True)) for sampler, row in PAPER[problem.name].items()}
+    shown = problem.run.shown[problem.name] = {"data": problem.fresh}
+    yield measured(problem, "floor", "", np.stack([problem.other, problem.other]))
+    yield measured(problem, "starts", "", problem.starts)
+    row, shown["ULA"] = sampled(problem, "ULA", "", ULA(0.5 * problem.epsilon**2), ByDensity())
+    yield row | papers["ULA"]
+    for sampler, (proposal, kernel) in methods(problem.epsilon).items():
+        trained = learn(problem, proposal)
+        for label, acceptance in models.acceptances(Learned(logit, trained.parameters, proposal)).items():
+            row, shown[f"{sampler} {label}"] = sampled(problem, sampler, label, kernel, acceptance)
+            row |= {"training_seconds": trained.seconds if isinstance(acceptance, Learned) else 0.0}
+            yield row | (papers[sampler] if label == "direct" else {})
+
+
+def step_sizes(problem: Problem) -> Iterator[Row]:
     """Figs. 7 and 11: the step size of ULA and of MALA with all acceptances, all sizes in one run of each."""
     problem = problem.few()
-    size, array = problem.size, problem.device.array
+    size, array, runs = problem.run.size, problem.run.devices[0].array, len(problem.fresh)
     epsilons = problem.epsilon * np.asarray(size.scales)
-    eta = array(0.5 * epsilons[:, None, None, None] ** 2)
-    trained = train_acceptances(
-        problem.data,
-        LangevinProposal(array(np.repeat(0.5 * epsilons**2, size.runs * size.batch))),
-        score_network,
-        tree.map(lambda leaf: np.concatenate([to_host(leaf)] * len(epsilons)), problem.score.parameters),
-        size.runs * len(epsilons),
-        size.acceptance(problem.name),
-        problem.device,
-        problem.seed,
-        **PAPERS_LOSS.options(),
-    )
-    parameters = tree.map(
-        lambda leaf: to_host(leaf).reshape(len(epsilons), 1, size.runs, *leaf.shape[1:]), trained.parameters
-    )
-    problem = problem._replace(starts=np.broadcast_to(problem.starts, (len(epsilons), *problem.starts.shape)))
-    learned = Learned(logit, parameters, LangevinProposal(eta), direct=True)
-    samplers: dict[tuple[str, str], tuple[Kernel, Acceptance | None]] = {
-        ("ULA", ""): (ULA(eta), None),
-        ("MALA", "direct"): (MALA(eta), learned),
-        ("MALA", "ratio"): (MALA(eta), replace(learned, direct=False)),
-        ("MALA", "line"): (MALA(eta), LineIntegral(8)),
-        ("MALA", "Taylor"): (MALA(eta), Taylor(1)),
-    }
-    rows = []
-    for (sampler, label), (kernel, acceptance) in samplers.items():
-        ran = _run(problem, kernel, acceptance)
-        for k, epsilon in enumerate(epsilons.tolist()):
-            row = _row(problem, sampler, label, ran.x[k])
-            rows.append(row | {"part": "steps", "epsilon": epsilon, "accept": float(np.mean(ran.accept[k]))})
-    return rows
+    etas = 0.5 * epsilons**2
+    trained = learn(problem, LangevinProposal(array(np.repeat(etas, runs * size.batch))), copies=len(etas))
+    eta = array(etas[:, None, None, None])
+    learned = Learned(logit, models.arranged(trained.parameters, len(etas), 1, runs), LangevinProposal(eta))
+    problem = problem._replace(starts=np.broadcast_to(problem.starts, (len(etas), *problem.starts.shape)))
+    for label, acceptance in {"": ByDensity(), **models.acceptances(learned)}.items():
+        sampler, kernel = ("MALA", MALA(eta)) if label else ("ULA", ULA(eta))
+        x, accepted, _ = walk(problem, kernel, acceptance)
+        for k, epsilon in enumerate(epsilons):
+            yield measured(problem, sampler, label, x[k]) | {"epsilon": epsilon, "accept": np.mean(accepted[k])}
 
 
-def settings(problem: Problem) -> list[dict[str, Any]]:
+def settings(problem: Problem) -> Iterator[Row]:
     """Fig. 8, and what else the paper leaves open about the loss, for Score-RW.
 
     By the mean of a(x', 0) over the paper's grid of x', by the error of the log ratio, and by what the chains do.
     """
-    problem, rows = problem.few(), []
-    method = methods(problem.epsilon)["RW"]
+    problem = problem.few()
+    proposal, kernel = methods(problem.epsilon)["RW"]
     side = (np.linspace(-1.5, 2.25, 40), np.linspace(-1.0, 1.5, 40))
-    grid = problem.device.array(np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2))
-    others = (Loss(0.0, None), Loss(0.0, None, "local"), Loss(1.0, None, "local"))
-    for loss in (*(PAPERS_LOSS._replace(regularization=weight) for weight in problem.size.lambdas), *others):
-        for label, acceptance, trained in _acceptances(problem, method, loss):
-            if trained is None:
-                continue
-            row = _sampled(problem, "RW", label, method.kernel, acceptance, problem.epsilon)[0]
-            logits = to_host(logit(grid, 0.0 * grid, trained.parameters)).astype(np.float64)
-            row |= {"part": "settings", "lambda": loss.regularization, "max_norm": loss.max_norm, "pairs": loss.pairs}
-            row["grid_acceptance"] = float(np.mean(1.0 / (1.0 + np.exp(-np.clip(logits, -700, 700)))))
-            rows.append(row | {"log_error": ratio_error(problem, trained)})
-    return rows
+    grid = problem.run.devices[0].array(np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2))
+    losses: list[tuple[float, float | None, str]] = [(weight, 100.0, "global") for weight in problem.run.size.lambdas]
+    losses += [(0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
+    for weight, clip, pairs in losses:
+        alpha = (1.0, 1.0) if pairs == "local" else (0.0, 1.0)  # local pairs are those of Eq. 7
+        trained = learn(problem, proposal, regularization=weight, max_norm=clip, pairs=pairs, alpha=alpha)
+        logits = to_host(logit(grid, 0.0 * grid, trained.parameters)).astype(np.float64)
+        found = {"lambda": weight, "max_norm": clip, "pairs": pairs}
+        found["grid_acceptance"] = np.mean(1.0 / (1.0 + np.exp(-np.clip(logits, -700, 700))))
+        found["log_error"] = ratio_error(problem, trained)
+        for label, acceptance in models.acceptances(Learned(logit, trained.parameters, proposal)).items():
+            if isinstance(acceptance, Learned):
+                yield sampled(problem, "RW", label, kernel, acceptance)[0] | found
 
 
-def ratio_error(problem: Problem, trained: Trained) -> float:
+def ratio_error(problem: Problem, trained: models.Trained) -> float:
     """Root mean square of log a(x', x) - log a(x, x') minus the line integral of the learned score, 32 nodes.
 
     Over data x and random-walk proposals x'.
@@ -345,181 +294,127 @@ def ratio_error(problem: Problem, trained: Trained) -> float:
         tree.map(lambda leaf: to_host(leaf).astype(np.float64), found.parameters) for found in (problem.score, trained)
     )
     x = problem.starts[0]
-    tau = problem.epsilon * np.random.default_rng(problem.seed).standard_normal(x.shape)
-    device_dtypes, weights = np.polynomial.legendre.leggauss(32)
-    along = x + (0.5 + 0.5 * device_dtypes[:, None, None, None]) * tau
+    tau = problem.epsilon * np.random.default_rng(problem.run.seed).standard_normal(x.shape)
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    along = x + (0.5 + 0.5 * nodes[:, None, None, None]) * tau
     slopes = np.sum(score_network(along, score) * tau, axis=-1)
     exact = 0.5 * np.tensordot(weights, slopes, axes=1)
     found = log_sigmoid(logit(x + tau, x, accept)) - log_sigmoid(logit(x, x + tau, accept))
     return float(np.sqrt(np.mean((found - exact) ** 2)))
 
 
-def _acceptances(
-    problem: Problem, method: Method, loss: Loss = PAPERS_LOSS
-) -> Iterator[tuple[str, Acceptance, Trained | None]]:
-    """The learned one in both uses, trained here, and those made from the score."""
-    trained = train_acceptances(
-        problem.data,
-        method.proposal,
-        score_network,
-        problem.score.parameters,
-        problem.size.runs,
-        problem.size.acceptance(problem.name),
-        problem.device,
-        problem.seed,
-        **loss.options(),
+# ---- the experiment --------------------------------------------------------------------------------------------------
+
+PARTS = {"table": compare, "steps": step_sizes, "settings": settings}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Parts and data sets."""
+    for name, choices in {"part": PARTS, "data": TOYS}.items():
+        parser.add_argument(
+            f"--{name}", action="append", choices=tuple(choices), help="may be given several times (default: all)"
+        )
+
+
+def measure(run: Run[Size]) -> Iterator[Row]:
+    """The parts for each data set."""
+    size, where = run.size, {"table": tuple(TOYS), "steps": run.size.swept, "settings": ("moons",)}
+    run.say(
+        f"{size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} steps on each; but in the "
+        "settings, lambda = 1, C = 100, global pairs"
     )
-    learned = Learned(logit, trained.parameters, method.proposal, direct=True)
-    yield "direct", learned, trained
-    yield "ratio", replace(learned, direct=False), trained
-    yield "line", LineIntegral(8), None
-    yield "Taylor", Taylor(1), None
+    for name in run.args.data or size.datasets:
+        problem = draw_problem(run, name)
+        for part in run.args.part or PARTS:
+            if name in where[part]:
+                yield from (row | {"part": part} for row in PARTS[part](problem))
 
 
-class Ran(NamedTuple):
-    """Last positions (..., start, runs, chains, 2), acceptances and divergences of the chains, scores, CPU seconds."""
-
-    x: np.ndarray
-    accept: np.ndarray
-    diverged: np.ndarray
-    scores: float
-    seconds: float
+def tell(run: Run[Size], rows: list[Row]) -> None:
+    """A table for each part of each data set."""
+    for name, part in dict.fromkeys((row["dataset"], row["part"]) for row in rows):
+        own = [row for row in rows if row["dataset"] == name and row["part"] == part]
+        run.table(own, COLUMNS[part], title=f"{name}: {TITLES[part]}")
+    run.say(f"\n{LEGEND}")
 
 
-def _run(problem: Problem, kernel: Kernel, acceptance: Acceptance | None) -> Ran:
-    settings = {} if acceptance is None else {"acceptance": acceptance}
-    target = Target(None, score=score_network, data=problem.score.parameters, **settings)
-    began = time.process_time()
-    x0, steps = problem.device.array(problem.starts), problem.size.steps
-    trace = sample(target, kernel, x0, 1, thinning=steps, seed=problem.seed, progress=False)
-    run_statistics, shape = trace.run_statistics, problem.starts.shape[:-1]
-    return Ran(
-        to_host(trace.draws)[0].astype(np.float64),
-        np.broadcast_to(to_host(run_statistics.acceptance_probability), shape),
-        np.broadcast_to(run_statistics.diverged, shape),
-        run_statistics.evaluations["score"],
-        time.process_time() - began,
-    )
+def conclude(run: Run[Size], rows: list[Row]) -> str:
+    """Who is nearest to the data, and how far that is from the floor."""
+    lines = []
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        own = [row for row in rows if row["dataset"] == name and "accept" in row]
+        best = min(own, key=lambda row: row["w1_normal"])
+        lines.append(
+            f"{name}: smallest W1 from normal starts {best['w1_normal']:.3f}, of {best['sampler']} "
+            f"{best['acceptance']} with epsilon = {best['epsilon']:g}, which accepts {best['accept']:.3f}"
+        )
+    return "\n".join(lines)
 
 
-def _sampled(
-    problem: Problem, sampler: str, label: str, kernel: Kernel, acceptance: Acceptance | None, epsilon: float
-) -> tuple[dict[str, Any], np.ndarray]:
-    """A row, and the last positions from normal starts."""
-    ran = _run(problem, kernel, acceptance)
-    row = _row(problem, sampler, label, ran.x) | {
-        "epsilon": epsilon,
-        "accept": float(np.mean(ran.accept)),
-        "scores": ran.scores,
-        "diverged": int(np.sum(ran.diverged > 0)),
-        "sampling_seconds": ran.seconds,
-    }
-    return row, ran.x[1]
-
-
-# ---- measures --------------------------------------------------------------------------------------------------------
-
-
-def _row(problem: Problem, sampler: str, label: str, x: np.ndarray) -> dict[str, Any]:
-    """Metrics of positions (start, runs, chains, 2), mean over runs and standard error."""
-    row: dict[str, Any] = {"dataset": problem.name, "sampler": sampler, "acceptance": label}
-    kernel = RBF(float(median_bandwidth(problem.fresh[0])))
-    for start, draws in zip(STARTS, x, strict=True):
-        w2 = wasserstein(draws, problem.fresh, 2)
-        values = {
-            "w1": wasserstein(draws, problem.fresh),
-            "w2": w2,
-            "half_w2_squared": 0.5 * w2**2,
-            "mmd2": squared_mmd(draws, problem.fresh, kernel),
-        }
-        for key, value in values.items():
-            row[f"{key}_{start}"] = float(np.mean(value))
-            row[f"{key}_{start}_se"] = float(np.std(value, ddof=1) / math.sqrt(len(value)))
-    return row
-
-
-def asymmetry(problem: Problem) -> float:
-    """How far the learned score is from a gradient: over the data, rms of J_12 - J_21 over that of J's norm."""
-    parameters = tree.map(lambda leaf: to_host(leaf).astype(np.float64), problem.score.parameters)
-    x, h = problem.starts[0], 1e-5
-    columns = [
-        (score_network(x + h * e, parameters) - score_network(x - h * e, parameters)) / (2 * h) for e in np.eye(2)
-    ]
-    jacobian = np.stack(columns, axis=-1)
-    curl = jacobian[..., 0, 1] - jacobian[..., 1, 0]
-    return float(np.sqrt(np.mean(curl**2) / np.mean(np.sum(jacobian**2, axis=(-2, -1)))))
-
-
-def _describe(problem: Problem) -> str:
-    how, acceptance = problem.size.score(problem.name), problem.size.acceptance(problem.name)
-    trained = f"{problem.score.seconds:.0f} CPU s, loss {problem.score.loss:.2f}"
-    return (
-        f"score network 2 x {how.hidden}, {how.updates} updates of {how.batch} rows, {trained}, "
-        f"asymmetry of its Jacobian {asymmetry(problem):.3f};\n"
-        f"acceptance networks of {acceptance.blocks} blocks of {acceptance.hidden}, {acceptance.updates} updates; "
-        f"epsilon = {problem.epsilon}"
-    )
-
-
-# ---- report ----------------------------------------------------------------------------------------------------------
-
-
-def _cell(row: dict[str, Any], key: str, spec: str = ".3f") -> str:
-    spec = spec if abs(row[key]) < 1e4 else ".1e"  # of chains that went far out
-    return f"{row[key]:{spec}} +- {row[f'{key}_se']:{spec}}"
-
-
-def _number(row: dict[str, Any], key: str, spec: str) -> str:
-    return format(row[key], spec) if row.get(key) is not None else ""
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    cells = []
-    for row in rows:
-        cell = {"sampler": row["sampler"], "acceptance": row["acceptance"]}
-        for key in ("w1_normal", "w1_data", "w2_normal", "half_w2_squared_normal", "mmd2_normal"):
-            cell[key] = _cell(row, key)
-        paper = [_number(row, f"paper_{key}", ".3f") for key in ("w1", "w2", "mmd")]
-        cell["paper"] = " / ".join(paper) if paper[0] else ""
-        cell["accept"] = _number(row, "accept", ".3f")
-        cell["scores"] = _number(row, "scores", ".0f")
-        cell["cpu"] = " + ".join(filter(None, (_number(row, f"{k}_seconds", ".0f") for k in ("training", "sampling"))))
-        cells.append(cell)
-    heads = ("W1", "W1, data", "W2", "W2^2 / 2", "MMD^2", "paper", "accept", "scores", "CPU")
-    columns = dict(zip(list(cells[0])[2:], ((head, "s") for head in heads), strict=True))
-    return "\n" + table(cells, {"sampler": ("sampler", "s"), "acceptance": ("", "s")} | columns)
-
-
-def _sweep_table(rows: list[dict[str, Any]]) -> str:
-    cells = []
-    for row in rows:
-        cell = {"epsilon": f"{row['epsilon']:g}"}
-        if "lambda" in row:
-            clipped = "none" if row["max_norm"] is None else f"{row['max_norm']:g}"
-            cell = {"lambda": f"{row['lambda']:g}", "C": clipped, "pairs": row["pairs"]}
-        cell |= {"sampler": f"{row['sampler']} {row['acceptance']}".strip()}
-        cell |= {head: _cell(row, key) for head, key in (("W1", "w1_normal"), ("W1, data", "w1_data"))}
-        cell |= {"MMD^2": _cell(row, "mmd2_normal", ".4f"), "accept": f"{row['accept']:.3f}"}
-        if "lambda" in row:
-            cell |= {"a on grid": f"{row['grid_acceptance']:.3f}", "error of log r": f"{row['log_error']:.2f}"}
-        cells.append(cell)
-    return "\n" + table(cells, {key: (key, "s") for key in cells[0]})
-
-
-def _filled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All rows with all columns; json knows no nan."""
-    columns = dict.fromkeys(key for row in rows for key in row)
-    return [{key: None if row.get(key) != row.get(key) else row.get(key) for key in columns} for row in rows]
-
-
-def _plot(report: Report, shown: dict[str, dict[str, np.ndarray]], rows: list[dict[str, Any]]) -> None:
-    try:
-        from xpsample.experiments.score_mh.toys_plot import plot_draws, plot_sweeps
-    except ImportError:
-        report.say('no plot: it needs matplotlib, pip install "xpsample[plot]"')
+def plot_draws(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """The chains' last positions on the first training, a row for each data set."""
+    if not run.shown:
         return
-    if shown:
-        plot_draws(report.out / "plot.png", shown)
-    swept = [row for row in rows if row["part"] != "table"]
-    if swept:
-        plot_sweeps(report.out / "sweeps.png", swept)
+    figure.set_size_inches(2.1 * len(SHOWN), 2.2 * len(run.shown))
+    grid = figure.subplots(len(run.shown), len(SHOWN), squeeze=False)
+    for line, (name, draws) in zip(grid, run.shown.items(), strict=True):
+        data = draws["data"].reshape(-1, 2)
+        middle, half = 0.5 * (data.max(axis=0) + data.min(axis=0)), 0.6 * np.ptp(data, axis=0)
+        (left, bottom), (right, top) = middle - half, middle + half
+        for axes, sampler in zip(line, SHOWN, strict=True):
+            if sampler != "data":
+                axes.plot(*data.T, ".", color="#d5dfe8", ms=1.5)
+            axes.plot(*draws[sampler][0].T, ".", color="#202020", ms=1.5)
+            axes.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[])
+            axes.set_title(sampler, fontsize=9)
+        line[0].set_ylabel(name)
+
+
+def plot_sweeps(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """W1 against the step size for each data set, and acceptance against lambda, with clipping and global pairs."""
+    steps = [row for row in rows if row["part"] == "steps"]
+    weights = [row for row in rows if row.get("pairs") == "global" and row["max_norm"] is not None]
+    panels = [(name, start) for name in dict.fromkeys(row["dataset"] for row in steps) for start in STARTS[::-1]]
+    if not panels and not weights:
+        return
+    figure.set_size_inches(4.2 * (len(panels) + bool(weights)), 3.6)
+    grid = figure.subplots(1, len(panels) + bool(weights), squeeze=False)[0]
+    for axes, (name, start) in zip(grid, panels, strict=False):
+        own = [row for row in steps if row["dataset"] == name]
+        for label, colour in COLOURS.items():
+            curve(axes, own, label, "epsilon", f"w1_{start}", f"MALA {label}" if label else "ULA", colour)
+        # What ULA's chains that went far out give is above the axes.
+        inside = [row[f"w1_{start}"] for row in own if row["acceptance"]]
+        axes.set(xscale="log", yscale="log", xlabel="epsilon", title=f"{name}: W1, starts: {start}")
+        axes.set_ylim(0.5 * min(inside), 2.0 * max(inside))
+        axes.minorticks_off()
+        epsilons = sorted({row["epsilon"] for row in own})
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    if weights:
+        for label in ("direct", "ratio"):
+            curve(grid[-1], weights, label, "lambda", "accept", f"chains, {label}", COLOURS[label])
+        curve(grid[-1], weights, "direct", "lambda", "grid_acceptance", "a on the grid", "#606060")
+        grid[-1].set(xlabel="lambda", title="moons, Score-RW: mean acceptance", ylim=(0, 1))
+    for axes in grid:
+        axes.legend(frameon=False, fontsize=8)
+    tidy(*grid)
+
+
+def curve(axes: Any, rows: list[Row], acceptance: str, x: str, y: str, label: str, colour: str) -> None:
+    """A column of the rows of one acceptance against another."""
+    own = [row for row in rows if row["acceptance"] == acceptance]
+    axes.plot([row[x] for row in own], [row[y] for row in own], "o-", color=colour, ms=4, label=label)
+
+
+EXPERIMENT = Experiment(
+    name="score-mh-toys",
+    title="Planar data sets by learned scores and acceptances; Score-MH paper, Table 1 and Figs. 7, 8, 11",
+    settings={"full": FULL, "quick": QUICK, "paper": PAPERS},
+    measure=measure,
+    tell=tell,
+    conclude=conclude,
+    paper="Table 1 has a column. What it calls W2 is below W1 in 12 of 16 rows, as W2^2 / 2 may be and W2 may not",
+    figures={"plot": plot_draws, "sweeps": plot_sweeps},
+    options=options,
+    devices=lambda found: float32(found)[:1],
+)

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-import sys
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from xpsample.cli import main
 from xpsample.core import tree
 from xpsample.core.devices import device_dtypes
 from xpsample.core.registry import to_host
-from xpsample.experiments.score_mh.models import Trained, Training, train_columns, train_scores
-from xpsample.experiments.score_mh.toys import PAPER, PARTS, QUICK, Problem, asymmetry, methods
+from xpsample.experiments.runner import Run, float32
+from xpsample.experiments.score_mh.models import Training, train_columns, train_scores
+from xpsample.experiments.score_mh.toys import PAPER, PARTS, QUICK, asymmetry, methods
 from xpsample.score_mh import score_network
 from xpsample.zoo.networks import Dense
 from xpsample.zoo.toys import TOYS
@@ -23,13 +24,9 @@ LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """A quick run, with no matplotlib to be had."""
     pytest.importorskip("ot")
     folder = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "matplotlib.figure", None)
-        patch.delitem(sys.modules, "xpsample.experiments.score_mh.toys_plot", raising=False)
-        assert main(["run", "score-mh-toys", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
+    assert main(["run", "score-mh-toys", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
     return folder
 
 
@@ -59,7 +56,18 @@ def test_rows(out):
 
 def test_report(out):
     text = (out / "report.txt").read_text()
-    assert "no plot: it needs matplotlib" in text and "0.143 / 0.096 / 0.054" in text and "a on grid" in text
+    assert "0.143 / 0.096 / 0.054" in text and "a on grid" in text and "moons: smallest W1 from normal starts" in text
+    drawn = importlib.util.find_spec("matplotlib") is not None
+    assert (out / "plot.png").exists() == (out / "sweeps.png").exists() == drawn
+
+
+def test_parts(tmp_path):
+    """One part of one data set; what it has no rows for is not drawn."""
+    options = ["--quick", "--backend", LIBRARY, "--part", "steps", "--data", "moons", "--out", str(tmp_path)]
+    assert main(["run", "score-mh-toys", *options]) == 0
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert {(row["dataset"], row["part"]) for row in rows} == {("moons", "steps")}
+    assert not (tmp_path / "plot.png").exists()
 
 
 def test_a_part_of_the_table_that_the_paper_calls_w2_is_below_w1():
@@ -76,28 +84,23 @@ def test_proposals_are_those_of_the_kernels():
         assert getattr(proposal, setting) == getattr(kernel, setting)
 
 
-def a_place():
-    return next(p for p in device_dtypes([LIBRARY]) if p.dtype == "float32")
-
-
-def problem_with(parameters):
-    rng, shape = np.random.default_rng(0), (1, 50)
-    x = rng.standard_normal((2, *shape, 2))
-    return Problem("moons", QUICK, a_place(), 0, x[0, 0], x[0], x[1], x, Trained(parameters, 0.0, 0.0))
+@pytest.fixture
+def run(tmp_path):
+    return Run(QUICK, Namespace(seed=0, out=tmp_path), float32(device_dtypes([LIBRARY])))
 
 
 @pytest.mark.parametrize(("matrix", "wanted"), [([[2.0, 1.0], [1.0, -3.0]], 0.0), ([[0.0, 1.0], [-1.0, 0.0]], 2**0.5)])
-def test_asymmetry_of_a_linear_score(matrix, wanted):
+def test_asymmetry_of_a_linear_score(run, matrix, wanted):
     """0 for a symmetric Jacobian, and |J_12 - J_21| / |J| = 2 / sqrt(2) for a rotation."""
-    device = a_place()
-    linear = (Dense(device.array(np.asarray(matrix)[None]), device.array(np.zeros((1, 1, 2)))),)
-    assert asymmetry(problem_with(linear)) == pytest.approx(wanted, abs=1e-5)
+    linear = (Dense(run.devices[0].array(np.asarray(matrix)[None]), run.devices[0].array(np.zeros((1, 1, 2)))),)
+    x = np.random.default_rng(0).standard_normal((1, 50, 2))
+    assert asymmetry(x, linear) == pytest.approx(wanted, abs=1e-5)
 
 
-def test_networks_trained_together_learn_a_normal_score_each():
+def test_networks_trained_together_learn_a_normal_score_each(run):
     """Of N(0, I) the score is -x: within 0.25 in the root mean square, and the networks are not the same."""
     data = np.random.default_rng(0).standard_normal((2000, 2))
-    trained = train_scores(data, 2, Training(16, 0, 300, 128, 1e-2), a_place(), seed=0)
+    trained = train_scores(run, data, 2, Training(16, 0, 300, 128, 1e-2))
     x = np.random.default_rng(1).standard_normal((2, 500, 2))
     found = score_network(x, tree.map(lambda leaf: to_host(leaf).astype(np.float64), trained.parameters))
     error = np.sqrt(np.mean((found + x) ** 2, axis=(1, 2)))
@@ -106,10 +109,10 @@ def test_networks_trained_together_learn_a_normal_score_each():
     assert np.max(np.abs(found[0] - again[1])) > 1e-3
 
 
-def test_columns_are_data_sets_of_their_own():
+def test_columns_are_data_sets_of_their_own(run):
     """N(0, 1) and N(3, 0.5^2): at 0 and 3 the scores are 0, and the slopes -1 and -4."""
     data = np.random.default_rng(0).standard_normal((4000, 2)) * [1.0, 0.5] + [0.0, 3.0]
-    trained = train_columns(data, 1, Training(16, 0, 400, 256, 1e-2), a_place(), seed=0)
+    trained = train_columns(run, data, 1, Training(16, 0, 400, 256, 1e-2))
     parameters = tree.map(lambda leaf: to_host(leaf).astype(np.float64), trained.parameters)
     z = np.array([-1.0, 0.0, 1.0])
     x = np.stack([z, 3.0 + 0.5 * z])[..., None]
@@ -121,26 +124,3 @@ def test_columns_are_data_sets_of_their_own():
 def test_every_data_set_has_its_settings(name):
     assert QUICK.score(name).hidden == 16 and QUICK.acceptance(name).hidden == 8
     assert QUICK.acceptance(name).blocks == (3 if name == "moons" else 4)
-
-
-def test_plot(tmp_path):
-    if importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("matplotlib is not installed")
-    from xpsample.experiments.score_mh.toys_plot import SHOWN, plot_draws, plot_sweeps
-
-    x = np.random.default_rng(0).standard_normal((2, 30, 2))
-    plot_draws(tmp_path / "plot.png", {"moons": dict.fromkeys(SHOWN, x)})
-    steps = [
-        {"part": "steps", "dataset": "moons", "acceptance": label, "epsilon": e, "w1_normal": 1.0, "w1_data": 1.0}
-        for label in ("", "direct", "ratio", "line", "Taylor")
-        for e in (0.1, 0.2)
-    ]
-    weights = [
-        {"part": "settings", "dataset": "moons", "acceptance": label, "lambda": w, "accept": 0.5}
-        | {"grid_acceptance": 0.1, "max_norm": 100.0, "pairs": "global"}
-        for label in ("direct", "ratio")
-        for w in (0.0, 1.0)
-    ]
-    plot_sweeps(tmp_path / "sweeps.png", steps + weights)
-    for file in ("plot.png", "sweeps.png"):
-        assert (tmp_path / file).read_bytes().startswith(b"\x89PNG")

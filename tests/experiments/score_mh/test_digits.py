@@ -56,7 +56,18 @@ def test_files(out):
         assert images["MALA_known_mixture"].shape == (len(TAUS), 10, 64)
     drawn = importlib.util.find_spec("matplotlib") is not None
     assert (out / "images.png").exists() == (out / "w1.png").exists() == drawn
-    assert "learned, direct" in (out / "report.txt").read_text()
+    text = (out / "report.txt").read_text()
+    assert "learned, direct" in text and "ladders of several lengths" in text and "0 with MALA, learned, direct" in text
+
+
+def test_further_ladders(out):
+    """Five levels with nothing after them come less far than ten, where the score is known."""
+    rows, steps = (json.loads((out / f"{name}.json").read_text()) for name in ("results", "steps"))
+    runs = [(method, levels, tau) for method in QUICK.methods for levels in QUICK.ladders for tau in TAUS]
+    assert [(row["method"], row["levels"], row["tau"]) for row in steps] == runs
+    for long, short in zip(rows[3:], steps, strict=True):
+        if "known" in long["method"] and long["tau"] < 1:
+            assert long["w1"] < short["w1"]
 
 
 def test_small_digits():
