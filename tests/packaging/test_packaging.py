@@ -77,15 +77,11 @@ def imports(tree):
 
 @pytest.mark.parametrize("path", CORE, ids=relative)
 def test_the_core_imports_its_three_dependencies_only(path):
-    """Others within functions, when they are asked for, and in modules of plots, which are imported so themselves.
-
-    An array library nowhere, not even a compat module of one.
-    """
-    lazily = path.name.endswith("plot.py")
+    """Others within functions, when they are asked for. An array library nowhere, not even a compat module of one."""
     for name, at_module_level in imports(parse(path)):
         parts = name.split(".")
         assert not LIBRARIES & set(parts), name
-        allowed = HARD | sys.stdlib_module_names | (OPTIONAL if lazily or not at_module_level else set())
+        allowed = HARD | sys.stdlib_module_names | (set() if at_module_level else OPTIONAL)
         assert parts[0] in allowed, name
 
 

@@ -13,8 +13,7 @@ class Entry(NamedTuple):
 
     def load(self) -> Any:
         """Import the module, for its `xpsample.experiments.runner.Experiment`."""
-        module = import_module(self.module)
-        return getattr(module, "EXPERIMENT", module)
+        return import_module(self.module).EXPERIMENT
 
 
 EXPERIMENTS: Mapping[str, Entry] = {

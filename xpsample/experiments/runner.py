@@ -132,6 +132,11 @@ def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
     return widest([device for device in found if device.dtype == "float32"])
 
 
+def one_float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
+    """Of devices and dtypes, the first in float32."""
+    return float32(found)[:1]
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[Size]):

@@ -15,7 +15,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
-from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.kernels import MALA, ULA, Kernel
@@ -198,5 +198,5 @@ EXPERIMENT = Experiment(
     conclude=conclude,
     paper="figures without numbers, at one step size of 0.1; the adjustment is to matter more the heavier the tail",
     figures={"plot": plot},
-    devices=lambda found: float32(found)[:1],
+    devices=one_float32,
 )

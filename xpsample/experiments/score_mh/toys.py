@@ -17,7 +17,7 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
-from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
 from xpsample.experiments.table import Column, Columns, Row, columns, mean_and_error
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
@@ -416,5 +416,5 @@ EXPERIMENT = Experiment(
     paper="Table 1 has a column. What it calls W2 is below W1 in 12 of 16 rows, as W2^2 / 2 may be and W2 may not",
     figures={"plot": plot_draws, "sweeps": plot_sweeps},
     options=options,
-    devices=lambda found: float32(found)[:1],
+    devices=one_float32,
 )

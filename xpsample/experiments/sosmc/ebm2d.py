@@ -11,9 +11,9 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
-from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, Grid, lower, optimum
-from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
+from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA
 from xpsample.optimize.optimizers import Adam, Clipped

@@ -7,8 +7,8 @@ import numpy as np
 
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
-from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
+from xpsample.experiments.runner import Experiment, Run, one_float32
+from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method
 from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Problem, family, reference, start_positions
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, RWM

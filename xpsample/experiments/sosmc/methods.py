@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-from xpsample.core.devices import DeviceDtype
-from xpsample.experiments.runner import float32
 from xpsample.particles.resampling import Resampling
 from xpsample.sosmc import SOSMC, Adaptation
 
@@ -30,8 +28,3 @@ class Method(NamedTuple):
     def kernel(self, loss: Any, optimizer: Any, resampling: Resampling) -> SOSMC:
         """The kernel that minimises a loss."""
         return SOSMC(loss, self.move, optimizer, threshold=self.threshold, resampling=resampling, adapt_move=self.adapt)
-
-
-def one_float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
-    """Of devices and dtypes, the first in float32."""
-    return float32(found)[:1]

@@ -13,8 +13,8 @@ from xpsample.core.registry import to_host
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import Digits, classify, load_digits
 from xpsample.experiments.figures import tidy
-from xpsample.experiments.runner import Experiment, Run
-from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method, one_float32
+from xpsample.experiments.runner import Experiment, Run, one_float32
+from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Systematic
