@@ -20,8 +20,8 @@ from xpsample.experiments.hiss.samplers import (
 from xpsample.hiss.kernel import HiSS
 from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 
-SAMPLERS = ["GWG", "DMALA", "ACS", "ACS, tuned", "PT+DMALA", "HiSS", "HiSS-GK", "HiSS, no MH", "HiSS, L = 0"]
-SAMPLERS += ["single flip", "Gibbs", IID]
+SAMPLERS = ["GWG", "DMALA", "ACS", "ACS, tuned", "PT+DMALA, steps", "PT+DMALA, draws", "HiSS"]
+SAMPLERS += ["HiSS-GK", "HiSS-GK, 0.9", "HiSS, no MH", "HiSS, L = 0", "single flip", "Gibbs", "uniform proposals", IID]
 
 
 @pytest.fixture(scope="module", params=["hiss-bernoulli", "hiss-ising"])
@@ -52,9 +52,9 @@ def test_evaluations_are_those_of_the_papers_count(out):
     rows = {row["sampler"]: row for row in json.loads((out / "results.json").read_text())}
     inner = rows["DMALA"]["score"]
     assert rows["GWG"]["nfe"] == rows["DMALA"]["nfe"] == rows["ACS"]["nfe"] == 4 * inner
-    assert rows["PT+DMALA"]["nfe"] == 5 * 4 * inner
+    assert rows["PT+DMALA, steps"]["nfe"] == rows["PT+DMALA, draws"]["nfe"] == 5 * 4 * inner
     assert rows["HiSS"]["nfe"] == 4 * inner + 4 * inner / 2  # a denoising proposal for every two refinements
-    assert rows["HiSS, L = 0"]["score"] == rows["single flip"]["score"] == 0
+    assert rows["HiSS, L = 0"]["score"] == rows["single flip"]["score"] == rows["uniform proposals"]["score"] == 0
 
 
 def test_report(out):

@@ -12,6 +12,7 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.hiss.uniform import UniformProposals
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.table import Row, columns
 from xpsample.hiss.kernel import HiSS
@@ -149,6 +150,7 @@ def samplers(steps: int, eta: float) -> dict[str, tuple[Kernel, int]]:
         "PT+DMALA": (ParallelTempering(dmala, geometric_ladder(RUNGS, 1e-3), SWAP_EVERY), 1),
         "HiSS": (HiSS(dmala, eta, SWEEPS, REFINEMENTS), INNER),
         "single flip": (SingleFlip(), 1),
+        "uniform proposals": (UniformProposals(), 1),
     }
 
 

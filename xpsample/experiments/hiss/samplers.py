@@ -1,5 +1,6 @@
 """What the HiSS experiments share: the samplers of their tables, at equal inner steps, and measures on few states."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
+from xpsample.experiments.hiss.uniform import UniformProposals
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
@@ -21,6 +23,8 @@ from xpsample.targets import Target
 
 BETAS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 """The paper's temperatures 1, 10, ..., 10^4."""
+SIGMA = math.sqrt(0.9)
+"""Of the Gaussian kernel in the paper's Section 6.5."""
 CYCLE = 20
 """Steps of a cycle of ACS, which the paper does not give."""
 IID = "independent draws"
@@ -33,6 +37,8 @@ LEGEND = """\
 means over chains +- standard error
 TVD        total variation distance of a chain's estimate from the target; KL: divergence of the estimate from it
 pooled     of the mean estimate of all chains
+PT+DMALA   swaps by the paper's frequency, taken as inner steps or as draws; HiSS-GK: Gaussian noise with the sd eta,
+           or with the variance 0.9 of the paper's Section 6.5
 accept     of all proposals, for HiSS of the denoising ones
 densities  and scores: evaluations for each kept draw. NFE: 2 for every one of them, as the paper counts them. A swap
            costs nothing here, for the densities are known; a denoising proposal costs 4 and not 2, for refinement
@@ -40,7 +46,7 @@ densities  and scores: evaluations for each kept draw. NFE: 2 for every one of t
 
 
 class Settings(NamedTuple):
-    """alpha on {0, 1}, G, L, eta, and steps from one attempt to swap to the next in parallel tempering."""
+    """alpha on {0, 1}, G, L, eta; and the paper's swap frequency of parallel tempering, whose unit it leaves open."""
 
     step_size: float
     sweeps: int
@@ -71,13 +77,19 @@ def samplers(target: Target, x0: Any, settings: Settings, seed: int) -> dict[str
         "DMALA": (base, g * n),
         "ACS": (ACS(Cosine(unit * settings.step_size, CYCLE)), g * n),
         "ACS, tuned": (tuned, g * n),
-        "PT+DMALA": (ParallelTempering(base, BETAS, settings.every), g * n),
+        "PT+DMALA, steps": (ParallelTempering(base, BETAS, settings.every), g * n),
+        "PT+DMALA, draws": (
+            ParallelTempering(base, BETAS, settings.every * g * n),
+            g * n,
+        ),
         "HiSS": (HiSS(base, eta, g, n), 1),
         "HiSS-GK": (HiSS(base, eta, g, n, smoothing=Gaussian()), 1),
+        "HiSS-GK, 0.9": (HiSS(base, SIGMA, g, n, smoothing=Gaussian()), 1),
         "HiSS, no MH": (HiSS(base, eta, g, n, adjusted=False), 1),
         "HiSS, L = 0": (HiSS(base, eta, g, 0), 1),
         "single flip": (SingleFlip(), g * n),
         "Gibbs": (Gibbs(), g * n),
+        "uniform proposals": (UniformProposals(), g * n),
     }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
+from xpsample.experiments.hiss.uniform import UniformProposals
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.table import Row, columns
 from xpsample.hiss.kernel import HiSS
@@ -87,6 +88,7 @@ def samplers(steps: int) -> dict[str, Sampler]:
         "PT+DMALA": Sampler(ParallelTempering(dmala, geometric_ladder(RUNGS, 1e-4), SWAP_EVERY)),
         "HiSS": Sampler(HiSS(dmala, ETA, SWEEPS, REFINEMENTS), INNER),
         "single flip": Sampler(SingleFlip()),
+        "uniform proposals": Sampler(UniformProposals()),
         "2-opt": Sampler(TwoOpt(), permutations=True),
     }
 

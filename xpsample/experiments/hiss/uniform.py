@@ -1,0 +1,38 @@
+"""A control of every HiSS table: Metropolis with proposals that are uniform over all states."""
+
+from dataclasses import dataclass
+
+from xpsample.core.arrays import Array
+from xpsample.core.specs import Specs, Uniform
+from xpsample.kernels.discrete.common import space_of
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
+
+
+@dataclass(frozen=True, eq=False)
+class UniformProposals(Kernel[ChainState, Info]):
+    """A state drawn uniformly from all, on a space whose variables have equally many values."""
+
+    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    traits = ADJUSTED
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x: Array) -> Specs:
+        # One-hot positions have fewer variables than entries, and leave the other numbers.
+        return {"proposal": Uniform(tuple(x.shape)), "accept": uniform_per_chain(x)}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        xp, space = target.xp, space_of(target)
+        current = target.refresh(state.point)
+        values = noise["proposal"][..., : space.variables(current.x.shape[-1])]
+        choice = xp.astype(xp.floor(values * space.choices), xp.int32)
+        choice = xp.where(choice < space.choices, choice, space.choices - 1)  # u n may round up to n
+        proposal = target.evaluate(space.move(xp, current.x, choice))
+        log_ratio = target.log_ratio(proposal, current)
+        spent = target.costs.refresh.plus(target.costs.evaluate)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+        return ChainState(point), info
