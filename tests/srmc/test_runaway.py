@@ -1,7 +1,7 @@
 """Where the CLT of SRMC ends: on exp(-x^4 / 4), whose score grows as x^3, some chains run away, and a warning says so.
 
-A predicted variance is compared with that of 1,000 chains, whose relative standard error is sqrt(2 / 1000) = 4.5 %: 20 %
-are more than four of them.
+A predicted variance is compared with that of 1,000 chains, whose relative standard error is sqrt(2 / 1000) = 4.5 %; the
+bound of 20 % is more than four of them.
 """
 
 import warnings
