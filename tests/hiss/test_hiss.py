@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.enumerated import CHAINS, SPACES, chi_square, listed, numbered, quadratic
+from tests.kernels.support import noise_of, walk
 from xpsample import Portable, Replay, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.hiss.kernel import HiSS
@@ -226,6 +227,21 @@ def test_energy_evaluations_as_the_paper_counts_them():
     ladder, steps = tuple(10.0**-k for k in range(rungs)), draws * inner
     swaps = -(-steps // every) * 10 * (rungs - 1) * 2
     assert 10 * steps * energy_calls(ParallelTempering(GWG(), ladder, every)) + swaps == 2.2e6
+
+
+def test_what_a_step_says_of_itself(library):
+    """Gibbs accepts all: its mean acceptance is 1, however many sweeps and refinements there are."""
+    target, dim = quadratic("bits")
+    x = np.random.default_rng(6).integers(0, 2, (200, dim)).astype(float)
+    for refinements in (0, 3):
+        kernel = HiSS(Gibbs(), 0.3, 2, refinements)
+        positions, infos, _ = walk(library, kernel, x, noise_of(kernel, x, 5), target)
+        before = np.concatenate([x[None], positions[:-1]])
+        moved = np.stack([library.host(info.moved) for info in infos])
+        np.testing.assert_array_equal(moved, np.any(positions != before, axis=-1))
+        assert 0.05 < moved.mean() < 0.95
+        for info in infos:
+            np.testing.assert_allclose(library.host(info.refinement), float(refinements > 0), rtol=1e-12)
 
 
 def test_without_refinements_no_score_is_asked_for():

@@ -8,6 +8,7 @@ from tests.kernels.support import BOUND, GAUSSIAN, NumPy, noise_of, start, walk
 from xpsample import Portable, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ACS, GWG, HMC, MALA, RWM, Cosine, ParallelTempering, UnderdampedLangevin, tempering
+from xpsample.kernels.kernel import with_position
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC
 from xpsample.targets import Tempered
@@ -177,6 +178,20 @@ def test_histories_stay_with_their_rungs():
     assert np.any(never.momentum[0] != never.momentum[1])
     np.testing.assert_array_equal(always.point.base.x, never.point.base.x[::-1])
     np.testing.assert_array_equal(states["always"].point.x, never.point.base.x[1])
+
+
+def test_moved_to_another_position_the_hot_rungs_stay_where_they_are(library):
+    """A step from there is one from a ladder whose cold rung was there before."""
+    kernel, x = ParallelTempering(UnderdampedLangevin(0.3), BETAS[:2], every=5), start(6)
+    _, _, state = walk(library, kernel, x, noise_of(kernel, x, 2))
+    bound = GAUSSIAN.prepare(library.array(x), kernel.requires)
+    there = library.array(start(6, seed=9))
+    moved = with_position(state, bound.evaluate(there))
+    np.testing.assert_array_equal(library.host(moved.point.x), library.host(there))
+    rungs = [library.host(s.base.point.base.x) for s in (state, moved)]
+    np.testing.assert_array_equal(rungs[1], np.stack([library.host(there), rungs[0][1]]))
+    np.testing.assert_array_equal(library.host(moved.base.momentum), library.host(state.base.momentum))
+    np.testing.assert_array_equal(library.host(moved.base.point.x), rungs[1])
 
 
 def test_a_run_goes_on_from_a_checkpoint(tmp_path):
