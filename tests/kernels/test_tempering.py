@@ -226,6 +226,11 @@ def test_a_bad_ladder_is_refused(betas):
         ParallelTempering(GWG(), betas)
 
 
+def test_a_ladder_is_kept_as_floats():
+    betas = ParallelTempering(GWG(), np.asarray([1, 0], dtype=np.int64)).betas
+    assert betas == (1.0, 0.0) and all(type(beta) is float for beta in betas)
+
+
 @pytest.mark.parametrize("every", [0, 1.5, True])
 def test_a_bad_interval_is_refused(every):
     with pytest.raises(HyperparameterError, match="every must be a positive integer"):

@@ -244,6 +244,13 @@ def test_an_integer_stands_for_the_native_source():
     assert as_noise_source(portable) is portable
 
 
+def test_what_checkpoints_keep_of_a_source():
+    assert Native(1).describe() == {"source": "Native", "seed": 1}
+    assert Portable(2).describe() == {"source": "Portable", "seed": 2}
+    replay = Replay({"b": np.zeros((1, 1)), "a": np.zeros((1, 1))}, first=3)
+    assert replay.describe() == {"source": "Replay", "names": ["a", "b"], "first": 3}
+
+
 def test_sources_describe_themselves_apart():
     described = [
         Native(1).describe(),
