@@ -11,7 +11,7 @@ from xpsample.kernels import ACS, GWG, HMC, MALA, RWM, Cosine, ParallelTempering
 from xpsample.kernels.kernel import with_position
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC
-from xpsample.targets import Tempered
+from xpsample.targets import Target, Tempered
 from xpsample.targets.tempered import TemperedTarget
 
 BETAS = (1.0, 0.5, 0.0)
@@ -108,6 +108,35 @@ def test_swaps_by_hand(library):
     np.testing.assert_allclose(library.host(state.base.point.base.x), rungs, rtol=1e-12)
     np.testing.assert_allclose(library.host(state.swap_rates), np.mean(probabilities, axis=1), rtol=1e-9)
     assert infos[0].evaluations.log_density == 4
+
+
+def walled(x):
+    """The Gaussian without a density, and with a log density of nan, right of 1."""
+    return np.where(x[..., 0] > 1.0, np.nan, -0.5 * np.sum(x * x, axis=-1))
+
+
+def test_what_a_step_says_of_itself():
+    """moved is about the cold rung, swaps included; a chain has diverged if any rung has."""
+    target, kernel = Target(walled), ParallelTempering(RWM(0.7), (1.0, 0.6, 0.3))
+    x = np.minimum(start(200), 0.9)
+    noise = noise_of(kernel, x, 4)
+    positions, infos, _ = walk(NumPy, kernel, x, noise, target)
+    before = np.concatenate([x[None], positions[:-1]])
+    moved = np.stack([info.moved for info in infos])
+    np.testing.assert_array_equal(moved, np.any(positions != before, axis=-1))
+    assert 0.1 < moved.mean() < 0.95
+    proposals = x + 0.7 * noise["base/proposal"][0]
+    diverged = np.any(proposals[..., 0] > 1.0, axis=0)
+    np.testing.assert_array_equal(infos[0].diverged, diverged)
+    assert 0.1 < diverged.mean() < 0.9
+
+
+def test_a_rung_without_a_finite_density_does_not_swap():
+    kernel = ParallelTempering(RWM(1e-6), (1.0, 0.5))
+    x = np.stack([np.zeros((50, 3)), np.full((50, 3), 2.0)])
+    state, _ = ladder_walk(Target(walled), kernel, x, 3)
+    assert np.all(np.isnan(state.base.point.base.log_density[1]))
+    assert np.all(np.abs(state.point.x) < 1e-3) and np.all(state.swap_rates == 0)
 
 
 def density(x):
