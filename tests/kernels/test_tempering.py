@@ -1,5 +1,7 @@
 """Parallel tempering: the law of the whole ladder, swaps by hand, and what moves with a swap."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from tests.kernels.support import BOUND, GAUSSIAN, NumPy, noise_of, start, walk
 from xpsample import Portable, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ACS, GWG, HMC, MALA, RWM, Cosine, ParallelTempering, UnderdampedLangevin, tempering
-from xpsample.kernels.kernel import with_position
+from xpsample.kernels.kernel import Kernel, with_position
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC
 from xpsample.targets import Target, Tempered
@@ -129,6 +131,27 @@ def test_what_a_step_says_of_itself():
     diverged = np.any(proposals[..., 0] > 1.0, axis=0)
     np.testing.assert_array_equal(infos[0].diverged, diverged)
     assert 0.1 < diverged.mean() < 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Uneven(Kernel):
+    """A random walk that says that its chains spend 1, 2, 3, ... evaluations."""
+
+    walk = RWM(0.5)
+    requires = walk.requires
+    init, noise = walk.init, walk.noise
+
+    def step(self, target, state, noise):
+        state, info = self.walk.step(target, state, noise)
+        spent = np.broadcast_to(1 + np.arange(state.point.x.shape[-2]), state.point.x.shape[:-1])
+        return state, info._replace(evaluations=info.evaluations._replace(log_density=spent))
+
+
+def test_evaluations_are_those_of_all_rungs_of_a_chain():
+    kernel, x = ParallelTempering(Uneven(), (1.0, 0.6, 0.3)), start(5)
+    _, infos, _ = walk(NumPy, kernel, x, noise_of(kernel, x, 1))
+    np.testing.assert_array_equal(infos[0].evaluations.log_density, 3 * (1 + np.arange(5)))
+    assert infos[0].evaluations.score == 0
 
 
 def test_a_rung_without_a_finite_density_does_not_swap():
