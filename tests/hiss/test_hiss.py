@@ -12,6 +12,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Gibbs, LocallyBalanced, ParallelTempering
+from xpsample.spaces import Spins
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
 
@@ -170,6 +171,16 @@ def test_the_conditional_target(library, name, smoothing):
     np.testing.assert_allclose(found[np.isfinite(found)], differences[np.isfinite(found)], atol=1e-9)
     again = joint.refresh(point)
     np.testing.assert_array_equal(library.host(again.score), library.host(point.score))
+
+
+def test_the_curvature_of_the_conditional_target_is_that_of_its_place():
+    """Of log pi = sum x^3, whose curvature is 6 x, under noise of scale 2 and curvature -1 / 4."""
+    target = Target(
+        lambda x: np.sum(x**3, axis=-1), score=lambda x: 3 * x * x, hvp=lambda x, v: 6 * x * v, space=Spins()
+    )
+    x, v = np.asarray([[1.0, -1.0], [-1.0, -1.0]]), np.asarray([[0.5, 2.0], [1.0, -3.0]])
+    joint = Conditional(target.prepare(x, EVERYTHING), x + 0.3, 2.0, Gaussian(), EVERYTHING)
+    np.testing.assert_allclose(joint.hvp(x, v), (6 * x - 0.25) * v, rtol=1e-12)
 
 
 def test_far_noise_overflows_nothing(library32):

@@ -108,6 +108,18 @@ def test_a_history_that_may_not_move_warns():
         run(SRMC(HMC(0.5, 20), 1.0, Stable(LeapfrogAutocorrelation(0.5, 20), 3.0)), (Repellence(),))
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [SRMC(RWM(0.5), 1.0, Frozen(), theta=0.1 * np.ones(3)), SRMC(ULA(0.01), 0.1)],
+    ids=["held-history", "acceptance-at-the-limit"],
+)
+def test_what_is_meant_does_not_warn(kernel):
+    """A history that is held and not 0 repels; a mean acceptance of the least one is not below it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(kernel, (Repellence(least_acceptance=1.0 if isinstance(kernel.base, ULA) else 0.0),))
+
+
 @pytest.mark.parametrize("make", [lambda: Repellence(limit=0.0), lambda: Repellence(share=1.5)])
 def test_out_of_range(make):
     with pytest.raises(HyperparameterError):

@@ -189,7 +189,7 @@ def test_a_comparison_is_of_the_chosen_estimator_after_n_steps():
 def test_an_estimate_by_hand():
     """Covariances over all draws; the noise from the means of the batches that fit, times their size."""
     generator = np.random.default_rng(9)
-    values, scores = 3 + generator.standard_normal((23, 2, 3, M)), 1 + generator.standard_normal((23, 2, 3, D))
+    values, scores = 3 + generator.standard_normal((23, 3, 2, M)), 1 + generator.standard_normal((23, 3, 2, D))
     found = theory.estimate(values, scores, 5)
     both = np.concatenate([scores, values], axis=-1).reshape(23, 6, D + M)
     covariance = np.cov(both.reshape(-1, D + M).T, bias=True)
@@ -287,6 +287,9 @@ def test_costs_count_as_budgets_do():
     linear = theory.independent(joint[:D, :D], joint[D:, :D], joint[D:, D:])
     per_step = theory.compare(linear, [0.0, 2.0]).per_step
     np.testing.assert_allclose(per_step[0], 1.0)
+    unpriced = theory.compare(linear._replace(batches=7), [0.0, 2.0])  # 1 and 3, as in the paper
+    np.testing.assert_allclose(unpriced.per_cost, 3 * per_step)
+    assert (unpriced.cost_ratio, unpriced.batches) == (3.0, 7)
     average = theory.compare(linear, [0.0, 2.0], base_cost=2.0, srmc_cost=5.0)
     np.testing.assert_allclose(average.per_cost, 2.5 * per_step)
     weighted = theory.compare(

@@ -225,3 +225,18 @@ def test_a_target_keeps_no_trace_of_batches():
     sample(shared, Minibatch(ULA(0.05), 2), START, STEPS, seed=1, progress=False)
     np.testing.assert_array_equal(sample(shared, ULA(0.05), START, STEPS, seed=1, progress=False).draws, before)
     assert isinstance(shared, Target)
+
+
+def test_no_more_rows_than_uniforms_can_tell_apart():
+    """In float32 a uniform has 2^23 values: one row more would never be drawn."""
+
+    def of(n):
+        rows = {"a": np.broadcast_to(np.float32(0.0), (n, 1))}
+        flat = posterior(log_prior, lambda x, rows: 0 * x[..., 0], rows, prior_score=lambda x: -x,
+                         likelihood_score=lambda x, rows: 0 * x)  # fmt: skip
+        x, kernel = np.zeros((2, 1), dtype=np.float32), Minibatch(ULA(0.1), 1)
+        return kernel.init(flat.prepare(x, kernel.requires), x)
+
+    assert of(2**23).point.x.shape == (2, 1)
+    with pytest.raises(HyperparameterError, match="uniforms of float32 cannot tell 8388609 rows apart, only 8388608"):
+        of(2**23 + 1)
