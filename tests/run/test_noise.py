@@ -77,6 +77,26 @@ def test_of_the_last_chunk_no_more_is_drawn_than_is_needed(asked, last):
     assert drawn == [(0, 1024), (1, last)]
 
 
+@pytest.mark.parametrize("multiple", [1, 1024])
+def test_a_block_late_in_a_run_has_its_steps_and_no_more(multiple):
+    def draw(name, spec, chunk, steps):
+        return 1024 * chunk + np.arange(steps)
+
+    (steps,) = draw_chunks(draw, {"a": Normal(())}, 2060, 2070, np, multiple).values()
+    np.testing.assert_array_equal(steps, np.arange(2060, 2070))
+
+
+@pytest.mark.parametrize(
+    ("size", "chunk", "segment"), [(1, 1024, 4096), (2**10, 256, 256), (2**18, 1, 16), (2**19, 1, 16)]
+)
+def test_chunks_are_as_long_as_they_may_be(size, chunk, segment):
+    """Other lengths would give other chains from the same seed."""
+    specs = {"a": Normal((size,))}
+    assert (chunk_steps(specs), segment_steps(specs)) == (chunk, segment)
+    if chunk in (1, 256):
+        assert chunk_steps({"a": Normal((size,)), "b": Normal(())}) == max(1, chunk // 2)
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_seed_gives_the_same_numbers_every_time(typed_library, source):
     assert_same(block(typed_library, source(7), 3, 9), block(typed_library, source(7), 3, 9))
