@@ -165,6 +165,12 @@ def test_the_spectrum_of_a_gaussian(library):
     np.testing.assert_allclose(library.host(found), EIGENVALUES, atol=1e-12)
 
 
+def test_the_spectrum_has_the_dtype_of_the_positions(library32):
+    found = spectrum(gaussian(COVARIANCE.astype(np.float32)), library32.array(np.ones((2, 3))))
+    assert found.dtype == library32.array(0.0).dtype
+    np.testing.assert_allclose(library32.host(found), EIGENVALUES, rtol=1e-5)
+
+
 def test_the_spectrum_has_no_negative_eigenvalues():
     saddle = np.array([-0.5, 0.0, 2.0])  # curvatures of a density that is not log-concave
     target = Target(lambda x: -0.5 * np.sum(saddle * x * x, axis=-1), score=lambda x: -saddle * x,

@@ -166,6 +166,7 @@ def test_the_same_numbers_on_every_library(library):
     ours, theirs = theory.compare(here, [0.1, 1.0]), theory.compare(there, [0.1, 1.0])
     np.testing.assert_allclose(library.host(theirs.per_cost), ours.per_cost, rtol=1e-10)
     assert str(theirs) == str(ours)
+    assert theirs.alpha.device == there.noise.device
     for a, b in zip(
         theory.measured_covariance(values, 0.1), theory.measured_covariance(library.array(values), 0.1), strict=True
     ):
@@ -236,6 +237,18 @@ def test_two_chains_have_a_covariance():
     found = theory.measured_covariance(np.array([[1.0, 0.0], [3.0, 4.0]]), 0.5)
     np.testing.assert_allclose(found.covariance, np.array([[2.0, 4.0], [4.0, 8.0]]) / 0.5)
     np.testing.assert_allclose(found.error, 0.0, atol=1e-14)  # both products are the same
+
+
+def test_float32_stays_float32(library32):
+    """And rho may be an array of one number."""
+    _, linear = example()
+    arrays = theory.Linearization(*(library32.array(a) for a in linear[:3]))
+    schedule = PowerLaw(library32.array(np.asarray([0.7])))
+    found = theory.compare(arrays, [0.1, 1.0], schedule=schedule)
+    for array in (found.alpha, found.variance, found.per_cost, theory.drift_matrix(arrays, 0.5)):
+        assert array.dtype == arrays.noise.dtype
+    expected = theory.compare(linear, [0.1, 1.0], schedule=PowerLaw(0.7))
+    np.testing.assert_allclose(library32.host(found.per_cost), expected.per_cost, rtol=1e-4)
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------

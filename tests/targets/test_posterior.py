@@ -108,10 +108,11 @@ def test_all_rows_in_order_are_the_whole(library):
     np.testing.assert_allclose(library.host(whole.score(x)), library.host(bound.score(x)), rtol=1e-12)
 
 
-def test_uniforms_that_round_up_stay_in_range(library32):
+@pytest.mark.parametrize("uniform", [np.nextafter(np.float32(1), np.float32(0)), 1.0], ids=["below-1", "1"])
+def test_the_largest_uniforms_are_the_last_row(uniform, library32):
+    """The library draws none of 1; noise that is replayed may hold it."""
     data = target().prepare(library32.array(START), ULA(0.1).requires).data
-    below_one = library32.array(np.full(3, np.nextafter(np.float32(1), np.float32(0))))
-    last = draw_rows(library32.xp, data, below_one).rows["a"]
+    last = draw_rows(library32.xp, data, library32.array(np.full(3, uniform))).rows["a"]
     np.testing.assert_allclose(library32.host(last), np.stack([ROWS["a"][-1]] * 3), rtol=1e-6)
 
 
@@ -225,6 +226,13 @@ def test_a_target_keeps_no_trace_of_batches():
     sample(shared, Minibatch(ULA(0.05), 2), START, STEPS, seed=1, progress=False)
     np.testing.assert_array_equal(sample(shared, ULA(0.05), START, STEPS, seed=1, progress=False).draws, before)
     assert isinstance(shared, Target)
+
+
+@pytest.mark.parametrize("chains", [(), (4,), (2, 4)])
+def test_every_chain_has_a_batch_of_its_own_unless_it_is_common(chains):
+    x = np.zeros((*chains, DIM))
+    assert Minibatch(ULA(0.1), 5).noise(x)["rows"].shape == (*chains, 5)
+    assert Minibatch(ULA(0.1), 5, common=True).noise(x)["rows"].shape == (5,)
 
 
 def test_no_more_rows_than_uniforms_can_tell_apart():
