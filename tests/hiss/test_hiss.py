@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.enumerated import CHAINS, SPACES, chi_square, listed, numbered, quadratic
-from tests.kernels.support import noise_of, walk
+from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import Portable, Replay, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Gibbs, LocallyBalanced, ParallelTempering
-from xpsample.spaces import Spins
+from xpsample.spaces import Binary, Spins
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
 
@@ -253,6 +253,18 @@ def test_what_a_step_says_of_itself(library):
         assert 0.05 < moved.mean() < 0.95
         for info in infos:
             np.testing.assert_allclose(library.host(info.refinement), float(refinements > 0), rtol=1e-12)
+
+
+def test_a_step_has_diverged_if_any_of_its_sweeps_has():
+    """From (0, 0) without noise: uniforms near 1 propose (1, 1), which has no density, and those near 0 stay."""
+    target = Target(lambda x: np.where(np.sum(x, axis=-1) > 1, np.nan, 0.0), space=Binary())
+    kernel, x = HiSS(GWG(), 1.0, 2, 0), np.zeros((4, 2))
+    noise = {name: np.full((1, *spec.shape), 0.5) for name, spec in kernel.noise(x).items()}
+    proposes = np.asarray([[True, True, False, False], [True, False, True, False]])  # in a sweep, (sweeps, chains)
+    noise["denoise"][0] = np.where(proposes, 0.999, 0.001)[..., None]
+    positions, (info,), _ = walk(NumPy, kernel, x, noise, target)
+    np.testing.assert_array_equal(info.diverged, [True, True, True, False])
+    assert np.all(positions == 0) and not np.any(info.moved)
 
 
 def test_without_refinements_no_score_is_asked_for():

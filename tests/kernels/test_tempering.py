@@ -244,6 +244,10 @@ def test_moved_to_another_position_the_hot_rungs_stay_where_they_are(library):
     np.testing.assert_array_equal(rungs[1], np.stack([library.host(there), rungs[0][1]]))
     np.testing.assert_array_equal(library.host(moved.base.momentum), library.host(state.base.momentum))
     np.testing.assert_array_equal(library.host(moved.base.point.x), rungs[1])
+    kernel = SRMC(kernel, 0.5)
+    bound = GAUSSIAN.prepare(library.array(x), kernel.requires)
+    moved = with_position(kernel.init(bound, library.array(x)), bound.evaluate(there))
+    np.testing.assert_array_equal(library.host(moved.point.x), library.host(there))
 
 
 def test_a_run_goes_on_from_a_checkpoint(tmp_path):

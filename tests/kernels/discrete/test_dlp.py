@@ -128,6 +128,7 @@ def test_choices_among_staying_and_moves_by_hand(library, moves):
     uniform = rng.random((50, moves[0]))
     expected = np.sum(np.cumsum(np.exp(log_p), axis=-1)[..., :-1] < uniform[..., None], axis=-1)
     found = choose_or_stay(library.xp, library.array(weights), library.array(uniform))
+    assert found.dtype == library.xp.int32
     np.testing.assert_array_equal(library.host(found), expected)
     assert len(np.unique(expected)) == moves[1] + 1
 
