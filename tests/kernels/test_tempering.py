@@ -120,7 +120,7 @@ def walled(x):
 def test_what_a_step_says_of_itself():
     """moved is about the cold rung, swaps included; a chain has diverged if any rung has."""
     target, kernel = Target(walled), ParallelTempering(RWM(0.7), (1.0, 0.6, 0.3))
-    x = np.minimum(start(200), 0.9)
+    x = np.minimum(start(4, 50), 0.9)
     noise = noise_of(kernel, x, 4)
     positions, infos, _ = walk(NumPy, kernel, x, noise, target)
     before = np.concatenate([x[None], positions[:-1]])
