@@ -12,7 +12,16 @@ from xpsample import Portable, Replay
 from xpsample.core.errors import NoiseError
 from xpsample.core.registry import backend_named
 from xpsample.core.specs import Normal, Uniform
-from xpsample.run.noise import Native, as_noise_source, chunk_steps, draw_chunks, open_interval, segment_steps, segments
+from xpsample.run.noise import (
+    Native,
+    as_noise_source,
+    chunk_steps,
+    cut,
+    draw_chunks,
+    open_interval,
+    segment_steps,
+    segments,
+)
 
 SPECS = {"proposal": Normal((3, 2)), "accept": Uniform((3,))}
 SOURCES = [Native, Portable]
@@ -84,6 +93,12 @@ def test_a_block_late_in_a_run_has_its_steps_and_no_more(multiple):
 
     (steps,) = draw_chunks(draw, {"a": Normal(())}, 2060, 2070, np, multiple).values()
     np.testing.assert_array_equal(steps, np.arange(2060, 2070))
+
+
+def test_cuts_are_at_multiples():
+    assert list(cut(3, 10, 4)) == [(3, 4), (4, 8), (8, 10)]
+    assert list(cut(4, 8, 4)) == [(4, 8)] and list(cut(5, 5, 4)) == []
+    assert all(type(step) is int for pair in cut(3, 10, 4) for step in pair)
 
 
 @pytest.mark.parametrize(
