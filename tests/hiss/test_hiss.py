@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from tests.enumerated import CHAINS, SPACES, chi_square, listed, numbered, quadratic
+from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import Portable, Replay, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Gibbs, LocallyBalanced, ParallelTempering
+from xpsample.spaces import Binary, Spins
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
 
@@ -171,6 +173,16 @@ def test_the_conditional_target(library, name, smoothing):
     np.testing.assert_array_equal(library.host(again.score), library.host(point.score))
 
 
+def test_the_curvature_of_the_conditional_target_is_that_of_its_place():
+    """Of log pi = sum x^3, whose curvature is 6 x, under noise of scale 2 and curvature -1 / 4."""
+    target = Target(
+        lambda x: np.sum(x**3, axis=-1), score=lambda x: 3 * x * x, hvp=lambda x, v: 6 * x * v, space=Spins()
+    )
+    x, v = np.asarray([[1.0, -1.0], [-1.0, -1.0]]), np.asarray([[0.5, 2.0], [1.0, -3.0]])
+    joint = Conditional(target.prepare(x, EVERYTHING), x + 0.3, 2.0, Gaussian(), EVERYTHING)
+    np.testing.assert_allclose(joint.hvp(x, v), (6 * x - 0.25) * v, rtol=1e-12)
+
+
 def test_far_noise_overflows_nothing(library32):
     xp, z = library32.xp, library32.array(np.asarray([-1e4, -80.0, 0.0, 80.0, 1e4]))
     found = library32.host(Logistic().log_density(xp, z))
@@ -226,6 +238,33 @@ def test_energy_evaluations_as_the_paper_counts_them():
     ladder, steps = tuple(10.0**-k for k in range(rungs)), draws * inner
     swaps = -(-steps // every) * 10 * (rungs - 1) * 2
     assert 10 * steps * energy_calls(ParallelTempering(GWG(), ladder, every)) + swaps == 2.2e6
+
+
+def test_what_a_step_says_of_itself(library):
+    """Gibbs accepts all: its mean acceptance is 1, however many sweeps and refinements there are."""
+    target, dim = quadratic("bits")
+    x = np.random.default_rng(6).integers(0, 2, (200, dim)).astype(float)
+    for refinements in (0, 3):
+        kernel = HiSS(Gibbs(), 0.3, 2, refinements)
+        positions, infos, _ = walk(library, kernel, x, noise_of(kernel, x, 5), target)
+        before = np.concatenate([x[None], positions[:-1]])
+        moved = np.stack([library.host(info.moved) for info in infos])
+        np.testing.assert_array_equal(moved, np.any(positions != before, axis=-1))
+        assert 0.05 < moved.mean() < 0.95
+        for info in infos:
+            np.testing.assert_allclose(library.host(info.refinement), float(refinements > 0), rtol=1e-12)
+
+
+def test_a_step_has_diverged_if_any_of_its_sweeps_has():
+    """From (0, 0) without noise: uniforms near 1 propose (1, 1), which has no density, and those near 0 stay."""
+    target = Target(lambda x: np.where(np.sum(x, axis=-1) > 1, np.nan, 0.0), space=Binary())
+    kernel, x = HiSS(GWG(), 1.0, 2, 0), np.zeros((4, 2))
+    noise = {name: np.full((1, *spec.shape), 0.5) for name, spec in kernel.noise(x).items()}
+    proposes = np.asarray([[True, True, False, False], [True, False, True, False]])  # in a sweep, (sweeps, chains)
+    noise["denoise"][0] = np.where(proposes, 0.999, 0.001)[..., None]
+    positions, (info,), _ = walk(NumPy, kernel, x, noise, target)
+    np.testing.assert_array_equal(info.diverged, [True, True, True, False])
+    assert np.all(positions == 0) and not np.any(info.moved)
 
 
 def test_without_refinements_no_score_is_asked_for():

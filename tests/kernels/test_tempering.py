@@ -1,5 +1,7 @@
 """Parallel tempering: the law of the whole ladder, swaps by hand, and what moves with a swap."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,10 @@ from tests.kernels.support import BOUND, GAUSSIAN, NumPy, noise_of, start, walk
 from xpsample import Portable, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ACS, GWG, HMC, MALA, RWM, Cosine, ParallelTempering, UnderdampedLangevin, tempering
+from xpsample.kernels.kernel import Kernel, with_position
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC
-from xpsample.targets import Tempered
+from xpsample.targets import Target, Tempered
 from xpsample.targets.tempered import TemperedTarget
 
 BETAS = (1.0, 0.5, 0.0)
@@ -109,6 +112,56 @@ def test_swaps_by_hand(library):
     assert infos[0].evaluations.log_density == 4
 
 
+def walled(x):
+    """The Gaussian without a density, and with a log density of nan, right of 1."""
+    return np.where(x[..., 0] > 1.0, np.nan, -0.5 * np.sum(x * x, axis=-1))
+
+
+def test_what_a_step_says_of_itself():
+    """moved is about the cold rung, swaps included; a chain has diverged if any rung has."""
+    target, kernel = Target(walled), ParallelTempering(RWM(0.7), (1.0, 0.6, 0.3))
+    x = np.minimum(start(4, 50), 0.9)
+    noise = noise_of(kernel, x, 4)
+    positions, infos, _ = walk(NumPy, kernel, x, noise, target)
+    before = np.concatenate([x[None], positions[:-1]])
+    moved = np.stack([info.moved for info in infos])
+    np.testing.assert_array_equal(moved, np.any(positions != before, axis=-1))
+    assert 0.1 < moved.mean() < 0.95
+    proposals = x + 0.7 * noise["base/proposal"][0]
+    diverged = np.any(proposals[..., 0] > 1.0, axis=0)
+    np.testing.assert_array_equal(infos[0].diverged, diverged)
+    assert 0.1 < diverged.mean() < 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Uneven(Kernel):
+    """A random walk that says that its chains spend 1, 2, 3, ... evaluations."""
+
+    walk = RWM(0.5)
+    requires = walk.requires
+    init, noise = walk.init, walk.noise
+
+    def step(self, target, state, noise):
+        state, info = self.walk.step(target, state, noise)
+        spent = np.broadcast_to(1 + np.arange(state.point.x.shape[-2]), state.point.x.shape[:-1])
+        return state, info._replace(evaluations=info.evaluations._replace(log_density=spent))
+
+
+def test_evaluations_are_those_of_all_rungs_of_a_chain():
+    kernel, x = ParallelTempering(Uneven(), (1.0, 0.6, 0.3)), start(5)
+    _, infos, _ = walk(NumPy, kernel, x, noise_of(kernel, x, 1))
+    np.testing.assert_array_equal(infos[0].evaluations.log_density, 3 * (1 + np.arange(5)))
+    assert infos[0].evaluations.score == 0
+
+
+def test_a_rung_without_a_finite_density_does_not_swap():
+    kernel = ParallelTempering(RWM(1e-6), (1.0, 0.5))
+    x = np.stack([np.zeros((50, 3)), np.full((50, 3), 2.0)])
+    state, _ = ladder_walk(Target(walled), kernel, x, 3)
+    assert np.all(np.isnan(state.base.point.base.log_density[1]))
+    assert np.all(np.abs(state.point.x) < 1e-3) and np.all(state.swap_rates == 0)
+
+
 def density(x):
     return -0.5 * np.sum(x * (x @ precision()), axis=-1)
 
@@ -179,6 +232,24 @@ def test_histories_stay_with_their_rungs():
     np.testing.assert_array_equal(states["always"].point.x, never.point.base.x[1])
 
 
+def test_moved_to_another_position_the_hot_rungs_stay_where_they_are(library):
+    """A step from there is one from a ladder whose cold rung was there before."""
+    kernel, x = ParallelTempering(UnderdampedLangevin(0.3), BETAS[:2], every=5), start(6)
+    _, _, state = walk(library, kernel, x, noise_of(kernel, x, 2))
+    bound = GAUSSIAN.prepare(library.array(x), kernel.requires)
+    there = library.array(start(6, seed=9))
+    moved = with_position(state, bound.evaluate(there))
+    np.testing.assert_array_equal(library.host(moved.point.x), library.host(there))
+    rungs = [library.host(s.base.point.base.x) for s in (state, moved)]
+    np.testing.assert_array_equal(rungs[1], np.stack([library.host(there), rungs[0][1]]))
+    np.testing.assert_array_equal(library.host(moved.base.momentum), library.host(state.base.momentum))
+    np.testing.assert_array_equal(library.host(moved.base.point.x), rungs[1])
+    kernel = SRMC(kernel, 0.5)
+    bound = GAUSSIAN.prepare(library.array(x), kernel.requires)
+    moved = with_position(kernel.init(bound, library.array(x)), bound.evaluate(there))
+    np.testing.assert_array_equal(library.host(moved.point.x), library.host(there))
+
+
 def test_a_run_goes_on_from_a_checkpoint(tmp_path):
     target, dim = quadratic("bits")
     kernel, x0 = ParallelTempering(GWG(), BETAS, every=2), np.zeros((4, dim))
@@ -209,6 +280,11 @@ def test_geometric_ladder():
 def test_a_bad_ladder_is_refused(betas):
     with pytest.raises(HyperparameterError, match="betas must begin with 1 and decrease"):
         ParallelTempering(GWG(), betas)
+
+
+def test_a_ladder_is_kept_as_floats():
+    betas = ParallelTempering(GWG(), np.asarray([1, 0], dtype=np.int64)).betas
+    assert betas == (1.0, 0.0) and all(type(beta) is float for beta in betas)
 
 
 @pytest.mark.parametrize("every", [0, 1.5, True])

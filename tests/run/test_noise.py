@@ -12,7 +12,16 @@ from xpsample import Portable, Replay
 from xpsample.core.errors import NoiseError
 from xpsample.core.registry import backend_named
 from xpsample.core.specs import Normal, Uniform
-from xpsample.run.noise import Native, as_noise_source, chunk_steps, draw_chunks, open_interval, segment_steps, segments
+from xpsample.run.noise import (
+    Native,
+    as_noise_source,
+    chunk_steps,
+    cut,
+    draw_chunks,
+    open_interval,
+    segment_steps,
+    segments,
+)
 
 SPECS = {"proposal": Normal((3, 2)), "accept": Uniform((3,))}
 SOURCES = [Native, Portable]
@@ -75,6 +84,32 @@ def test_of_the_last_chunk_no_more_is_drawn_than_is_needed(asked, last):
     (steps,) = draw_chunks(draw, {"a": Normal(())}, 1000, 1030, np, **asked).values()
     np.testing.assert_array_equal(steps, np.arange(1000, 1030))
     assert drawn == [(0, 1024), (1, last)]
+
+
+@pytest.mark.parametrize("multiple", [1, 1024])
+def test_a_block_late_in_a_run_has_its_steps_and_no_more(multiple):
+    def draw(name, spec, chunk, steps):
+        return 1024 * chunk + np.arange(steps)
+
+    (steps,) = draw_chunks(draw, {"a": Normal(())}, 2060, 2070, np, multiple).values()
+    np.testing.assert_array_equal(steps, np.arange(2060, 2070))
+
+
+def test_cuts_are_at_multiples():
+    assert list(cut(3, 10, 4)) == [(3, 4), (4, 8), (8, 10)]
+    assert list(cut(4, 8, 4)) == [(4, 8)] and list(cut(5, 5, 4)) == []
+    assert all(type(step) is int for pair in cut(3, 10, 4) for step in pair)
+
+
+@pytest.mark.parametrize(
+    ("size", "chunk", "segment"), [(1, 1024, 4096), (2**10, 256, 256), (2**18, 1, 16), (2**19, 1, 16)]
+)
+def test_chunks_are_as_long_as_they_may_be(size, chunk, segment):
+    """Other lengths would give other chains from the same seed."""
+    specs = {"a": Normal((size,))}
+    assert (chunk_steps(specs), segment_steps(specs)) == (chunk, segment)
+    if chunk in (1, 256):
+        assert chunk_steps({"a": Normal((size,)), "b": Normal(())}) == max(1, chunk // 2)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -242,6 +277,13 @@ def test_an_integer_stands_for_the_native_source():
     assert as_noise_source(3) == Native(3)
     portable = Portable(3)
     assert as_noise_source(portable) is portable
+
+
+def test_what_checkpoints_keep_of_a_source():
+    assert Native(1).describe() == {"source": "Native", "seed": 1}
+    assert Portable(2).describe() == {"source": "Portable", "seed": 2}
+    replay = Replay({"b": np.zeros((1, 1)), "a": np.zeros((1, 1))}, first=3)
+    assert replay.describe() == {"source": "Replay", "names": ["a", "b"], "first": 3}
 
 
 def test_sources_describe_themselves_apart():

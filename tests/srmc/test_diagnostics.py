@@ -44,6 +44,15 @@ def test_functions_of_the_state(library):
     np.testing.assert_allclose(library.host(trace.recorded["scale"]), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("shape", [(), (2, 2)])
+def test_functions_of_the_state_take_any_chain_axes(shape):
+    x0, kernel = np.ones((*shape, 3)), SRMC(MALA(0.3), 0.7)
+    state = run(kernel, (), steps=5, x0=x0).state
+    np.testing.assert_allclose(theta_norm(state), np.linalg.norm(state.theta, axis=-1), rtol=1e-12)
+    expected = 0.7 * np.abs(np.sum(state.score * state.theta, axis=-1))
+    np.testing.assert_allclose(exponent_scale(state), expected, rtol=1e-12)
+
+
 def test_the_report_is_about_the_kept_steps(library):
     recorders = (Repellence(limit=0.3), Record("scale", exponent_scale), Record("norm", theta_norm))
     trace = run(SRMC(MALA(0.3), 0.7), recorders, x0=library.array(np.ones((4, 3))), burn_in=10, thinning=2)
@@ -85,9 +94,30 @@ def test_a_collapsed_acceptance_warns():
         run(SRMC(RWM(0.5), 1.0), (Repellence(least_acceptance=1.0),))
 
 
+def test_a_weak_repellence_is_judged_too_and_none_is_not():
+    """Of chains with alpha 0, 0.5 and 5, all of which are above a tiny limit and accept less than always."""
+    alpha = np.array([0.0, 0.5, 5.0, 5.0])
+    with pytest.warns(RepellenceWarning) as caught:
+        run(SRMC(RWM(0.5), alpha), (Repellence(limit=1e-9, least_acceptance=1.0),))
+    assert any("too strong in 3 of 4" in str(w.message) for w in caught)
+    assert any("collapsed in 3 of 4" in str(w.message) for w in caught)
+
+
 def test_a_history_that_may_not_move_warns():
     with pytest.warns(RepellenceWarning, match="nothing repels in 4 of 4 chains"):
         run(SRMC(HMC(0.5, 20), 1.0, Stable(LeapfrogAutocorrelation(0.5, 20), 3.0)), (Repellence(),))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [SRMC(RWM(0.5), 1.0, Frozen(), theta=0.1 * np.ones(3)), SRMC(ULA(0.01), 0.1)],
+    ids=["held-history", "acceptance-at-the-limit"],
+)
+def test_what_is_meant_does_not_warn(kernel):
+    """A history that is held and not 0 repels; a mean acceptance of the least one is not below it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(kernel, (Repellence(least_acceptance=1.0 if isinstance(kernel.base, ULA) else 0.0),))
 
 
 @pytest.mark.parametrize("make", [lambda: Repellence(limit=0.0), lambda: Repellence(share=1.5)])

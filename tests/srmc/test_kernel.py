@@ -5,6 +5,7 @@ import pytest
 
 from xpsample import HMC, MALA, RWM, SRMC, ULA, Exact, FiniteDifference, PowerLaw, Record, Replay, Shift, sample
 from xpsample.core.errors import HyperparameterError
+from xpsample.kernels.kernel import with_position
 from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
@@ -205,3 +206,21 @@ def test_decays_can_be_swept_too():
 def test_out_of_range(make):
     with pytest.raises(HyperparameterError):
         make()
+
+
+@pytest.mark.parametrize("base", [RWM(0.1), MALA(0.3), ULA(0.1)])
+def test_moved_to_another_position_the_histories_stay(base):
+    """A step from there is that of chains that were there all the time, with those histories."""
+    kernel = SRMC(SRMC(base, 0.4), 0.3)
+    x0, there = np.ones((CHAINS, DIM)), np.random.default_rng(2).standard_normal((CHAINS, DIM))
+    state = sample(TARGET, kernel, x0, 6, seed=3, progress=False).state
+    bound = TARGET.prepare(x0, kernel.requires)
+    moved, fresh = with_position(state, bound.evaluate(there)), kernel.init(bound, there)
+    np.testing.assert_array_equal(moved.point.x, there)
+    inner = fresh.base._replace(theta=state.base.theta, n=state.base.n)
+    fresh = fresh._replace(theta=state.theta, n=state.n, base=inner)
+    drawn = {name: rows[0] for name, rows in noise(kernel.noise(x0)).items()}
+    ours, theirs = (kernel.step(bound, at, drawn)[0] for at in (moved, fresh))
+    assert np.any(ours.point.x != there)
+    for find in (lambda at: at.point.x, lambda at: at.theta, lambda at: at.base.theta):
+        np.testing.assert_allclose(find(ours), find(theirs), rtol=1e-12)

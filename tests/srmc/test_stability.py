@@ -95,6 +95,14 @@ def test_autocorrelations_are_those_of_the_kernels(kernel):
     np.testing.assert_allclose(autocorrelation(kernel).at(np, lam), state.point.x, atol=1e-13)
 
 
+def test_where_the_integrator_is_unstable_the_autocorrelation_is_minus_one():
+    lam = np.array([0.3, 50.0, 500.0])  # eta lambda and eta^2 lambda / 2 above 2, but for the first
+    for values in (LangevinAutocorrelation(0.3), LeapfrogAutocorrelation(0.5, 3), LeapfrogAutocorrelation(0.5, 4)):
+        for found in (values.at(np, lam), values.least(np, lam)):
+            assert found[0] > -1
+            np.testing.assert_array_equal(found[1:], -1.0)
+
+
 def test_the_least_autocorrelation_over_a_range():
     grid = np.linspace(1e-4, 1, 5000)
     for values in (
@@ -157,6 +165,19 @@ def test_the_spectrum_of_a_gaussian(library):
     np.testing.assert_allclose(library.host(found), EIGENVALUES, atol=1e-12)
 
 
+def test_the_spectrum_has_the_dtype_of_the_positions(library32):
+    found = spectrum(gaussian(COVARIANCE.astype(np.float32)), library32.array(np.ones((2, 3))))
+    assert found.dtype == library32.array(0.0).dtype
+    np.testing.assert_allclose(library32.host(found), EIGENVALUES, rtol=1e-5)
+
+
+def test_the_spectrum_has_no_negative_eigenvalues():
+    saddle = np.array([-0.5, 0.0, 2.0])  # curvatures of a density that is not log-concave
+    target = Target(lambda x: -0.5 * np.sum(saddle * x * x, axis=-1), score=lambda x: -saddle * x,
+                    hvp=lambda x, v: -saddle * v)  # fmt: skip
+    np.testing.assert_array_equal(spectrum(target, np.ones((2, 3))), [0.0, 0.0, 2.0])
+
+
 def test_the_spectrum_needs_products():
     target = Target(None, score=lambda x: -x, gradient=FiniteDifference())
     np.testing.assert_allclose(spectrum(target, np.ones((2, 3))), np.ones(3), atol=1e-6)
@@ -192,6 +213,53 @@ def test_power_iteration_finds_the_largest_eigenvalue_and_is_paid_for():
     found, dear = gammas(Stable(autocorrelation(base)), base, alpha)
     np.testing.assert_allclose(found, given, rtol=1e-3)
     assert dear.run_statistics.evaluations["hvp"] == cheap.run_statistics.evaluations["hvp"] + 1
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 1), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("curvature", [0.0, 0.01, np.inf])
+def test_power_iteration_on_flat_and_on_broken_targets(curvature, shape):
+    """A small curvature counts; a product that is 0 or not finite finds none, and leaves the direction as it is."""
+    x, schedule = np.ones(shape), Stable(Constant(0.0))
+    target = Target(None, score=lambda x: -x, hvp=lambda x, v: -curvature * v)
+    bound = target.prepare(x, SRMC(ULA(0.01), 1.0, schedule).requires)
+    found = schedule.init(bound, x).curvature
+    np.testing.assert_allclose(found.largest, curvature if curvature < 1 else 0.0)
+    direction = np.cos([1.0, 3.0, 6.0][: shape[-1]])  # where every chain starts
+    if curvature == 0.01:  # of length 1 after every iteration
+        direction = direction / np.linalg.norm(direction)
+    np.testing.assert_allclose(np.abs(found.direction), np.broadcast_to(np.abs(direction), shape), rtol=1e-12)
+
+
+def test_power_iteration_follows_the_curvature_where_each_chain_is():
+    """On x^4 / 4 the largest is 3 x^2 of the largest coordinate; chain axes may be folded."""
+    quartic = Target(lambda x: -0.25 * np.sum(x**4, axis=-1), score=lambda x: -(x**3), hvp=lambda x, v: -3 * x * x * v)
+    x, schedule = (
+        np.array([[[1.0, 0.1], [0.2, 2.0]], [[3.0, 0.1], [0.3, 1.5]], [[0.5, 0.1], [1.2, 0.2]]]),
+        Stable(Constant(0.0)),
+    )
+    found = []
+    for start in (x, x.reshape(6, 2), x.reshape(6, 1, 2)):
+        bound = quartic.prepare(start, SRMC(ULA(0.01), 1.0, schedule).requires)
+        memory = schedule.init(bound, start)
+        alpha, point = np.full(start.shape[:-1], 50.0), bound.evaluate(2 * start)
+        gamma, after = schedule.gamma(bound, np.asarray(1.0), alpha, point, memory)
+        curvatures = np.stack([memory.curvature.largest, after.curvature.largest])
+        np.testing.assert_allclose(gamma, 1 / (1 + 50 * curvatures[1]), rtol=1e-12)  # half of the bound for c = 0
+        found.append(curvatures.reshape(2, 6))
+    largest = 3 * np.max(np.abs(x), axis=-1).reshape(6) ** 2
+    np.testing.assert_allclose(found[0], [largest, 4 * largest], rtol=1e-6)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-12)
+
+
+def test_a_schedule_around_another_one_keeps_its_memory():
+    """Two caps: each follows the curvature, and the smaller counts."""
+    base, alpha = MALA(0.3), 50.0
+    inner = Stable(autocorrelation(base), kappa=0.3)
+    single, _ = gammas(inner, base, alpha)
+    double, trace = gammas(Stable(autocorrelation(base), schedule=inner, kappa=0.9), base, alpha)
+    np.testing.assert_array_equal(double, single)
+    _, cheap = gammas(inner, base, alpha)
+    assert trace.run_statistics.evaluations["hvp"] == cheap.run_statistics.evaluations["hvp"] + 1
 
 
 def test_power_iteration_starts_at_no_symmetry():

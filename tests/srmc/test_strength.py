@@ -57,6 +57,22 @@ def test_the_guardrail_freezes_at_the_last_safe_value(warmup):
     assert 20 < early < 195  # both cases are seen
 
 
+def test_alpha_starts_at_0_and_may_grow_in_one_step():
+    strength = Adaptive(2.0, 1)
+    alpha, memory = strength.init(np, np.zeros(3))
+    assert np.all(alpha == 0) and not np.any(memory.frozen)
+    np.testing.assert_allclose(drive(strength, np.zeros((3, 2))), 1.6, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("above", "stops"), [(1, False), (2, True)])
+def test_five_percent_of_the_window_may_be_above_the_threshold(above, stops):
+    """Of a window of 20: one value may be; with two, alpha stops at once."""
+    tilts = np.zeros((60, 1))
+    tilts[30 : 30 + above] = 1e6
+    alphas = drive(Adaptive(1.0, 400), tilts)[:, 0]
+    assert (alphas[-1] == alphas[-2]) == stops
+
+
 def test_nan_counts_as_too_strong():
     alphas = drive(Adaptive(1.0, 50), np.full((50, 1), np.nan))
     assert alphas[-1] == alphas[8]  # the last before a full window
@@ -85,6 +101,9 @@ def test_the_papers_warm_up():
     assert warmup_steps(100_000) == 3000
     assert warmup_steps(100_000, leapfrog_steps=10) == 300
     assert warmup_steps(50, leapfrog_steps=10) == 1
+    steps = warmup_steps(1999, leapfrog_steps=10)
+    assert steps == 19 and isinstance(steps, int)
+    assert warmup_steps(1009) == 100
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,21 @@ def test_the_averages_covariance():
         np.testing.assert_allclose(found, (inverse @ u @ inverse.T)[D:, D:], rtol=1e-9)
 
 
+def test_predictions_after_n_steps_by_hand():
+    """rho / (2 n gamma_n) comes to the drift of the iterates, and G Sigma_theta G' / (n gamma_n) to the average's."""
+    _, linear = example()
+    s, c, u, _ = linear
+    schedule, n, alpha = PowerLaw(0.6, scale=0.5, offset=3.0), 40, 1.5
+    more = 1 / (0.5 * 43.0**0.4)  # one over n gamma_n, n counted from the offset
+    drift = theory.drift_matrix(linear, alpha)
+    expected = solve_continuous_lyapunov(drift + 0.6 / 2 * more * np.eye(D + M), -u)
+    np.testing.assert_allclose(theory.iterate_covariance(linear, alpha, schedule, n), expected, rtol=1e-9)
+    sigma = solve_continuous_lyapunov(drift, -u)[:D, :D]
+    gain = alpha * c @ np.linalg.inv(np.eye(D) + alpha * s)
+    expected = theory.average_covariance(linear, alpha, schedule) + more * gain @ sigma @ gain.T
+    np.testing.assert_allclose(theory.average_covariance(linear, alpha, schedule, n), expected, rtol=1e-9)
+
+
 def test_theta_shrinks_with_alpha_and_the_estimate_need_not():
     # Prop. 3.4 for a noise that has nothing to do with the target; no such order holds for mu, outside Eq. 15.
     _, linear = example()
@@ -151,10 +166,89 @@ def test_the_same_numbers_on_every_library(library):
     ours, theirs = theory.compare(here, [0.1, 1.0]), theory.compare(there, [0.1, 1.0])
     np.testing.assert_allclose(library.host(theirs.per_cost), ours.per_cost, rtol=1e-10)
     assert str(theirs) == str(ours)
+    assert theirs.alpha.device == there.noise.device
     for a, b in zip(
         theory.measured_covariance(values, 0.1), theory.measured_covariance(library.array(values), 0.1), strict=True
     ):
         np.testing.assert_allclose(library.host(b), a, rtol=1e-10, atol=1e-13)
+
+
+def test_a_comparison_is_of_the_chosen_estimator_after_n_steps():
+    _, linear = example()
+    alpha, schedule = np.array([0.3, 5.0]), PowerLaw(0.7)
+    for n in (None, 50):
+        average = theory.compare(linear, alpha.tolist(), schedule=schedule, n=n).variance
+        weighted = theory.compare(linear, alpha, schedule=schedule, estimator="weighted", n=n)
+        covariance = theory.average_covariance(linear, alpha, schedule, n)
+        np.testing.assert_array_equal(average, np.diagonal(covariance, axis1=1, axis2=2))
+        covariance = theory.iterate_covariance(linear, alpha, schedule, n)[:, D:, D:]
+        np.testing.assert_array_equal(weighted.variance, np.diagonal(covariance, axis1=1, axis2=2))
+        base = np.diagonal(theory.iterate_covariance(linear, 0.0, schedule, n)[D:, D:])
+        np.testing.assert_allclose(weighted.per_step, weighted.variance / base, rtol=1e-12)
+
+
+def test_an_estimate_by_hand():
+    """Covariances over all draws; the noise from the means of the batches that fit, times their size."""
+    generator = np.random.default_rng(9)
+    values, scores = 3 + generator.standard_normal((23, 3, 2, M)), 1 + generator.standard_normal((23, 3, 2, D))
+    found = theory.estimate(values, scores, 5)
+    both = np.concatenate([scores, values], axis=-1).reshape(23, 6, D + M)
+    covariance = np.cov(both.reshape(-1, D + M).T, bias=True)
+    means = both[:20].reshape(4, 5, 6, D + M).mean(axis=1).reshape(24, D + M)
+    assert found.batches == 24
+    np.testing.assert_allclose(found.score_covariance, covariance[:D, :D], rtol=1e-10)
+    np.testing.assert_allclose(found.cross_covariance, covariance[D:, :D], rtol=1e-10)
+    np.testing.assert_allclose(found.noise, 5 * np.cov(means.T), rtol=1e-10)
+    assert theory.estimate(values[:2, 0, :1], scores[:2, 0, :1], 1).batches == 2  # the least
+
+
+def test_a_comparison_as_text():
+    comparison = theory.Comparison(np.array([0.5]), np.array([[2.0, 3.0]]), np.array([[0.25, 1.5]]),
+                                   np.array([[0.75, 4.5]]), 3.0, 200)  # fmt: skip
+    assert str(comparison).split("\n") == [
+        "   alpha   f   variance   per step   per cost",
+        "     0.5   0          2       0.25       0.75",
+        "     0.5   1          3        1.5        4.5",
+        "a step costs 3 times the base kernel's",
+        "from 200 batches: each variance to about 10%",
+    ]
+
+
+@pytest.mark.parametrize(("draws", "chains", "size"), [(50, 3, 1), (400, 2, 4), (400, 400, 400)])
+def test_batches_are_two_hundred_or_whole_chains(draws, chains, size):
+    values = np.random.default_rng(4).standard_normal((draws, chains, 1))
+    found = theory.estimate(values, values)
+    assert found.batches == draws // size * chains
+    np.testing.assert_array_equal(found.noise, theory.estimate(values, values, size).noise)
+
+
+def test_a_measured_covariance_by_hand():
+    """Along the chains of every run of a sweep; the error is that of the mean of the products."""
+    estimates, gamma = 2 + np.random.default_rng(5).standard_normal((3, 7, M)), 0.1
+    found = theory.measured_covariance(estimates, gamma)
+    for run, covariance, error in zip(estimates, *found, strict=True):
+        np.testing.assert_allclose(covariance, np.cov(run.T) / gamma, rtol=1e-12)
+        away = run - run.mean(axis=0)
+        products = [np.outer(a, a) * 7 / 6 / gamma for a in away]
+        np.testing.assert_allclose(error, np.std(products, axis=0, ddof=1) / np.sqrt(7), rtol=1e-12)
+
+
+def test_two_chains_have_a_covariance():
+    found = theory.measured_covariance(np.array([[1.0, 0.0], [3.0, 4.0]]), 0.5)
+    np.testing.assert_allclose(found.covariance, np.array([[2.0, 4.0], [4.0, 8.0]]) / 0.5)
+    np.testing.assert_allclose(found.error, 0.0, atol=1e-14)  # both products are the same
+
+
+def test_float32_stays_float32(library32):
+    """And rho may be an array of one number."""
+    _, linear = example()
+    arrays = theory.Linearization(*(library32.array(a) for a in linear[:3]))
+    schedule = PowerLaw(library32.array(np.asarray([0.7])))
+    found = theory.compare(arrays, [0.1, 1.0], schedule=schedule)
+    for array in (found.alpha, found.variance, found.per_cost, theory.drift_matrix(arrays, 0.5)):
+        assert array.dtype == arrays.noise.dtype
+    expected = theory.compare(linear, [0.1, 1.0], schedule=PowerLaw(0.7))
+    np.testing.assert_allclose(library32.host(found.per_cost), expected.per_cost, rtol=1e-4)
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -206,6 +300,9 @@ def test_costs_count_as_budgets_do():
     linear = theory.independent(joint[:D, :D], joint[D:, :D], joint[D:, D:])
     per_step = theory.compare(linear, [0.0, 2.0]).per_step
     np.testing.assert_allclose(per_step[0], 1.0)
+    unpriced = theory.compare(linear._replace(batches=7), [0.0, 2.0])  # 1 and 3, as in the paper
+    np.testing.assert_allclose(unpriced.per_cost, 3 * per_step)
+    assert (unpriced.cost_ratio, unpriced.batches) == (3.0, 7)
     average = theory.compare(linear, [0.0, 2.0], base_cost=2.0, srmc_cost=5.0)
     np.testing.assert_allclose(average.per_cost, 2.5 * per_step)
     weighted = theory.compare(
@@ -225,6 +322,7 @@ def test_a_step_is_priced_by_what_it_evaluates():
     # The paper's 3 to 1, though by another way: two tilts a step, at the current point and at the proposal.
     assert (theory.cost_per_step(base), theory.cost_per_step(repelled)) == (1.0, 3.0)
     assert theory.cost_per_step(repelled, Evaluations(0.5, 1.0, 2.0)) == 5.5
+    assert theory.cost_per_step({"score": 2.0}) == 2.0  # what is not named was not evaluated
 
 
 # ---- predicted and measured ------------------------------------------------------------------------------------------

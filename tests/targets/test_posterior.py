@@ -108,10 +108,11 @@ def test_all_rows_in_order_are_the_whole(library):
     np.testing.assert_allclose(library.host(whole.score(x)), library.host(bound.score(x)), rtol=1e-12)
 
 
-def test_uniforms_that_round_up_stay_in_range(library32):
+@pytest.mark.parametrize("uniform", [np.nextafter(np.float32(1), np.float32(0)), 1.0], ids=["below-1", "1"])
+def test_the_largest_uniforms_are_the_last_row(uniform, library32):
+    """The library draws none of 1; noise that is replayed may hold it."""
     data = target().prepare(library32.array(START), ULA(0.1).requires).data
-    below_one = library32.array(np.full(3, np.nextafter(np.float32(1), np.float32(0))))
-    last = draw_rows(library32.xp, data, below_one).rows["a"]
+    last = draw_rows(library32.xp, data, library32.array(np.full(3, uniform))).rows["a"]
     np.testing.assert_allclose(library32.host(last), np.stack([ROWS["a"][-1]] * 3), rtol=1e-6)
 
 
@@ -225,3 +226,25 @@ def test_a_target_keeps_no_trace_of_batches():
     sample(shared, Minibatch(ULA(0.05), 2), START, STEPS, seed=1, progress=False)
     np.testing.assert_array_equal(sample(shared, ULA(0.05), START, STEPS, seed=1, progress=False).draws, before)
     assert isinstance(shared, Target)
+
+
+@pytest.mark.parametrize("chains", [(), (4,), (2, 4)])
+def test_every_chain_has_a_batch_of_its_own_unless_it_is_common(chains):
+    x = np.zeros((*chains, DIM))
+    assert Minibatch(ULA(0.1), 5).noise(x)["rows"].shape == (*chains, 5)
+    assert Minibatch(ULA(0.1), 5, common=True).noise(x)["rows"].shape == (5,)
+
+
+def test_no_more_rows_than_uniforms_can_tell_apart():
+    """In float32 a uniform has 2^23 values: one row more would never be drawn."""
+
+    def of(n):
+        rows = {"a": np.broadcast_to(np.float32(0.0), (n, 1))}
+        flat = posterior(log_prior, lambda x, rows: 0 * x[..., 0], rows, prior_score=lambda x: -x,
+                         likelihood_score=lambda x, rows: 0 * x)  # fmt: skip
+        x, kernel = np.zeros((2, 1), dtype=np.float32), Minibatch(ULA(0.1), 1)
+        return kernel.init(flat.prepare(x, kernel.requires), x)
+
+    assert of(2**23).point.x.shape == (2, 1)
+    with pytest.raises(HyperparameterError, match="uniforms of float32 cannot tell 8388609 rows apart, only 8388608"):
+        of(2**23 + 1)

@@ -81,7 +81,7 @@ def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
     """The rows that uniforms (..., n) choose, (..., n, ...), each chain's of its own set, weighted by N / n."""
     count, n = _count(data), uniforms.shape[-1]
     at = xp.astype(xp.floor(uniforms * count), xp.int32)
-    at = xp.where(at < count, at, count - 1)  # u N may round up to N
+    at = xp.where(at < count, at, count - 1)  # a uniform that is replayed may be 1
     sets = tree.leaves(data.rows)[0].shape[: data.weight.ndim]
     first = count * xp.arange(math.prod(sets), dtype=xp.int32, device=device_of(uniforms))
     at = xp.reshape(first, (*sets, 1)) + at

@@ -125,9 +125,11 @@ class ParallelTempering(Kernel[TemperingState, Any]):
         # The densities under the tempered target are now those of other rungs; the refresh of the next step says so.
         base = with_position(base, exchange(xp, swap, base.point))
         spent = Evaluations(*(_total(xp, count, len(self.betas)) for count in info.evaluations))
+        # From the positions: a swap of two rungs at the same place moves nothing.
+        cold, before = base.point.base.x[0, ...], state.base.point.base.x[0, ...]
         info = info._replace(
             acceptance_probability=info.acceptance_probability[0, ...],
-            moved=info.moved[0, ...] | swap[0, ...],
+            moved=xp.any(cold != before, axis=-1),
             diverged=xp.any(info.diverged, axis=0),
             evaluations=spent,
         )

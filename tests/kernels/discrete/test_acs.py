@@ -104,6 +104,15 @@ def test_step_sizes_are_swept():
         np.testing.assert_array_equal(together[:, i], apart)
 
 
+def test_a_table_may_have_a_column_for_each_chain(library):
+    sizes, balances = np.arange(1.0, 13.0).reshape(4, 3), np.linspace(0.5, 0.9, 4)[:, None]
+    cycle = Table(library.array(sizes), library.array(balances))
+    for k in range(4):
+        at = cycle.at(library.xp, library.array(np.asarray(k, dtype=np.int32)), library.array(np.zeros(3)))
+        for found, row in zip(at, (sizes[k], balances[k]), strict=True):
+            np.testing.assert_array_equal(library.host(found), row)
+
+
 # ---- tuning ----------------------------------------------------------------------------------------------------------
 
 

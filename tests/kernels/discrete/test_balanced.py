@@ -23,6 +23,7 @@ from tests.kernels.discrete.discrete_support import (
     per_state,
     step_from_every_state,
 )
+from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import LocallyBalanced, sample
 from xpsample.core.errors import DivergenceWarning
 from xpsample.kernels import Barker, Max, SquareRoot
@@ -42,6 +43,17 @@ def test_a_balanced_kernel_is_its_matrix(problem, name):
     assert balance_error(matrix, problem.log_pi) < 1e-12
     assert_proposals(problem, kernel, proposal)
     assert_transitions(problem, kernel, matrix)
+
+
+@every_problem
+def test_the_state_holds_the_point_of_its_position(problem):
+    """Densities and differences are those of the proposal where it was taken, and else the old ones."""
+    kernel, x = LocallyBalanced(), problem.states[:40]
+    _, infos, state = walk(NumPy, kernel, x, noise_of(kernel, x, 5), problem.target)
+    expected = problem.target.prepare(x, kernel.requires).evaluate(state.point.x)
+    np.testing.assert_allclose(state.point.log_density, expected.log_density, rtol=1e-12)
+    np.testing.assert_allclose(state.point.differences, expected.differences, rtol=1e-12)
+    assert 0 < np.mean(infos[-1].moved) < 1
 
 
 @every_function

@@ -113,6 +113,26 @@ def test_a_chain_whose_score_is_lost_is_frozen():
     assert problem.dim == 4
 
 
+@pytest.mark.parametrize("moves", [(1, 1), (1, 3), (2, 1), (3, 2)])
+def test_choices_among_staying_and_moves_by_hand(library, moves):
+    """For one variable and several, of two values and of more: softmax of (0, moves), and its inverse CDF."""
+    rng = np.random.default_rng(7)
+    weights = rng.normal(size=(50, *moves)) * np.asarray([0.1, 1.0, 10.0, 300.0, 2.0] * 10)[:, None, None]
+    logits = np.concatenate([np.zeros((50, moves[0], 1)), weights], axis=-1)
+    top = logits.max(axis=-1, keepdims=True)
+    log_p = logits - top - np.log(np.sum(np.exp(logits - top), axis=-1, keepdims=True))
+    for k in range(moves[1] + 1):
+        choice = library.array(np.full((50, moves[0]), k, dtype=np.int32))
+        found = log_probability_or_stay(library.xp, library.array(weights), choice)
+        np.testing.assert_allclose(library.host(found), log_p[..., k], rtol=1e-10, atol=1e-12)
+    uniform = rng.random((50, moves[0]))
+    expected = np.sum(np.cumsum(np.exp(log_p), axis=-1)[..., :-1] < uniform[..., None], axis=-1)
+    found = choose_or_stay(library.xp, library.array(weights), library.array(uniform))
+    assert found.dtype == library.xp.int32
+    np.testing.assert_array_equal(library.host(found), expected)
+    assert len(np.unique(expected)) == moves[1] + 1
+
+
 def test_out_of_range():
     for make in (lambda: DMALA(0.0), lambda: DULA(-1.0), lambda: DMALA(1.0, -0.5)):
         with pytest.raises(HyperparameterError):

@@ -23,6 +23,7 @@ from tests.kernels.discrete.discrete_support import (
     step_from_every_state,
     uniform,
 )
+from tests.kernels.support import NumPy, walk
 from xpsample import Gibbs, SingleFlip, sample
 from xpsample.spaces import Categorical
 from xpsample.targets import Target
@@ -107,3 +108,19 @@ def test_the_heat_bath_avoids_states_of_no_probability():
     x0 = np.zeros((100, 3), dtype=np.int64)
     run = sample(Target(log_density, space=Categorical((0, 1, 2))), Gibbs(), x0, 100, seed=1, progress=False)
     assert run.draws.sum(-1).max() == 3 and run.run_statistics.diverged.sum() == 0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_value_without_a_finite_density_is_never_drawn_and_counts_where_it_is_met(bad):
+    """The second variable of (1, x) has no density at 2; that of (0, x) has one everywhere."""
+
+    def log_density(x):
+        return np.where((x[..., 0] == 1) & (x[..., 1] == 2), bad, 0.0)
+
+    target, kernel = Target(log_density, space=Categorical((0, 1, 2))), Gibbs()
+    x = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 50, axis=0)
+    noise = {"variable": np.full((1, 200), 0.75), "value": np.tile((np.arange(50) + 0.5) / 50, 4)[None]}
+    positions, (info,), _ = walk(NumPy, kernel, x, noise, target)
+    np.testing.assert_array_equal(info.diverged, x[:, 0] == 1)
+    drawn = positions[0][:, 1].reshape(4, 50)
+    assert [np.unique(row).tolist() for row in drawn] == [[0, 1, 2], [0, 1, 2], [0, 1], [0, 1]]

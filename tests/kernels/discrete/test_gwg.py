@@ -23,6 +23,7 @@ from tests.kernels.discrete.discrete_support import (
 )
 from xpsample import GWG
 from xpsample.core.errors import HyperparameterError
+from xpsample.kernels.discrete.common import choose, log_probability
 
 
 @every_problem
@@ -71,3 +72,18 @@ def test_temperatures_are_swept():
 def test_out_of_range():
     with pytest.raises(HyperparameterError, match="temperature must be at least 0"):
         GWG(-0.1)
+
+
+def test_choices_by_hand_however_far_their_weights_are_from_one(library):
+    """Rows of weights from exp(-3000) to exp(3000), each its own softmax."""
+    rng = np.random.default_rng(8)
+    logits = rng.normal(size=(60, 4)) + np.linspace(-3000, 3000, 60)[:, None]
+    away = logits - logits.max(axis=-1, keepdims=True)
+    log_p = away - np.log(np.sum(np.exp(away), axis=-1, keepdims=True))
+    uniform = rng.random(60)
+    expected = np.sum(np.cumsum(np.exp(log_p), axis=-1) < uniform[:, None], axis=-1)
+    found = choose(library.xp, library.array(logits), library.array(uniform))
+    assert found.dtype == library.xp.int32
+    np.testing.assert_array_equal(library.host(found), expected)
+    chosen = library.host(log_probability(library.xp, library.array(logits), found))
+    np.testing.assert_allclose(chosen, log_p[np.arange(60), expected], rtol=1e-9, atol=1e-9)
