@@ -21,7 +21,8 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.errors import DivergenceWarning
-from xpsample.experiments.files import open_folder, write_rows
+from xpsample.experiments.files import write_rows
+from xpsample.experiments.folder import Folder
 from xpsample.experiments.table import Columns, Row, table
 from xpsample.kernels import Kernel
 from xpsample.run.sampling import sample
@@ -45,6 +46,8 @@ class Run(Generic[Size]):
         The options, the experiment's own ones too.
     devices : list of DeviceDtype
         Where to run.
+    name : str
+        The experiment's.
 
     Attributes
     ----------
@@ -55,13 +58,13 @@ class Run(Generic[Size]):
         What the measure leaves for the tables, the conclusion and the figure, beside its rows.
     """
 
-    def __init__(self, size: Size, args: argparse.Namespace, devices: list[DeviceDtype]) -> None:
+    def __init__(self, size: Size, args: argparse.Namespace, devices: list[DeviceDtype], name: str = "") -> None:
         self.size, self.args, self.devices = size, args, devices
         self.seed: int = args.seed
         self.out: Path = args.out
         self.shown: dict[str, Any] = {}
         self._lines: list[str] = []
-        open_folder(self.out)
+        self.folder = Folder(self.out, name)
 
     def say(self, text: str = "") -> None:
         """Print at once, and into ``report.txt``."""
@@ -123,8 +126,9 @@ class Run(Generic[Size]):
         np.savez_compressed(self.out / f"{name}.npz", **arrays)
 
     def close(self) -> None:
-        """Write ``report.txt``."""
+        """Write ``report.txt``, and which files the run made."""
         (self.out / "report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+        self.folder.note(finished=True)
 
 
 def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
@@ -222,7 +226,7 @@ class Experiment(Generic[Size]):
         chosen = "quick" if args.quick else "paper" if getattr(args, "paper", False) else "full"
         rows: list[Row] = []
         with one_thread():
-            run = Run(self.settings[chosen], args, self.devices(device_dtypes(names)))
+            run = Run(self.settings[chosen], args, self.devices(device_dtypes(names)), self.name)
             run.say(self.title)
             for line in missing(names):
                 run.say(line)
@@ -230,6 +234,7 @@ class Experiment(Generic[Size]):
             try:
                 for row in self.measure(run):
                     rows.append(row)  # one by one, so that those before an error are kept
+                    run.folder.note()
                 self._report(run, rows)
             except KeyboardInterrupt:
                 run.say(_stopped("Ctrl-C", rows))
