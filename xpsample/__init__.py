@@ -1,9 +1,10 @@
 """Modern samplers, written once against the Python array API, for NumPy, CuPy, PyTorch and JAX arrays."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from xpsample.core.version import __version__ as __version__
+
+TYPE_CHECKING = False  # as in typing, whose import takes most of what this one takes
 
 if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr__` imports a name's home when asked
     from xpsample.core.registry import backend_of, installed_backends
@@ -197,16 +198,18 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    """A name or a room, imported when it is first asked for: the root itself imports nothing (PEP 562)."""
-    if name in _HOME_OF:
-        value = getattr(import_module(_HOME_OF[name]), name)
-    elif name in _ROOMS:
-        return import_module(f"xpsample.{name}")
-    else:
-        raise AttributeError(f"module 'xpsample' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which would take any name for one that is there
+
+    def __getattr__(name):
+        """A name or a room, imported when it is first asked for: the root itself imports nothing (PEP 562)."""
+        if name in _HOME_OF:
+            value = getattr(import_module(_HOME_OF[name]), name)
+        elif name in _ROOMS:
+            return import_module(f"xpsample.{name}")
+        else:
+            raise AttributeError(f"module 'xpsample' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
