@@ -42,13 +42,17 @@ def backend_named(name: str) -> Backend:
     BackendError
         If no backend of that name is registered, or its library is not installed.
     """
-    entry = _entry_points().get(name)
-    if entry is None:
-        raise BackendError(f"no backend is registered for {name!r}; registered: {sorted(_entry_points())}")
+    check_registered(name)
     try:
-        return entry.load()
+        return _entry_points()[name].load()
     except ImportError as error:
         raise BackendError(f"the backend of {name!r} cannot be loaded: {error}") from error
+
+
+def check_registered(name: str) -> None:
+    """Raise a `BackendError` unless a backend of that name is registered; loads nothing."""
+    if name not in _entry_points():
+        raise BackendError(f"no backend is registered for {name!r}; registered: {', '.join(sorted(_entry_points()))}")
 
 
 def registered_backends() -> list[str]:
