@@ -83,7 +83,7 @@ EXPERIMENTS: Mapping[str, Entry] = {
         "xpsample.experiments.score_mh.weights",
         "Fig. 1: the weights of two distant modes by ULA, random walks and MALA, from four starts",
         "Score-MH",
-        7,
+        5,
     ),
     "sosmc-deblur": Entry(
         "xpsample.experiments.sosmc.deblur",
@@ -113,13 +113,13 @@ EXPERIMENTS: Mapping[str, Entry] = {
         "xpsample.experiments.srld.banana",
         "Section 6.1: Langevin dynamics and SRLD on a correlated density, with the same noise",
         "SRLD",
-        7,
+        6,
     ),
     "srld-bandits": Entry(
         "xpsample.experiments.srld.bandits",
         "Section 6.3: two contextual bandits, by networks that LD, SRLD and SVGD sample, and controls",
         "SRLD",
-        4,
+        3,
     ),
     "srld-bnn": Entry(
         "xpsample.experiments.srld.bnn",
@@ -131,7 +131,7 @@ EXPERIMENTS: Mapping[str, Entry] = {
         "xpsample.experiments.srld.mixtures",
         "Appendix B: two mixtures and a Gaussian in 100 dimensions, against the repulsion strength",
         "SRLD",
-        20,
+        25,
     ),
     "srmc-digits": Entry(
         "xpsample.experiments.srmc.digits",
