@@ -134,7 +134,8 @@ def test_help_says_how_long_quick_takes(capsys):
 
 
 def shell(command):
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=100)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=100, env=environment)
 
 
 @pytest.mark.parametrize("command", ["citation", "run --help"])
