@@ -1,9 +1,12 @@
 """The command line, called in the process; one test goes through ``python -m xpsample``."""
 
 import argparse
+import os
 import subprocess
 import sys
 import types
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -45,8 +48,36 @@ def test_list_shows_experiments_kernels_and_libraries(capsys, monkeypatch):
     assert cli.main(["list"]) == 0
     text = capsys.readouterr().out
     for name in (*EXPERIMENTS, "MALA", "SRMC", "cupy", "torch"):
-        assert f"\n  {name} " in text
+        assert f"\n    {name} " in text
     assert "numpy             here" in text
+
+
+def test_list_is_grouped(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
+    assert cli.main(["list"]) == 0
+    groups, title = {}, ""
+    for line in capsys.readouterr().out.splitlines():
+        if line.startswith("    "):
+            groups[title].add(line.split()[0])
+        elif line.startswith("  "):
+            groups[title := line.strip()] = set()
+        elif line:
+            title = line
+            groups.setdefault(title, set())
+    for title, name in (("SRMC: score-repellent Monte Carlo", "srmc-mse"), ("without a paper", "breast-cancer")):
+        assert name in groups[title]
+    assert all(name.startswith("hiss-") for name in groups["HiSS: hyperbolic secant-squared Gibbs sampling"])
+    assert groups["of the papers"] == {"HiSS", "SOSMC", "SRLD", "SRMC"}
+    assert {"GWG", "TwoOpt"} < groups["on discrete spaces"] and "SVGD" in groups["of particles"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_list_fits_the_terminal(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
+    assert cli.main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert width - 10 < max(map(len, lines)) <= width
 
 
 def test_devices_of_libraries():
@@ -70,7 +101,8 @@ def test_experiment_options_and_errors(capsys, monkeypatch):
             raise XpsampleError("thirteen is out of range")
         return args.times
 
-    monkeypatch.setitem(sys.modules, "made_up", types.SimpleNamespace(add_arguments=add_arguments, run=run))
+    experiment = types.SimpleNamespace(add_arguments=add_arguments, run=run)
+    monkeypatch.setitem(sys.modules, "made_up", types.SimpleNamespace(EXPERIMENT=experiment))
     monkeypatch.setattr(cli, "EXPERIMENTS", {"made-up": Entry("made_up", "A made-up one.")})
     assert cli.main(["run", "made-up", "--times", "7"]) == 7
     assert exit_code("run", "made-up", "--help") == 0
@@ -79,6 +111,101 @@ def test_experiment_options_and_errors(capsys, monkeypatch):
     capsys.readouterr()
     assert cli.main(["run", "made-up", "--times", "13"]) == 1
     assert capsys.readouterr().err == "xpsample: thirteen is out of range\n"
+
+
+def test_help_is_called_as_the_command_was(capsys, monkeypatch):
+    for path, called in (("/usr/bin/xpsample", "xpsample"), ("/lib/xpsample/__main__.py", "python -m xpsample")):
+        monkeypatch.setattr(sys, "argv", [path])
+        for command in (["run"], ["run", "srmc-mse"], ["list"], ["citation"], ["conformance"], ["completion"]):
+            assert exit_code(*command, "--help") == 0
+            text = capsys.readouterr().out
+            assert text.startswith(f"usage: {called} {' '.join(command)} [-h]")
+        assert "__main__" not in text
+
+
+def test_help_says_how_long_quick_takes(capsys):
+    assert exit_code("run", "srmc-mse", "--help") == 0
+    seconds = EXPERIMENTS["srmc-mse"].quick
+    assert f"to see that it works: about {seconds} s on one core" in " ".join(capsys.readouterr().out.split())
+    assert all(entry.quick is not None for entry in EXPERIMENTS.values())
+
+
+# ---- what ends a command early ---------------------------------------------------------------------------------------
+
+
+def shell(command):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=100, env=environment)
+
+
+@pytest.mark.parametrize("command", ["citation", "run --help"])
+def test_a_closed_pipe_is_quiet(command):
+    done = shell(f"{sys.executable} -m xpsample {command} | true; echo ${{PIPESTATUS[0]}}")
+    assert done.stdout in ("141\n", "0\n") and not done.stderr  # argparse prints help, and minds no error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line():
+    done = shell(f"{sys.executable} -m xpsample citation srmc > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "xpsample: [Errno 28] No space left on device\n"
+
+
+def test_ctrl_c_is_one_line(monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_list", interrupted)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "xpsample: stopped by Ctrl-C\n"
+
+
+def test_ctrl_c_while_the_command_is_imported(monkeypatch, capsys):
+    class Interrupted:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "xpsample.cli", Interrupted())
+    assert import_module("xpsample.__main__").main() == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_command_line_imports_no_more_than_it_needs():
+    script = "import sys, xpsample.cli; print({'numpy', 'importlib.metadata', 'xpsample.kernels'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "set()\n"
+
+
+# ---- completion ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("xpsample ci", {"citation "}),
+        ("xpsample run srmc-s", {"srmc-strength", "srmc-sweeps"}),
+        ("xpsample run srmc-mse --rh", {"--rho "}),
+        ("xpsample run srmc-mse --backend num", {"numpy "}),
+        ("xpsample conformance --kernel sr-mala-", {"sr-mala-adaptive", "sr-mala-difference"}),
+        ("xpsample citation srm", {"srmc "}),
+    ],
+)
+def test_completion(line, expected, tmp_path):
+    pytest.importorskip("argcomplete")
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
+    asked |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "words")}
+    subprocess.run([sys.executable, "-c", "from xpsample.cli import main; main()"], env=os.environ | asked, check=True)
+    assert set((tmp_path / "words").read_text().split("\n")) == expected
+
+
+def test_the_shells_code(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    assert cli.main(["completion", "fish"]) == 1
+    assert 'pip install "xpsample[completion]"' in capsys.readouterr().err
+    shellcode = lambda names, shell: f"{names} in {shell}"  # noqa: E731
+    monkeypatch.setitem(sys.modules, "argcomplete", types.SimpleNamespace(shellcode=shellcode))
+    assert cli.main(["completion", "zsh"]) == 0
+    assert capsys.readouterr().out == "['xpsample'] in zsh\n"
 
 
 def test_conformance_is_delegated(monkeypatch):

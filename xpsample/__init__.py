@@ -1,50 +1,56 @@
 """Modern samplers, written once against the Python array API, for NumPy, CuPy, PyTorch and JAX arrays."""
 
-from xpsample.core.registry import backend_of, installed_backends
+from importlib import import_module
+
 from xpsample.core.version import __version__ as __version__
-from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
-from xpsample.hiss.kernel import HiSS
-from xpsample.kernels import (
-    ACS,
-    DMALA,
-    DULA,
-    GWG,
-    HMC,
-    MALA,
-    MYULA,
-    PCN,
-    RWM,
-    ULA,
-    Gibbs,
-    IndependentMH,
-    LocallyBalanced,
-    ParallelTempering,
-    PolynomialDecay,
-    SingleFlip,
-    TwoOpt,
-    UnderdampedLangevin,
-)
-from xpsample.kernels.minibatch import Minibatch
-from xpsample.metrics.stein import RBF, InverseMultiquadric
-from xpsample.particles.ais import AIS, log_normalizer
-from xpsample.particles.annealed import Annealed
-from xpsample.particles.ladders import geometric_ladder
-from xpsample.particles.smc import TemperedSMC, particle_log_normalizer
-from xpsample.particles.svgd import SVGD, AdaGrad, StochasticSVGD
-from xpsample.prox import L1, AnisotropicTV, IsotropicTV
-from xpsample.run.checkpoint import Checkpoint
-from xpsample.run.noise import Portable, Replay
-from xpsample.run.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
-from xpsample.run.sampling import sample, steps
-from xpsample.run.trace import Trace, load
-from xpsample.run.tune_acs import tune_acs
-from xpsample.sosmc import SOSMC
-from xpsample.spaces import Binary, Categorical, OneHot, Permutations, Spins
-from xpsample.srld import SRLD, Rolling, Thinned
-from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Exact, Parametric, Ratio, Shift, Target, Tempered, Untilted, posterior
-from xpsample.targets.batched import batched
-from xpsample.targets.bridge import Bridge
+
+TYPE_CHECKING = False  # as in typing, whose import takes most of what this one takes
+
+if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr__` imports a name's home when asked
+    from xpsample.core.registry import backend_of, installed_backends
+    from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
+    from xpsample.hiss.kernel import HiSS
+    from xpsample.kernels import (
+        ACS,
+        DMALA,
+        DULA,
+        GWG,
+        HMC,
+        MALA,
+        MYULA,
+        PCN,
+        RWM,
+        ULA,
+        Gibbs,
+        IndependentMH,
+        LocallyBalanced,
+        ParallelTempering,
+        PolynomialDecay,
+        SingleFlip,
+        TwoOpt,
+        UnderdampedLangevin,
+    )
+    from xpsample.kernels.minibatch import Minibatch
+    from xpsample.metrics.stein import RBF, InverseMultiquadric
+    from xpsample.particles.ais import AIS, log_normalizer
+    from xpsample.particles.annealed import Annealed
+    from xpsample.particles.ladders import geometric_ladder
+    from xpsample.particles.smc import TemperedSMC, particle_log_normalizer
+    from xpsample.particles.svgd import SVGD, AdaGrad, StochasticSVGD
+    from xpsample.prox import L1, AnisotropicTV, IsotropicTV
+    from xpsample.run.checkpoint import Checkpoint
+    from xpsample.run.noise import Portable, Replay
+    from xpsample.run.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
+    from xpsample.run.sampling import sample, steps
+    from xpsample.run.trace import Trace, load
+    from xpsample.run.tune_acs import tune_acs
+    from xpsample.sosmc import SOSMC
+    from xpsample.spaces import Binary, Categorical, OneHot, Permutations, Spins
+    from xpsample.srld import SRLD, Rolling, Thinned
+    from xpsample.srmc import SRMC, PowerLaw
+    from xpsample.targets import Exact, Parametric, Ratio, Shift, Target, Tempered, Untilted, posterior
+    from xpsample.targets.batched import batched
+    from xpsample.targets.bridge import Bridge
 
 __all__ = [
     "ACS",
@@ -123,6 +129,87 @@ __all__ = [
     "steps",
     "tune_acs",
 ]
+
+_ROOMS = (
+    "core",
+    "gradients",
+    "hiss",
+    "kernels",
+    "metrics",
+    "optimize",
+    "particles",
+    "prox",
+    "run",
+    "score_mh",
+    "sosmc",
+    "spaces",
+    "srld",
+    "srmc",
+    "targets",
+    "zoo",
+)
+
+_HOMES = {
+    "xpsample.core.registry": ("backend_of", "installed_backends"),
+    "xpsample.gradients": ("Analytic", "Auto", "FiniteDifference", "Via"),
+    "xpsample.hiss.kernel": ("HiSS",),
+    "xpsample.kernels": (
+        "ACS",
+        "DMALA",
+        "DULA",
+        "GWG",
+        "HMC",
+        "MALA",
+        "MYULA",
+        "PCN",
+        "RWM",
+        "ULA",
+        "Gibbs",
+        "IndependentMH",
+        "LocallyBalanced",
+        "ParallelTempering",
+        "PolynomialDecay",
+        "SingleFlip",
+        "TwoOpt",
+        "UnderdampedLangevin",
+    ),
+    "xpsample.kernels.minibatch": ("Minibatch",),
+    "xpsample.metrics.stein": ("RBF", "InverseMultiquadric"),
+    "xpsample.particles.ais": ("AIS", "log_normalizer"),
+    "xpsample.particles.annealed": ("Annealed",),
+    "xpsample.particles.ladders": ("geometric_ladder",),
+    "xpsample.particles.smc": ("TemperedSMC", "particle_log_normalizer"),
+    "xpsample.particles.svgd": ("SVGD", "AdaGrad", "StochasticSVGD"),
+    "xpsample.prox": ("L1", "AnisotropicTV", "IsotropicTV"),
+    "xpsample.run.checkpoint": ("Checkpoint",),
+    "xpsample.run.noise": ("Portable", "Replay"),
+    "xpsample.run.recorders": ("BatchMeans", "Draws", "Histogram", "Moments", "Record", "Statistics"),
+    "xpsample.run.sampling": ("sample", "steps"),
+    "xpsample.run.trace": ("Trace", "load"),
+    "xpsample.run.tune_acs": ("tune_acs",),
+    "xpsample.sosmc": ("SOSMC",),
+    "xpsample.spaces": ("Binary", "Categorical", "OneHot", "Permutations", "Spins"),
+    "xpsample.srld": ("SRLD", "Rolling", "Thinned"),
+    "xpsample.srmc": ("SRMC", "PowerLaw"),
+    "xpsample.targets": ("Exact", "Parametric", "Ratio", "Shift", "Target", "Tempered", "Untilted", "posterior"),
+    "xpsample.targets.batched": ("batched",),
+    "xpsample.targets.bridge": ("Bridge",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # which would take any name for one that is there
+
+    def __getattr__(name):
+        """A name or a room, imported when it is first asked for: the root itself imports nothing (PEP 562)."""
+        if name in _HOME_OF:
+            value = getattr(import_module(_HOME_OF[name]), name)
+        elif name in _ROOMS:
+            return import_module(f"xpsample.{name}")
+        else:
+            raise AttributeError(f"module 'xpsample' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

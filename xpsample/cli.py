@@ -1,21 +1,28 @@
-"""The command line: `xpsample list`, `run NAME`, `citation NAME`, `conformance`."""
+"""The command line: `xpsample list`, `run NAME`, `citation NAME`, `conformance`, `completion SHELL`."""
 
 import argparse
 import difflib
-import inspect
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import xpsample
-from xpsample.citation import citation, known_names
 from xpsample.core.errors import BackendError, XpsampleError
-from xpsample.core.registry import backend_named, installed_backends, registered_backends
-from xpsample.experiments import EXPERIMENTS
-from xpsample.kernels import Kernel
+from xpsample.core.terminal import CLOSED_PIPE, INTERRUPTED, Progress, close_stdout, fit, terminal_width
+from xpsample.experiments import EXPERIMENTS, PAPERS, Entry
 
 USAGE_ERROR = 2
+
+KERNELS = {
+    "xpsample": "of the papers",
+    "xpsample.kernels": "on real spaces, and around other kernels",
+    "xpsample.kernels.discrete": "on discrete spaces",
+    "xpsample.particles": "of particles",
+}
+"""Groups of kernels: where they are defined, and what the group is called."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,26 +36,56 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, 1 for an error that xpsample reports, 2 for a command that is not understood.
+        Exit code: 0, 1 for an error that xpsample reports, 2 for a command that is not understood, and as in a shell
+        130 after Ctrl-C and 141 if what is printed is not read to its end.
     """
-    parser = _parser()
-    args, rest = parser.parse_known_args(argv)
-    if args.command is _conformance:
-        args.options = rest  # argparse.REMAINDER takes no option as the first of the rest
-    elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
-        return args.command(args)
-    except XpsampleError as error:
+        try:
+            return _command(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()  # here, where errors of it are reported
+    except KeyboardInterrupt:
+        print("xpsample: stopped by Ctrl-C", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        close_stdout()
+        return CLOSED_PIPE
+    except (XpsampleError, OSError) as error:
         print(f"xpsample: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            close_stdout()
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _command(argv: Sequence[str]) -> int:
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks how to go on
+        return _complete()
+    names = [word for word in argv if not word.startswith("-")]
+    if names[:1] == ["run"] and len(names) > 1 and names[1] not in EXPERIMENTS:
+        near = difflib.get_close_matches(names[1], EXPERIMENTS)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(EXPERIMENTS)}"
+        message = f"xpsample run: no experiment is called {names[1]!r}; {hint}"
+        print(fit(message, terminal_width()), file=sys.stderr)
+        return USAGE_ERROR
+    args = _parser(argv).parse_args(argv)
+    return args.command(args)
+
+
+def _complete() -> int:
+    import argcomplete
+
+    argcomplete.autocomplete(_parser(os.environ["COMP_LINE"].split()), always_complete_options="long")
+    return 0
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for a command line of these words: of experiments and the suite, only those named are imported."""
+    as_module = Path(sys.argv[0]).parts[-2:] == ("xpsample", "__main__.py")
+    prog = "python -m xpsample" if as_module else "xpsample"
     parser = argparse.ArgumentParser(
-        prog="xpsample",
-        description=xpsample.__doc__,
-        epilog="Start with: xpsample run breast-cancer",
+        prog=prog, description=xpsample.__doc__, epilog=f"Start with: {prog} run breast-cancer"
     )
     parser.add_argument("--version", action="version", version=f"xpsample {xpsample.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -57,77 +94,97 @@ def _parser() -> argparse.ArgumentParser:
     listing.set_defaults(command=_list)
 
     run = commands.add_parser(
-        "run",
-        help="run an experiment",
-        description="Run an experiment; `xpsample run NAME --help` shows its options.",
-        epilog=f"experiments: {', '.join(EXPERIMENTS)}",
+        "run", help="run an experiment", description=f"Run an experiment; `{prog} run NAME --help` shows its options."
     )
-    run.add_argument("name", metavar="NAME", help="an experiment of `xpsample list`")
-    run.add_argument("options", nargs=argparse.REMAINDER, help="its options")
-    run.set_defaults(command=_run)
+    experiments = run.add_subparsers(title="experiments", metavar="NAME", required=True)
+    for name, entry in EXPERIMENTS.items():
+        one = experiments.add_parser(name, help=_summary(entry), description=_summary(entry))
+        if name in words:
+            _delegate(one, entry.load())
 
     cite = commands.add_parser("citation", help="print BibTeX of a method")
-    cite.add_argument("names", nargs="*", metavar="NAME", help="such as srmc or hmc; none lists those known")
+    named = cite.add_argument("names", nargs="*", metavar="NAME", help="such as srmc or hmc; none lists those known")
+    named.completer = _known_names  # type: ignore[attr-defined]  # for argcomplete
     cite.set_defaults(command=_citation)
 
-    conformance = commands.add_parser(
-        "conformance",
-        help="check kernels on the installed array libraries",
-        description="Check kernels on the installed array libraries; options go to the suite.",
-        add_help=False,
+    about = "check kernels on the installed array libraries"
+    conformance = commands.add_parser("conformance", help=about, description=f"{about.capitalize()}.")
+    if "conformance" in words:
+        _delegate(conformance, import_module("xpsample.conformance.cli"))
+
+    completion = commands.add_parser(
+        "completion",
+        help="print what completes commands in a shell",
+        description='Print what completes commands in a shell. bash and zsh: eval "$(xpsample completion bash)"; '
+        "fish: xpsample completion fish | source",
     )
-    conformance.set_defaults(command=_conformance)
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
+    completion.set_defaults(command=_completion)
     return parser
 
 
-def _run(args: argparse.Namespace) -> int:
-    experiment = EXPERIMENTS.get(args.name)
-    if experiment is None:
-        near = difflib.get_close_matches(args.name, EXPERIMENTS)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(EXPERIMENTS)}"
-        print(f"xpsample run: no experiment is called {args.name!r}; {hint}", file=sys.stderr)
-        return USAGE_ERROR
-    return _delegate(experiment.load(), f"xpsample run {args.name}", experiment.summary, args.options)
-
-
-def _conformance(args: argparse.Namespace) -> int:
-    module = import_module("xpsample.conformance.cli")
-    return _delegate(module, "xpsample conformance", module.__doc__, args.options)
-
-
-def _delegate(module: Any, prog: str, description: str | None, options: Sequence[str]) -> int:
-    """Run a module that has ``add_arguments(parser)`` and ``run(args) -> int``."""
-    parser = argparse.ArgumentParser(prog=prog, description=description)
+def _delegate(parser: argparse.ArgumentParser, module: Any) -> None:
+    """A command of what has ``add_arguments(parser)`` and ``run(args) -> int``."""
     module.add_arguments(parser)
-    return module.run(parser.parse_args(options))
+    parser.set_defaults(command=module.run)
+
+
+def _summary(entry: Entry) -> str:
+    return f"{entry.paper} paper, {entry.summary}" if entry.paper else entry.summary
+
+
+def _completion(args: argparse.Namespace) -> int:
+    try:
+        import argcomplete
+    except ImportError:
+        raise XpsampleError('completion needs argcomplete: pip install "xpsample[completion]"') from None
+    print(argcomplete.shellcode(["xpsample"], shell=args.shell))
+    return 0
+
+
+def _known_names(**_: Any) -> list[str]:
+    from xpsample.citation import known_names
+
+    return known_names()
 
 
 def _citation(args: argparse.Namespace) -> int:
+    from xpsample.citation import citation
+
     if args.names:
         print(citation(*args.names))
     else:
-        print("xpsample citation NAME prints BibTeX; the names are:\n  " + "\n  ".join(known_names()))
+        print("xpsample citation NAME prints BibTeX; the names are:\n  " + "\n  ".join(_known_names()))
     return 0
 
 
 def _list(args: argparse.Namespace) -> int:
-    _section("Experiments (xpsample run NAME)", [(name, e.summary) for name, e in EXPERIMENTS.items()])
-    found = ((name, getattr(xpsample, name)) for name in sorted(xpsample.__all__))
-    kernels = [(name, _first_line(kind)) for name, kind in found if _is_kernel(kind)]
-    _section("Kernels (xpsample.NAME)", kernels)
-    _section("Array libraries", [(name, _devices(name)) for name in registered_backends()])
+    from xpsample.core.registry import registered_backends
+    from xpsample.kernels import Kernel
+
+    with Progress("loading array libraries") as progress:
+        groups = {
+            title: [(n, e.summary) for n, e in EXPERIMENTS.items() if e.paper == p] for p, title in PAPERS.items()
+        }
+        _section(progress, "Experiments (xpsample run NAME)", groups)
+        groups = {title: [] for title in KERNELS.values()}
+        for name in sorted(xpsample.__all__):
+            kind = getattr(xpsample, name)
+            if isinstance(kind, type) and issubclass(kind, Kernel):
+                home = max((room for room in KERNELS if kind.__module__.startswith(room)), key=len)
+                groups[KERNELS[home]].append((name, _first_line(kind)))
+        _section(progress, "Kernels (xpsample.NAME)", groups)
+        _section(progress, "Array libraries", {"": [(name, _devices(name)) for name in registered_backends()]})
     return 0
 
 
-def _is_kernel(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Kernel)
-
-
 def _first_line(kind: type) -> str:
-    return (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
+    return " ".join((kind.__doc__ or "").strip().partition("\n\n")[0].split())
 
 
 def _devices(name: str) -> str:
+    from xpsample.core.registry import backend_named, installed_backends
+
     if name not in installed_backends():
         return "not installed"
     try:
@@ -137,9 +194,10 @@ def _devices(name: str) -> str:
     return ", ".join(f"{d.name} ({', '.join(d.dtypes)})" for d in devices) or "installed, no device found"
 
 
-def _section(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    width = max((len(name) for name, _ in rows), default=0)
-    print(title)
-    for name, text in rows:
-        print(f"  {name:{width}}  {text}")
-    print()
+def _section(progress: Progress, title: str, groups: dict[str, list[tuple[str, str]]]) -> None:
+    width = max(len(name) for rows in groups.values() for name, _ in rows)
+    lines = [title]
+    for group, rows in groups.items():
+        lines += ["", f"  {group}"] if group else []
+        lines += [f"    {name:{width}}  {text}" for name, text in rows]
+    progress.say(fit("\n".join(lines) + "\n", terminal_width()))

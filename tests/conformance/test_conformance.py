@@ -51,14 +51,17 @@ def test_every_kernel_of_the_library_is_in_the_suite():
     assert classes | {"Annealed", "SRMC", "HiSS", "SRLD", "SVGD", "StochasticSVGD"} == covered
 
 
-def test_command_prints_the_table(capsys):
+def test_command_prints_the_table(capsys, monkeypatch):
     import argparse
 
+    monkeypatch.setenv("COLUMNS", "80")
     args = argparse.Namespace(backend=["numpy"], kernel=["mala", "sr-mala"], quick=True, markdown=False)
     assert run_command(args) == 0
     out = capsys.readouterr().out
     assert out.startswith("kernel ")
     assert "4 of 4 rows passed" in out
-    args.kernel = ["no-such-kernel"]
-    assert run_command(args) == 2
-    assert "known: rwm" in capsys.readouterr().err
+    assert max(map(len, out.splitlines())) <= 80
+    for name, hint in (("no-such-kernel", "there are: rwm"), ("sr-mal", "did you mean sr-mala")):
+        args.kernel = [name]
+        assert run_command(args) == 2
+        assert hint in capsys.readouterr().err

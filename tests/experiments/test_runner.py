@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 
@@ -84,9 +85,10 @@ def test_own_options_and_the_seed_reach_the_measure(run_it):
 
 
 def test_the_seed_is_not_negative(run_it, capsys):
-    with pytest.raises(SystemExit):
-        run_it(made_up(), "--seed", "-1")
-    assert "must not be negative" in capsys.readouterr().err
+    for seed in ("-1", "1.5", "one"):
+        with pytest.raises(SystemExit):
+            run_it(made_up(), "--seed", seed)
+        assert "a seed is a whole number that is not negative" in capsys.readouterr().err
 
 
 def test_help_shows_the_defaults(run_it, capsys):
@@ -136,6 +138,13 @@ def test_one_thread_leaves_the_users_setting(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     with one_thread():
         assert os.environ["OMP_NUM_THREADS"] == "3"
+
+
+def test_no_library_is_loaded_for_an_unknown_backend():
+    script = "import sys; from xpsample.cli import main; main(sys.argv[1:]); print('torch' in sys.modules)"
+    command = ["run", "srmc-mse", "--backend", "torch", "--backend", "nompy"]
+    done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, text=True)
+    assert done.stdout == "False\n" and done.stderr.startswith("xpsample: no backend is registered for 'nompy'")
 
 
 def test_an_experiment_runs_in_one_thread(run_it, monkeypatch):
@@ -203,14 +212,33 @@ def test_tables_fit_the_terminal_and_the_report_has_them_in_one_piece(run_it, tm
     assert (tmp_path / "out" / "report.txt").read_text().count("\nsome name  ") == 1
 
 
-def test_long_steps_are_told(tmp_path, monkeypatch, capsys):
+def test_steps_are_told(tmp_path, capsys):
     run = a_run(tmp_path)
     with run.step("digging"):
         pass
     assert capsys.readouterr() == ("  digging: 0.0 s\n", "")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with run.step("digging"):
-        assert capsys.readouterr() == ("", "  digging ...\n")
+
+
+def test_what_takes_long_is_told_while_it_does(run_it, monkeypatch, capsys):
+    monkeypatch.setattr("xpsample.core.terminal.SILENCE", 0.05)
+
+    def measure(run):
+        with run.doing("digging"):
+            time.sleep(0.5)
+        time.sleep(0.5)
+        return ROWS
+
+    assert run_it(made_up(measure)) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert "  digging, 0 s" in told and "  made-up, 0 s" in told
+
+
+def test_what_is_printed_fits_the_terminal_and_the_report_has_it_as_it_is(run_it, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "30")
+    text = "ESS        of the worst coefficient of all chains"
+    assert run_it(made_up(legend=text)) == 0
+    assert "\nESS        of the worst\n           coefficient of all\n" in capsys.readouterr().out
+    assert f"\n{text}\n" in (tmp_path / "out" / "report.txt").read_text()
 
 
 def test_sampling_takes_the_seed_and_says_its_label(tmp_path, capsys):
@@ -259,7 +287,12 @@ def test_without_matplotlib_the_rest_is_there(run_it, tmp_path, monkeypatch):
     assert run_it(made_up(figures={"plot": draw})) == 0
     text = (tmp_path / "out" / "report.txt").read_text()
     assert 'no plot.png: it needs matplotlib, pip install "xpsample[plot]"' in text
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.txt", "results.csv", "results.json"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "made-by-xpsample.json",
+        "report.txt",
+        "results.csv",
+        "results.json",
+    ]
 
 
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
@@ -291,6 +324,52 @@ def test_ctrl_c_keeps_the_rows(run_it, tmp_path, capsys):
     assert run_it(stopping(KeyboardInterrupt())) == 130
     assert "stopped by Ctrl-C, with 1 row of results" in capsys.readouterr().out
     assert (tmp_path / "out" / "results.json").exists()
+
+
+def test_a_closed_pipe_keeps_the_rows(tmp_path):
+    script = Path(tmp_path / "one.py")
+    script.write_text(CLOSED_PIPE)
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} {script} {tmp_path / 'out'} | head -4; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "A made-up one\nfull size, seed 0, on numpy-cpu-float64\n0\n1\n141\n" and not done.stderr
+    assert len(json.loads((tmp_path / "out" / "results.json").read_text())) >= 1
+    assert "stopped by a closed pipe" in (tmp_path / "out" / "report.txt").read_text()
+
+
+CLOSED_PIPE = """
+import sys, time, types
+from xpsample import cli
+from xpsample.experiments import Entry
+from xpsample.experiments.runner import Experiment
+
+def measure(run):
+    for i in range(100):
+        yield {"name": str(i)}
+        time.sleep(0.1)
+        run.say(str(i))
+
+EXPERIMENT = Experiment(
+    name="made-up", title="A made-up one", settings={"full": 1}, measure=measure, conclude=lambda run, rows: ""
+)
+sys.modules["made_up"] = types.SimpleNamespace(EXPERIMENT=EXPERIMENT)
+cli.EXPERIMENTS = {"made-up": Entry("made_up", "A made-up one.")}
+sys.exit(cli.main(["run", "made-up", "--out", sys.argv[1]]))
+"""
+
+
+def test_files_of_others_are_not_overwritten(run_it, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.csv").write_text("mine")
+    seen = []
+    assert run_it(made_up(lambda run: seen.append(run))) == 1
+    told = capsys.readouterr()
+    assert "holds files that made-up did not make" in told.err and not told.out and not seen
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
+    (tmp_path / "out" / "results.csv").unlink()
+    assert run_it(made_up()) == run_it(made_up(), "--quick") == 0
 
 
 def test_a_failing_figure_keeps_the_results(run_it, tmp_path):

@@ -1,48 +1,59 @@
-"""``python -m xpsample conformance``."""
+"""The command ``xpsample conformance``."""
 
 import argparse
+import difflib
 import sys
 from collections.abc import Iterator
 
 from xpsample.conformance.checks import Row, check_all
 from xpsample.conformance.report import line, markdown, text_lines
 from xpsample.conformance.scenarios import scenarios
-from xpsample.core.devices import device_dtypes, missing
+from xpsample.core.devices import DeviceDtype, device_dtypes, missing
+from xpsample.core.registry import registered_backends
+from xpsample.core.terminal import Progress, fit, terminal_width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("--backend", action="append", metavar="NAME", help="only this backend (repeatable)")
-    parser.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (repeatable)")
+    backend = parser.add_argument("--backend", action="append", metavar="NAME", help="only this backend (repeatable)")
+    kernel = parser.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (repeatable)")
     parser.add_argument("--quick", action="store_true", help="fewer chains in the statistical check")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    for option, known in ((backend, registered_backends), (kernel, _kernels)):
+        option.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]  # for argcomplete
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table. Gives 0 if all checks passed, 1 if not, 2 for an unknown kernel."""
-    cases = scenarios()
-    known = [case.name for case in cases]
     for name in args.kernel or ():
-        if name not in known:
-            print(f"unknown kernel {name!r}; known: {', '.join(known)}", file=sys.stderr)
+        if name not in _kernels():
+            near = difflib.get_close_matches(name, _kernels())
+            hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(_kernels())}"
+            message = f"xpsample conformance: no kernel is called {name!r}; {hint}"
+            print(fit(message, terminal_width()), file=sys.stderr)
             return 2
-    cases = [case for case in cases if not args.kernel or case.name in args.kernel]
+    cases = [case for case in scenarios() if not args.kernel or case.name in args.kernel]
     rows: list[Row] = []
 
-    def kept() -> Iterator[Row]:
-        for row in check_all(cases, device_dtypes(args.backend), args.quick):
-            rows.append(row)
-            yield row
+    def kept(devices: list[DeviceDtype]) -> Iterator[Row]:
+        for case in cases:
+            for device in devices:
+                with progress.doing(f"{case.name} on {device}"):
+                    rows.extend(check_all([case], [device], args.quick))
+                yield rows[-1]
 
-    if args.markdown:
-        print(markdown(kept()))
-    else:
-        for text in text_lines(kept()):
-            print(text, flush=True)
-    for text in missing(args.backend):
-        print(text)
+    with Progress("loading array libraries") as progress:
+        found = kept(device_dtypes(args.backend))
+        for text in [markdown(found)] if args.markdown else text_lines(found, terminal_width()):
+            progress.say(text)
+        for text in missing(args.backend):
+            progress.say(fit(text, terminal_width()))
     failed = [row for row in rows if not row.passed]
     print(f"{len(rows) - len(failed)} of {len(rows)} rows passed")
     for row in failed:
         print("FAILED:", *line(row), file=sys.stderr)
     return 1 if failed else 0
+
+
+def _kernels() -> list[str]:
+    return [case.name for case in scenarios()]

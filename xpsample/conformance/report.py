@@ -1,12 +1,14 @@
 """The conformance results as tables."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from xpsample.conformance.checks import CHECKS, Outcome, Row, check_all
 from xpsample.conformance.scenarios import scenarios
 from xpsample.core.devices import device_dtypes, missing
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
+WIDTHS = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12)
 
 
 def cell(outcome: Outcome) -> str:
@@ -27,12 +29,15 @@ def line(row: Row) -> tuple[str, ...]:
     )
 
 
-def text_lines(rows: Iterable[Row]) -> Iterable[str]:
-    """Lines of fixed width, as the rows come."""
-    widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12)
-    yield "  ".join(h.ljust(w) for h, w in zip(HEADER, widths, strict=True)).rstrip()
-    for row in rows:
-        yield "  ".join(c.ljust(w) for c, w in zip(line(row), widths, strict=True)).rstrip()
+def text_lines(rows: Iterable[Row], width: int) -> Iterable[str]:
+    """A header, then the rows as they come, in cells of fixed width; a narrow terminal gets several lines for each."""
+    for cells in chain([HEADER], map(line, rows)):
+        lines = [""]
+        for cell_text, cell_width in zip(cells, WIDTHS, strict=True):
+            if len(lines[-1]) + cell_width > width:
+                lines.append("    ")
+            lines[-1] += f"{cell_text:{cell_width}}  "
+        yield "\n".join(text.rstrip() for text in lines)
 
 
 def markdown(rows: Iterable[Row]) -> str:

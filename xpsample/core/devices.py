@@ -9,7 +9,13 @@ import numpy as np
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.errors import BackendError
-from xpsample.core.registry import backend_named, backend_of, installed_backends, registered_backends
+from xpsample.core.registry import (
+    backend_named,
+    backend_of,
+    check_registered,
+    installed_backends,
+    registered_backends,
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,11 @@ def device_dtypes(names: list[str] | None = None) -> list[DeviceDtype]:
     BackendError
         If a named backend is not there, or finds no device.
     """
+    chosen = installed_backends() if names is None else list(dict.fromkeys(names))
+    for name in chosen:
+        check_registered(name)  # all of them, before a library is loaded
     found = []
-    for name in installed_backends() if names is None else dict.fromkeys(names):
+    for name in chosen:
         try:
             backend = backend_named(name)
             devices = backend.devices()

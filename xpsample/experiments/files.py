@@ -1,4 +1,4 @@
-"""The files that an experiment leaves: its folder, and its rows as csv and json."""
+"""The rows of an experiment as csv and json."""
 
 import csv
 import json
@@ -9,26 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.errors import XpsampleError
 from xpsample.experiments.table import Row
-
-
-def open_folder(out: Path) -> None:
-    """Make the folder, and see that files can be written there.
-
-    Raises
-    ------
-    XpsampleError
-        Before anything is run.
-    """
-    report = out / "report.txt"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        report.write_text("", encoding="utf-8")
-    except OSError as error:
-        raise XpsampleError(
-            f"cannot write to {out}: {error.strerror}; --out names the folder where the files go"
-        ) from error
 
 
 def write_rows(out: Path, rows: Sequence[Row], name: str = "results") -> None:

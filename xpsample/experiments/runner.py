@@ -6,13 +6,13 @@ value ``EXPERIMENT`` that names them. See ``docs/developer/experiments.md``.
 
 import argparse
 import os
-import shutil
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar, final
 
@@ -21,7 +21,11 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.errors import DivergenceWarning
-from xpsample.experiments.files import open_folder, write_rows
+from xpsample.core.registry import registered_backends
+from xpsample.core.terminal import CLOSED_PIPE, INTERRUPTED, Progress, close_stdout, fit, terminal_width
+from xpsample.experiments import EXPERIMENTS
+from xpsample.experiments.files import write_rows
+from xpsample.experiments.folder import Folder
 from xpsample.experiments.table import Columns, Row, table
 from xpsample.kernels import Kernel
 from xpsample.run.sampling import sample
@@ -29,8 +33,6 @@ from xpsample.run.trace import Trace
 from xpsample.targets import AbstractTarget
 
 Size = TypeVar("Size")
-INTERRUPTED = 130
-"""Exit code of a run that Ctrl-C ends."""
 
 
 @final
@@ -45,6 +47,10 @@ class Run(Generic[Size]):
         The options, the experiment's own ones too.
     devices : list of DeviceDtype
         Where to run.
+    name : str
+        The experiment's.
+    progress : Progress, optional
+        What prints.
 
     Attributes
     ----------
@@ -55,18 +61,26 @@ class Run(Generic[Size]):
         What the measure leaves for the tables, the conclusion and the figure, beside its rows.
     """
 
-    def __init__(self, size: Size, args: argparse.Namespace, devices: list[DeviceDtype]) -> None:
+    def __init__(
+        self,
+        size: Size,
+        args: argparse.Namespace,
+        devices: list[DeviceDtype],
+        name: str = "",
+        progress: Progress | None = None,
+    ) -> None:
         self.size, self.args, self.devices = size, args, devices
         self.seed: int = args.seed
         self.out: Path = args.out
         self.shown: dict[str, Any] = {}
+        self.folder = Folder(self.out, name)
         self._lines: list[str] = []
-        open_folder(self.out)
+        self._progress = Progress(name) if progress is None else progress
 
     def say(self, text: str = "") -> None:
-        """Print at once, and into ``report.txt``."""
+        """Print at once, in lines that fit the terminal, and into ``report.txt`` as it is."""
         self._lines.append(text)
-        print(text, flush=True)
+        self._progress.say(fit(text, terminal_width()))
 
     def table(
         self,
@@ -78,17 +92,20 @@ class Run(Generic[Size]):
     ) -> None:
         """Print a table that fits the terminal, and put it in one piece into ``report.txt``; see `table`."""
         before, after = f"\n{title}\n" if title else "\n", f"\n\n{legend}" if legend else ""
-        width, _ = shutil.get_terminal_size((sys.maxsize, 24))
+        width = terminal_width()
         self._lines.append(before + table(rows, columns, keys) + after)
-        print(before + table(rows, columns, keys, width) + after, flush=True)
+        self._progress.say(fit(before, width) + table(rows, columns, keys, width) + fit(after, width))
+
+    def doing(self, label: str) -> AbstractContextManager[None]:
+        """Around what may take long: says so while it does, on stderr."""
+        return self._progress.doing(label)
 
     @contextmanager
     def step(self, label: str) -> Iterator[None]:
-        """Around what takes long: says what it is while it runs, on a terminal, and how long it took afterwards."""
+        """As `doing`, and says how long it took afterwards."""
         began = time.perf_counter()
-        if sys.stderr.isatty():
-            print(f"  {label} ...", file=sys.stderr, flush=True)
-        yield
+        with self.doing(label):
+            yield
         self.say(f"  {label}: {time.perf_counter() - began:.1f} s")
 
     def sample(
@@ -107,13 +124,15 @@ class Run(Generic[Size]):
         Parameters
         ----------
         label : str
-            As for `step`; a run without one is not worth a line.
+            As for `step`; a run without one is not worth a line afterwards.
         quiet : bool
             Leave out the warning of divergences, of an experiment that counts them.
         **options
             Of `xpsample.sample`; `seed` may be another one.
         """
-        with self.step(label) if label else nullcontext(), warnings.catch_warnings():
+        what = self.step(label) if label else nullcontext()
+        bar = self._progress.doing(None) if _shows_bar() else nullcontext()
+        with what, bar, warnings.catch_warnings():
             if quiet:
                 warnings.simplefilter("ignore", DivergenceWarning)
             return sample(target, kernel, x0, draws, **({"seed": self.seed} | options))
@@ -123,8 +142,9 @@ class Run(Generic[Size]):
         np.savez_compressed(self.out / f"{name}.npz", **arrays)
 
     def close(self) -> None:
-        """Write ``report.txt``."""
+        """Write ``report.txt``, and which files the run made."""
         (self.out / "report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+        self.folder.note(finished=True)
 
 
 def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
@@ -191,15 +211,16 @@ class Experiment(Generic[Size]):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of all experiments, and this one's own."""
         default = "every installed one" if self.backends is None else ", ".join(self.backends)
-        parser.add_argument(
+        backend = parser.add_argument(
             "--backend",
             action="append",
             metavar="NAME",
             help=f"array library to run on; may be given several times (default: {default})",
         )
+        backend.completer = lambda **_: registered_backends()  # for argcomplete
         sizes = parser.add_mutually_exclusive_group()
         sizes.add_argument(
-            "--quick", action="store_true", help="a small version that takes seconds, to see that it works"
+            "--quick", action="store_true", help=f"a small version, to see that it works{_takes(self.name)}"
         )
         if "paper" in self.settings:
             sizes.add_argument("--paper", action="store_true", help="the paper's size, which takes much longer")
@@ -221,19 +242,25 @@ class Experiment(Generic[Size]):
         began, names = time.perf_counter(), args.backend or (None if self.backends is None else list(self.backends))
         chosen = "quick" if args.quick else "paper" if getattr(args, "paper", False) else "full"
         rows: list[Row] = []
-        with one_thread():
-            run = Run(self.settings[chosen], args, self.devices(device_dtypes(names)))
-            run.say(self.title)
-            for line in missing(names):
-                run.say(line)
-            run.say(f"{chosen} size, seed {run.seed}, on {', '.join(map(str, run.devices))}")
+        with one_thread(), Progress("loading array libraries") as progress:
+            run = Run(self.settings[chosen], args, self.devices(device_dtypes(names)), self.name, progress)
             try:
-                for row in self.measure(run):
-                    rows.append(row)  # one by one, so that those before an error are kept
-                self._report(run, rows)
+                with run.doing(self.name):
+                    run.say(self.title)
+                    run.say(f"{chosen} size, seed {run.seed}, on {', '.join(map(str, run.devices))}")
+                    for line in missing(names):
+                        run.say(line)
+                    for row in self.measure(run):
+                        rows.append(row)  # one by one, so that those before an error are kept
+                        run.folder.note()
+                    self._report(run, rows)
             except KeyboardInterrupt:
                 run.say(_stopped("Ctrl-C", rows))
                 return INTERRUPTED
+            except BrokenPipeError:
+                close_stdout()
+                run.say(_stopped("a closed pipe", rows))
+                return CLOSED_PIPE
             except Exception as error:
                 run.say(_stopped(type(error).__name__, rows))
                 raise
@@ -253,7 +280,18 @@ class Experiment(Generic[Size]):
         if self.paper:
             run.say(f"\nbeside the paper\n{self.paper}")
         for name, plot in self.figures.items():
-            _draw(run.out / f"{name}.png", plot, run, rows)
+            with run.doing(f"figure {name}.png"):
+                _draw(run.out / f"{name}.png", plot, run, rows)
+
+
+def _takes(name: str) -> str:
+    entry = EXPERIMENTS.get(name)
+    return "" if entry is None or entry.quick is None else f": about {entry.quick} s on one core"
+
+
+def _shows_bar() -> bool:
+    """Whether `xpsample.sample` shows a bar."""
+    return sys.stderr.isatty() and find_spec("tqdm") is not None
 
 
 def _stopped(what: str, rows: Sequence[Row]) -> str:
@@ -275,10 +313,9 @@ def _draw(path: Path, plot: Callable[[Any, Run[Any], list[Row]], None], run: Run
 
 
 def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return value
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError("a seed is a whole number that is not negative")
+    return int(text)
 
 
 @contextmanager

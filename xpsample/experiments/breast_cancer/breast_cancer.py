@@ -113,19 +113,20 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     run.shown |= {"traces": {}, "reference": reference, "names": data.names}
     for device in run.devices:
         for name, (kernel, steps) in kernels().items():
-            trace, seconds, compiling = _sample(run, posterior, kernel, steps, device.array(start))
-            trace = replace(
-                trace,
-                draws=posterior.coefficients(_one_chain_axis(trace.draws)),
-                statistics={kind: _one_chain_axis(values) for kind, values in trace.statistics.items()},
-                metadata=trace.metadata | {"names": list(data.names)},
-            )
-            trace.save(run.out / f"draws-{device}-{name}.npz")
+            with run.doing(f"{device} {name}"):
+                trace, seconds, compiling = _sample(run, posterior, kernel, steps, device.array(start))
+                trace = replace(
+                    trace,
+                    draws=posterior.coefficients(_one_chain_axis(trace.draws)),
+                    statistics={kind: _one_chain_axis(values) for kind, values in trace.statistics.items()},
+                    metadata=trace.metadata | {"names": list(data.names)},
+                )
+                trace.save(run.out / f"draws-{device}-{name}.npz")
+                row: Row = {"backend": device.backend.name, "device": device.name, "dtype": device.dtype}
+                row |= {"kernel": name, "seconds": seconds, "compile_seconds": compiling}
+                row |= _row(trace, seconds, (size.burn_in + size.draws) * steps, reference, data)
             if device is run.devices[0]:
                 run.shown["traces"][name] = trace
-            row: Row = {"backend": device.backend.name, "device": device.name, "dtype": device.dtype, "kernel": name}
-            row |= {"seconds": seconds, "compile_seconds": compiling}
-            row |= _row(trace, seconds, (size.burn_in + size.draws) * steps, reference, data)
             run.say(
                 f"  {device!s:26} {name:8} {seconds:6.2f} s" + (f", compiled in {compiling:.1f} s" * bool(compiling))
             )
@@ -174,15 +175,16 @@ def _prepare(posterior: Posterior, run: Run[Size]) -> tuple[np.ndarray, Referenc
 
     # In the coefficients themselves, so that it checks the change of coordinates, too; and with another seed than the
     # runs', since an error against the same noise would look too small.
-    long = run.sample(
-        posterior.original,
-        HMC(0.6, steps=3, mass=np.linalg.inv(posterior.factor @ posterior.factor.T)),
-        posterior.coefficients(warm.state.point.x),
-        size.reference,
-        seed=seed + 10**6,
-        burn_in=size.reference // 20,
-        recorders=(Moments(),),
-    )
+    with run.doing(f"reference: {size.reference} HMC steps of {size.chains} chains"):
+        long = run.sample(
+            posterior.original,
+            HMC(0.6, steps=3, mass=np.linalg.inv(posterior.factor @ posterior.factor.T)),
+            posterior.coefficients(warm.state.point.x),
+            size.reference,
+            seed=seed + 10**6,
+            burn_in=size.reference // 20,
+            recorders=(Moments(),),
+        )
     moments = long.recorded["moments"]
     means, variances = (np.reshape(a, (size.chains, -1)) for a in (moments.mean, moments.variance))
     sd = np.sqrt(np.mean(variances, axis=0) + np.var(means, axis=0))

@@ -76,15 +76,16 @@ def logistic(run: Run[Any], chains: int, steps: int) -> Problem:
     x0 = mode + np.linalg.solve(
         np.linalg.cholesky(precision).T, np.random.default_rng(run.seed).standard_normal((DIM, chains))
     ).T.reshape(chains, DIM)
-    long = run.sample(
-        target,
-        HMC(0.42, steps=6, mass=precision),
-        x0,
-        steps,
-        seed=run.seed + 10**6,
-        burn_in=max(100, steps // 20),
-        recorders=(Moments(),),
-    )
+    with run.doing(f"logistic reference: {steps} HMC steps of {chains} chains"):
+        long = run.sample(
+            target,
+            HMC(0.42, steps=6, mass=precision),
+            x0,
+            steps,
+            seed=run.seed + 10**6,
+            burn_in=max(100, steps // 20),
+            recorders=(Moments(),),
+        )
     moments = long.recorded["moments"]
     mean = np.mean(moments.mean, axis=0)
     squared = float(np.sum(np.var(moments.mean, axis=0, ddof=1))) / chains

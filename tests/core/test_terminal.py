@@ -1,0 +1,82 @@
+"""What commands print: lines that fit, and what is being done where they would be silent."""
+
+import sys
+import time
+
+import pytest
+
+from xpsample.core import terminal
+from xpsample.core.terminal import Progress, fit
+
+
+@pytest.mark.parametrize(
+    ("text", "fitted"),
+    [
+        ("short", "short"),
+        ("one two three four", "one two\nthree four"),
+        ("  one two three four", "  one two\n  three\n  four"),
+        ("a  one two three", "a  one two\n   three"),
+        ("a b  one two", "a b  one\ntwo"),
+        ("a  one two three\n   four\nb  five", "a  one two\n   three\n   four\nb  five"),
+        ("a  one two three\n   four five", "a  one two\n   three\n   four\n   five"),
+        ("one two three\nfour five", "one two\nthree\nfour five"),
+        ("averylongwordthatstays", "averylongwordthatstays"),
+        ("one\n\ntwo two two", "one\n\ntwo two\ntwo"),
+    ],
+)
+def test_fit(text, fitted):
+    assert fit(text, 10) == fitted
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(terminal, "SILENCE", 0.0)
+
+
+def said(capsys, part):
+    """What was written to stderr, as soon as there is this part in it."""
+    text, began = "", time.monotonic()
+    while part not in text:
+        assert time.monotonic() - began < 20
+        text += capsys.readouterr().err
+        time.sleep(0.01)
+    return text
+
+
+def test_silence_is_told(capsys, at_once):
+    with Progress("waiting") as progress:
+        assert said(capsys, "waiting").startswith("  waiting, 0 s\n")
+        with progress.doing("digging"):
+            said(capsys, "digging")
+        said(capsys, "waiting")
+        with progress.doing(None):
+            capsys.readouterr()
+            time.sleep(0.5)
+            assert capsys.readouterr() == ("", "")
+        progress.say("found")
+        assert capsys.readouterr().out == "found\n"
+
+
+def test_who_prints_is_not_told_of_silence(capsys):
+    with Progress("waiting") as progress:
+        progress.say("found")
+        time.sleep(0.5)
+    assert capsys.readouterr() == ("found\n", "")
+
+
+def test_elsewhere_than_on_a_terminal_lines_come_ever_more_seldom(capsys):
+    progress = Progress("waiting")
+    for second in range(1, 300):
+        progress._tell(float(second))
+    assert capsys.readouterr().err.splitlines() == [f"  waiting, {second} s" for second in (2, 10, 50, 250)]
+
+
+def test_on_a_terminal_one_line_counts_and_goes_away(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "30")
+    progress = Progress("waiting for something far too long")
+    for second in (1.0, 2.0, 2.2, 3.0):
+        progress._tell(second)
+    progress.say("found")
+    clear = "\r\033[K"
+    assert capsys.readouterr() == ("found\n", f"  waiting for someth 2 s{clear}  waiting for someth 3 s{clear}")

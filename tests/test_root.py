@@ -1,0 +1,61 @@
+"""The root of the package: names that are imported when they are asked for."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xpsample
+
+HEAVY = {"numpy", "array_api_compat", "importlib.metadata"}
+
+
+def modules_after(statement):
+    script = f"{statement}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_root_imports_nothing():
+    loaded = modules_after("import xpsample")
+    assert not loaded & HEAVY
+    assert {name for name in loaded if name.startswith("xpsample.")} == {"xpsample.core", "xpsample.core.version"}
+
+
+def test_a_name_imports_what_it_needs_and_no_library():
+    loaded = modules_after("from xpsample import MALA, Target, sample")
+    assert {"xpsample.kernels.mala", "xpsample.run.sampling"} <= loaded
+    # The namespace of a library comes with its first array: that of NumPy takes twice the time of NumPy itself.
+    assert not loaded & {"array_api_compat.numpy", "importlib.metadata", "xpsample.srmc", "xpsample.zoo"}
+
+
+def test_type_checkers_see_the_names_that_are_there():
+    body = ast.parse(Path(xpsample.__file__).read_text(encoding="utf-8")).body
+    (block,) = [node for node in body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    assert not any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in body)  # takes any name
+    assert {node.module: tuple(name.name for name in node.names) for node in block.body} == xpsample._HOMES
+    assert sorted(name for names in xpsample._HOMES.values() for name in names) == sorted(xpsample.__all__)
+
+
+def test_a_name_is_the_one_of_its_home():
+    from xpsample.kernels.mala import MALA
+
+    assert xpsample.MALA is MALA and vars(xpsample)["MALA"] is MALA
+    assert dir(xpsample) == sorted([*xpsample.__all__, "__version__"])
+
+
+def test_rooms_are_reached_without_an_import():
+    script = "import xpsample; print(xpsample.zoo.__name__, xpsample.metrics.split_rhat.__name__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "xpsample.zoo split_rhat\n"
+    rooms = {path.parent.name for path in Path(xpsample.__file__).parent.glob("*/__init__.py")}
+    assert rooms - set(xpsample._ROOMS) == {"conformance", "experiments"}  # of the command line
+
+
+def test_what_is_not_there_is_said():
+    with pytest.raises(AttributeError, match="module 'xpsample' has no attribute 'MLA'"):
+        xpsample.MLA  # noqa: B018
+    with pytest.raises(ImportError, match="MLA"):
+        from xpsample import MLA  # noqa: F401

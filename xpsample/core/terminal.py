@@ -1,0 +1,133 @@
+"""What commands print: lines that fit the terminal, and what is being done wherever they would be silent."""
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, RLock, Thread
+from typing import final
+
+SILENCE = 2.0
+"""Seconds after which a command that prints nothing says what it does."""
+
+CLOSED_PIPE, INTERRUPTED = 141, 130
+"""Exit codes, those of a shell: nobody reads what is printed, and Ctrl-C."""
+
+
+def terminal_width() -> int:
+    """Columns of the terminal that is printed to, or ``COLUMNS``; without either, as in a pipe, no limit."""
+    return shutil.get_terminal_size((sys.maxsize, 24)).columns
+
+
+def fit(text: str, width: int) -> str:
+    """Lines longer than `width`, wrapped; what follows is put below what stands after a first gap of two spaces."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if lines and line and len(lines[-1]) > width and 0 < _hanging(lines[-1]) == _indent(line):
+            lines[-1] += f" {line.strip()}"  # it goes on there already
+        else:
+            lines.append(line)
+    return "\n".join(_wrapped(line, width) if len(line) > width else line for line in lines)
+
+
+def _wrapped(line: str, width: int) -> str:
+    hanging = _hanging(line)
+    below = " " * (hanging if hanging < width // 2 else _indent(line))
+    return textwrap.fill(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _hanging(line: str) -> int:
+    """Where a line's text begins after its first gap of two spaces; its indent without one."""
+    gap = re.match(r"\s*\S+(?: \S+)*  +(?=\S)", line)
+    return _indent(line) if gap is None else len(gap[0])
+
+
+def close_stdout() -> None:
+    """Send what is printed from now on nowhere: after a `BrokenPipeError`, which else comes again at the very end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@final
+class Progress:
+    """Prints lines, and where none came for two seconds says on stderr what is being done.
+
+    On a terminal that is one line, which counts the seconds and goes away; elsewhere a line after 2, 10, 50, ...
+    seconds.
+
+    Parameters
+    ----------
+    doing : str
+        What is being done at first, see `doing`.
+    """
+
+    def __init__(self, doing: str) -> None:
+        self._doing: str | None = doing
+        self._terminal = sys.stderr.isatty()
+        self._lock, self._stop, self._shown = RLock(), Event(), False
+        self._thread = Thread(target=self._watch, daemon=True)
+        self._printed()
+
+    def __enter__(self) -> "Progress":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._clear()
+
+    def say(self, text: str) -> None:
+        """Print at once."""
+        with self._lock:
+            self._clear()
+            print(text, flush=True)
+            self._printed()
+
+    @contextmanager
+    def doing(self, what: str | None) -> Iterator[None]:
+        """What is being done in this block; None where something else shows it, such as a bar."""
+        with self._lock:
+            self._clear()
+            before, self._doing = self._doing, what
+            self._printed()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._clear()
+                self._doing = before
+                self._printed()
+
+    def _printed(self) -> None:
+        self._since, self._next = time.monotonic(), SILENCE
+
+    def _clear(self) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            self._shown = False
+
+    def _watch(self) -> None:
+        with suppress(OSError):  # stderr is closed: nobody reads
+            while not self._stop.wait(0.2):
+                with self._lock:
+                    self._tell(time.monotonic() - self._since)
+
+    def _tell(self, seconds: float) -> None:
+        if self._doing is None or seconds < self._next:
+            return
+        if self._terminal:
+            self._clear()
+            room = shutil.get_terminal_size().columns - 12
+            print(f"  {self._doing[:room]} {seconds:.0f} s", end="", file=sys.stderr, flush=True)
+            self._next, self._shown = seconds + 1, True
+        else:
+            print(f"  {self._doing}, {seconds:.0f} s", file=sys.stderr, flush=True)
+            self._next *= 5

@@ -1,0 +1,93 @@
+"""The folder of an experiment's files, and the list in it of the files that the experiment made."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, final
+
+from xpsample.core.atomic_files import replacing
+from xpsample.core.errors import XpsampleError
+
+LIST = "made-by-xpsample.json"
+"""Name of the list: the experiment's name, and the SHA-256 of every file (null as long as a run may change it)."""
+
+
+@final
+class Folder:
+    """A folder in which all files are of one experiment; hidden ones do not count.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Made if it is not there.
+    experiment : str
+        Its name.
+
+    Raises
+    ------
+    XpsampleError
+        If the folder cannot be written to, or if it holds a file that this experiment did not make or that was changed
+        since. Such a file might be overwritten.
+    """
+
+    def __init__(self, path: Path, experiment: str) -> None:
+        self.path, self.experiment = path, experiment
+        with _clear_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+            made = self._made()
+            strange = list(islice((name for name in self._names() if not self._is_own(name, made)), 4))
+            if strange:
+                shown = ", ".join(strange[:3]) + (", ..." if len(strange) > 3 else "")
+                raise XpsampleError(
+                    f"{path} holds files that {experiment} did not make, or that were changed since: {shown}. Nothing "
+                    "was written; choose another folder with --out, or move the files"
+                )
+            self._write(dict.fromkeys(made))
+
+    def note(self, *, finished: bool = False) -> None:
+        """Put down what is in the folder by now as made by the experiment; once it is finished, with what is in it."""
+        with _clear_errors(self.path):
+            self._write({name: _digest(self.path / name) if finished else None for name in self._names()})
+
+    def _write(self, made: Mapping[str, Any]) -> None:
+        with replacing(self.path / LIST) as file:
+            files = {name: digest for name, digest in made.items() if name != LIST}
+            text = json.dumps({"experiment": self.experiment, "files": files}, indent=1)
+            file.write_text(text + "\n", encoding="utf-8")
+
+    def _made(self) -> dict[str, Any]:
+        """What the list has for each file; nothing if it is the list of another experiment, or none that we wrote."""
+        try:
+            found = json.loads((self.path / LIST).read_text(encoding="utf-8"))
+            return {LIST: None} | found["files"] if found["experiment"] == self.experiment else {}
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            return {}
+
+    def _names(self) -> Iterator[str]:
+        for path in self.path.rglob("*"):
+            name = path.relative_to(self.path)
+            hidden = any(part.startswith(".") for part in name.parts)
+            if not hidden and (path.is_symlink() or not path.is_dir()):
+                yield name.as_posix()
+
+    def _is_own(self, name: str, made: Mapping[str, Any]) -> bool:
+        path = self.path / name
+        return name in made and not path.is_symlink() and made[name] in (None, _digest(path))
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _clear_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise XpsampleError(
+            f"cannot write to {path}: {error.strerror}; --out names the folder where the files go"
+        ) from error
