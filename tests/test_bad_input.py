@@ -15,6 +15,7 @@ from xpsample.core.errors import (
     BackendError,
     CapabilityError,
     DivergenceWarning,
+    FunctionError,
     GradientError,
     HyperparameterError,
     LogDensityError,
@@ -75,7 +76,120 @@ def test_positions_that_are_no_array(x0, make):
         xps.sample(make(gaussian()), RWM(1.0), x0, 3, seed=0)
 
 
+@pytest.mark.parametrize(
+    ("x0", "advice"),
+    [
+        ([[0.0, 0.0]], r"got list; make an array of it, such as numpy.asarray\(x0\)"),
+        ({"a": np.zeros((4, 2))}, r"got dict; put its values side by side into one array \(\*chains, dim\)"),
+    ],
+)
+def test_lists_and_dicts_as_positions_come_with_advice(x0, advice):
+    with pytest.raises(BackendError, match=advice):
+        run(x0=x0)
+
+
+@pytest.mark.parametrize(
+    ("x0", "message"),
+    [
+        (np.zeros((0, 2)), r"at least one chain; got shape \(0, 2\)"),
+        (np.zeros((4, 2), dtype="float16"), "must be float32 or float64; got dtype float16"),
+        (np.full((4, 2), np.inf), "must be finite"),
+        (np.ma.masked_array(np.zeros((4, 2)), mask=False), "masked array, whose mask would be lost"),
+    ],
+)
+def test_positions_that_no_run_can_begin_with(x0, message):
+    with pytest.raises(PositionError, match=message):
+        run(x0=x0)
+
+
+def test_tensors_that_are_not_plain():
+    torch = pytest.importorskip("torch")
+    for x0 in (torch.zeros((4, 2), device="meta"), torch.zeros((4, 2)).to_sparse()):
+        with pytest.raises(BackendError, match="a tensor must be plain; got "):
+            run(x0=x0)
+
+
+def test_runs_inside_transformations_of_torch():
+    torch = pytest.importorskip("torch")
+    x0 = torch.zeros((4, 2))
+    for inside in (torch.func.vmap(lambda x: run(x0=x[None]).draws), torch.func.grad(lambda x: run(x0=x).draws.sum())):
+        with pytest.raises(BackendError, match="one inside torch"):
+            inside(x0)
+
+
+def test_runs_inside_transformations_of_jax():
+    jax = pytest.importorskip("jax")
+    x0 = jax.numpy.zeros((4, 2))
+    with pytest.raises(BackendError, match="inside of jit, vmap and grad"):
+        jax.jit(lambda x: run(x0=x).draws)(x0)
+    with pytest.raises(BackendError, match="inside of jit, vmap and grad"):
+        jax.vmap(lambda x: run(x0=x).draws)(x0[None])
+    with pytest.raises(BackendError, match="inside of jit, vmap and grad"):
+        jax.grad(lambda x: run(x0=x).draws.sum())(x0)
+    with pytest.raises(BackendError, match="inside of jit, vmap and grad"):
+        jax.jit(lambda step: run(kernel=RWM(step), x0=x0).draws)(0.5)
+    with pytest.raises(BackendError, match="inside of jit, vmap and grad"):
+        jax.jit(lambda unused: run(x0=x0).draws)(0)
+
+
 # ---- the log density -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [RWM(1.0), HMC(0.1, 2)])
+def test_a_log_density_of_one_position_comes_with_advice(library, kernel):
+    with pytest.raises(
+        LogDensityError, match=r"failed at the start positions.*\(4, 2\).*lift a function .* by batched"
+    ):
+        run(xps.Target(lambda x: -0.5 * x @ x), kernel, library.array(np.zeros((4, 2))))
+
+
+@pytest.mark.parametrize("kernel", [RWM(1.0), HMC(0.1, 2)])
+def test_numpy_functions_on_tensors_come_with_advice(kernel):
+    torch = pytest.importorskip("torch")
+    target = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1))
+    with pytest.raises(LogDensityError, match=r"failed at the start positions, torch .*use that library's functions"):
+        run(target, kernel, torch.zeros((4, 2)))
+
+
+def test_a_density_of_scipy_is_told_of_finite_differences():
+    pytest.importorskip("torch")
+    stats = pytest.importorskip("scipy.stats")
+    density = stats.multivariate_normal(np.zeros(2)).logpdf
+    with pytest.raises(GradientError, match=r"gradient=FiniteDifference\(\), which calls it on your own arrays"):
+        run(xps.Target(density), HMC(0.1, 2))
+    assert run(xps.Target(density, gradient=xps.FiniteDifference()), HMC(0.1, 2)).draws.shape == (3, 4, 2)
+
+
+def test_checks_of_torch_distributions_in_the_middle_of_a_run():
+    torch = pytest.importorskip("torch")
+    gamma = torch.distributions.Gamma(torch.tensor(2.0), torch.tensor(1.0))
+    with pytest.raises(
+        FunctionError, match=r"the run failed between steps 0 and 9.*-inf.*validate_args=False.*ValueErr"
+    ):
+        run(xps.Target(lambda x: gamma.log_prob(x).sum(-1)), RWM(5.0), torch.ones((4, 2)), draws=9)
+
+
+def test_a_users_own_exceptions_pass():
+    class Own(Exception):
+        pass
+
+    def stops(x):
+        if np.any(x != 0.0):
+            raise Own
+        return log_density(x)
+
+    with pytest.raises(Own):
+        run(xps.Target(stops))
+    with pytest.raises(Own):
+        run(xps.Target(stops), x0=np.ones((4, 2)))
+
+
+@pytest.mark.parametrize("value", [None, 1.0, "x"])
+def test_discrete_densities_that_give_no_array(value):
+    target = xps.Target(lambda x: value, space=xps.Binary())
+    for kernel in (xps.LocallyBalanced(), xps.Gibbs(), xps.SingleFlip()):
+        with pytest.raises(LogDensityError, match="the log density must be an array of the positions' library"):
+            run(target, kernel)
 
 
 def test_a_log_density_that_sums_over_the_chains(library):
@@ -169,14 +283,97 @@ def test_a_check_of_a_target_made_of_another_is_refused():
 
 
 def test_a_bare_function_as_target():
-    with pytest.raises(CapabilityError, match=r"the target is a function; wrap a log density as Target\(log_density\)"):
+    with pytest.raises(
+        CapabilityError, match=r"target must be a target; got <function.*: wrap a log density as Target"
+    ):
         run(log_density)
 
 
 @pytest.mark.parametrize("kernel", [RWM, "RWM", None])
 def test_something_else_as_kernel(kernel):
-    with pytest.raises(CapabilityError, match=r"the kernel is a \w+; pass one of xpsample.kernels, or your own Kernel"):
+    with pytest.raises(CapabilityError, match=r"kernel must be one of xpsample.kernels, such as RWM\(0\.5\).*; got "):
         run(kernel=kernel)
+
+
+def test_a_kernel_without_its_parentheses():
+    with pytest.raises(CapabilityError, match="got the class RWM, not one of its values"):
+        run(kernel=RWM)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: xps.Target("x"), r"log_density must be a function \(x\) or None; got 'x'"),
+        (lambda: xps.Target(log_density, space=xps.Binary), "space must be a Space, .* got the class Binary"),
+        (
+            lambda: xps.Target(log_density, gradient=xps.Auto),
+            "gradient must be a GradientChoice, .* got the class Auto",
+        ),
+        (lambda: xps.StochasticSVGD(0.1, kernel=1.0), r"kernel must be a PairKernel, such as RBF\(\); got 1\.0"),
+        (lambda: xps.AIS(RWM(1.0), betas=5), "betas must be a sequence of numbers, 2 at least; got 5"),
+        (lambda: xps.ParallelTempering(RWM(1.0), betas=3), "betas must be a sequence of numbers, 1 at least; got 3"),
+        (lambda: xps.Checkpoint("x", every=NAN), "every must be at least 0; got nan"),
+        (lambda: xps.Checkpoint("x", every="x"), "every must be a number; got 'x'"),
+        (lambda: xps.Checkpoint(""), "path must be a path; got ''"),
+        (lambda: RWM(float("inf")), "step_size must be finite; got inf"),
+        (
+            lambda: HMC(0.1, 2, mass=[1.0, 2.0]),
+            r"mass must be a positive number, or an array \(dim,\) or .*: make an array",
+        ),
+        (lambda: HMC(0.1, 2, mass=-2.0), r"mass must be greater than 0; got -2\.0"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(make, message):
+    with pytest.raises(HyperparameterError, match=message):
+        make()
+
+
+def test_a_number_stands_for_a_multiple_of_the_identity(library):
+    x0 = library.array(np.linspace(-1.0, 1.0, 8).reshape(4, 2))
+    two = library.array([2.0, 2.0])
+    for make in (
+        lambda c: HMC(0.3, 2, mass=c),
+        lambda c: UnderdampedLangevin(0.3, mass=c),
+        lambda c: MALA(0.1, preconditioner=c),
+        lambda c: RWM(1.0, covariance=c),
+        lambda c: PCN(0.5, mean=c, covariance=c),
+        lambda c: IndependentMH(c, c),
+    ):
+        draws = [library.host(run(kernel=make(c), x0=x0).draws) for c in (2.0, np.float32(2.0), two)]
+        np.testing.assert_array_equal(draws[0], draws[1])
+        np.testing.assert_allclose(draws[0], draws[2], rtol=1e-14)
+
+
+def test_numbers_of_numpy_are_numbers(library):
+    x0 = library.array(np.linspace(-1.0, 1.0, 8).reshape(4, 2))
+    plain = run(kernel=HMC(0.125, 3), x0=x0, draws=4)
+    for kernel in (HMC(np.float32(0.125), np.int64(3)), HMC(np.float64(0.125), np.uint8(3))):
+        trace = run(kernel=kernel, x0=x0, draws=np.int64(4), seed=xps.Portable(np.int64(0)))
+        np.testing.assert_array_equal(library.host(trace.draws), library.host(plain.draws))
+
+
+@pytest.mark.parametrize(
+    ("recorders", "message"),
+    [
+        (None, r"recorders must be a sequence of recorders, such as \(Draws\(\), Moments\(\)\); got None"),
+        (xps.Moments(), r"recorders must be a sequence of recorders.*; got Moments"),
+        ([xps.Moments], "a recorder must be a Recorder, such as Draws.*; got the class Moments"),
+        (
+            [xps.Record("draws", lambda s: s.point.x)],
+            "'draws' is the name of the trace's draws: give the Record another",
+        ),
+        ([xps.Moments("statistics")], "'statistics' is the name of the trace's statistics: give the Moments another"),
+    ],
+)
+def test_recorders_that_are_none_or_take_a_name_of_the_trace(recorders, message):
+    with pytest.raises(HyperparameterError, match=message):
+        run(recorders=recorders)
+
+
+@pytest.mark.parametrize("value", [1.0, None, "x", {}])
+def test_a_record_that_gives_no_array(value):
+    with pytest.raises(FunctionError, match=r"the function of Record\('r'\) must give arrays; got "):
+        run(recorders=[xps.Record("r", lambda state: value)])
 
 
 def test_a_target_of_nothing():
@@ -210,7 +407,7 @@ OUT_OF_RANGE = [
     (lambda: PowerLaw(offset=-1.0), "offset must be at least 0"),
     (lambda: Tempered(gaussian(), -1), "beta must be at least 0; got -1"),
     (lambda: xps.BatchMeans(0), "size must be a positive integer; got 0"),
-    (lambda: xps.FiniteDifference(eps=0.0), "eps must be positive; got 0"),
+    (lambda: xps.FiniteDifference(eps=0.0), "eps must be greater than 0; got 0"),
     (lambda: xps.FiniteDifference(scheme="backward"), "scheme is 'central' or 'forward'; got 'backward'"),
 ]
 
@@ -249,7 +446,7 @@ def test_matrices_that_are_no_covariance(library, make, name):
         ([[0.0, 0.0], [0.0, 0.0]], "must be positive definite"),
         ([1.0, -1.0], "must be positive"),
         ([1.0, 0.0], "must be positive"),
-        ([[1.0, 0.0]], r"has shape \(dim,\) or \(dim, dim\); got \(1, 2\)"),
+        ([[1.0, 0.0]], r"is a positive number or has shape \(dim,\) or \(dim, dim\); got \(1, 2\)"),
     ]:
         with pytest.raises(HyperparameterError, match=f"{name} {message}"):
             make(library.array(matrix))
@@ -316,11 +513,11 @@ def test_matrices_of_another_dtype(make, name):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 0}, "draws must be an integer of at least 1; got 0"),
-        ({"draws": 2.0}, r"draws must be an integer of at least 1; got 2\.0"),
-        ({"draws": True}, "draws must be an integer of at least 1; got True"),
+        ({"draws": 0}, "draws must be a positive integer; got 0"),
+        ({"draws": 2.0}, r"draws must be a positive integer; got 2\.0"),
+        ({"draws": True}, "draws must be a positive integer; got True"),
         ({"burn_in": -1}, "burn_in must be an integer of at least 0; got -1"),
-        ({"thinning": 0}, "thinning must be an integer of at least 1; got 0"),
+        ({"thinning": 0}, "thinning must be a positive integer; got 0"),
         ({"recorders": (xps.Draws(), xps.Draws())}, r"recorders need different names; got \['draws', 'draws'\]"),
     ],
 )

@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Device
 from xpsample.core.cache_keys import by_value
+from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Specs
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
@@ -168,6 +169,7 @@ class JaxBackend(Backend):
         jax.block_until_ready(value)
 
     def to_host(self, array: Array) -> np.ndarray:
+        _check_concrete(array)
         return np.asarray(array)
 
     def from_host(self, array: np.ndarray, like: Array) -> Array:
@@ -179,9 +181,24 @@ class JaxBackend(Backend):
     def devices(self, array: Array | None = None) -> list[Device]:
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         dtypes = ("float32", "float64") if wide else ("float32",)
+        if array is not None:
+            _check_concrete(array, now=True)
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
+
+
+def _check_concrete(array: Array, now: bool = False) -> None:
+    """Raise BackendError for arrays that hold no numbers (any more), or, with `now`, where results would hold none."""
+    if isinstance(array, jax.core.Tracer) or (now and _traced(jnp.zeros(()))):
+        raise BackendError(
+            "runs and checks read numbers, which arrays do not hold inside of jit, vmap and grad: call them outside, "
+            "and pass arrays with a leading axis in place of vmap"
+        )
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        raise BackendError(f"an array of {array.dtype} holds no numbers")
+    if array.is_deleted():
+        raise BackendError("an array was deleted or donated, and holds no numbers any more")
 
 
 def _on_one_cpu(x: Array) -> bool:

@@ -9,6 +9,7 @@ import torch
 
 from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Device
+from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.kernels.kernel import Info
@@ -121,6 +122,7 @@ class TorchBackend(Backend):
                 torch.cuda.synchronize(device)
 
     def to_host(self, array: Array) -> np.ndarray:
+        _check_plain(array)
         return array.detach().cpu().numpy()
 
     def from_host(self, array: np.ndarray, like: Array) -> Array:
@@ -130,12 +132,28 @@ class TorchBackend(Backend):
     def devices(self, array: Array | None = None) -> list[Device]:
         both = ("float32", "float64")
         if array is not None:
+            _check_plain(array)
             return [Device(str(array.device), array.device, both)]
         cuda = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
         return [
             Device("cpu", torch.device("cpu"), both),
             *(Device(f"cuda:{i}", torch.device("cuda", i), both) for i in cuda),
         ]
+
+
+def _check_plain(tensor: torch.Tensor) -> None:
+    """Raise BackendError for tensors that no run can use, whatever their dtype."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        kind = "one inside torch.func (vmap, grad): call the function with positions that are plain tensors"
+    elif tensor.is_meta:
+        kind = "a meta tensor, which holds no numbers: make it on a device"
+    elif tensor.layout is not torch.strided or tensor.is_nested:
+        kind = "a sparse or nested one: convert it by to_dense(), or pad it"
+    elif tensor.is_quantized:
+        kind = "a quantised one: convert it by dequantize()"
+    else:
+        return
+    raise BackendError(f"a tensor must be plain; got {kind}")
 
 
 def _step(program: Any, like: Any) -> Callable[..., Any]:

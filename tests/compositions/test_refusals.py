@@ -9,7 +9,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import CapabilityError
 from xpsample.kernels import Kernel, Trait
-from xpsample.sosmc import LangevinMove, Reversible
+from xpsample.sosmc import SGD, LangevinMove, Reversible
 from xpsample.zoo.gaussian import gaussian
 
 BETAS, PAST = (1.0, 0.4), xps.Rolling(2)
@@ -157,7 +157,7 @@ def test_tempering_needs_a_target_that_stays(owner):
         (xps.AIS(xps.GWG(), (0.0, 1.0)), "AIS"),
         (xps.TemperedSMC(xps.GWG(), (0.0, 1.0)), "TemperedSMC"),
         (xps.Annealed(ULA, (2.0, 1.0)), "Annealed"),
-        (xps.SOSMC(lambda x, p: p, LangevinMove(0.1), None), "SOSMC"),
+        (xps.SOSMC(lambda x, p: p, LangevinMove(0.1), SGD(0.1)), "SOSMC"),
     ],
     ids=lambda a: a if isinstance(a, str) else "",
 )

@@ -302,9 +302,9 @@ def test_integer_positions():
     ("settings", "message"),
     [
         ({"scale": 0.0}, "scale must be greater than 0"),
-        ({"sweeps": 0}, "sweeps must be an integer, at least 1; got 0"),
-        ({"refinements": -1}, "refinements must be an integer, at least 0; got -1"),
-        ({"sweeps": 2.0}, "sweeps must be an integer, at least 1; got 2.0"),
+        ({"sweeps": 0}, "sweeps must be a positive integer; got 0"),
+        ({"refinements": -1}, "refinements must be an integer of at least 0; got -1"),
+        ({"sweeps": 2.0}, "sweeps must be a positive integer; got 2.0"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

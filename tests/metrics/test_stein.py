@@ -103,7 +103,7 @@ def test_points_that_coincide_do_not_repel(library):
     [
         (lambda: RBF(0.0), r"bandwidth must be greater than 0; got 0\.0"),
         (lambda: InverseMultiquadric(-1.0), "bandwidth must be greater than 0"),
-        (lambda: InverseMultiquadric(1.0, -1.0), "power must lie between -1 and 0; got -1"),
+        (lambda: InverseMultiquadric(1.0, -1.0), "power must be greater than -1 and below 0; got -1"),
         (lambda: stein_force(np, RBF(), X, POINTS[:, :1], SCORES[:, :1]), "at least 2 points"),
         (lambda: stein_force(np, RBF(MedianFromPoint()), X, POINTS[:, :1], SCORES[:, :1]), "at least 2 points"),
     ],

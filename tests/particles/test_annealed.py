@@ -222,12 +222,12 @@ def test_how_large_a_step_may_be():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sigmas": ()}, "one at least"),
-        ({"sigmas": (1.0, 0.0)}, "positive"),
+        ({"sigmas": ()}, "1 at least"),
+        ({"sigmas": (1.0, 0.0)}, "sigmas must be greater than 0"),
         ({"sigmas": (1.0, 2.0)}, "never increase"),
         ({"sigmas": (math.inf, 2.0)}, "finite"),
         ({"units": (1.0,)}, "each of the 4"),
-        ({"units": (1.0, -1.0, 1.0, 1.0)}, "units must be positive"),
+        ({"units": (1.0, -1.0, 1.0, 1.0)}, "units must be greater than 0"),
         ({"steps": 0}, "positive integer"),
         ({"steps": True}, "positive integer"),
     ],

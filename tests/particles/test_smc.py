@@ -169,7 +169,7 @@ class TestAdaptiveTemperatures:
     [
         ({}, "either betas or ess"),
         ({"betas": BETAS, "ess": 0.5}, "either betas or ess"),
-        ({"ess": 1.0}, "between 0 and 1"),
+        ({"ess": 1.0}, "ess must be greater than 0 and below 1"),
         ({"betas": (0.0, 0.5)}, "from 0 to 1"),
         ({"ess": 0.5, "threshold": 2.0}, "threshold must be at least 0 and at most 1"),
     ],

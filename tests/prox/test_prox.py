@@ -138,9 +138,9 @@ def test_soft_thresholding(library):
     ("make", "message"),
     [
         (lambda: IsotropicTV((4,)), r"shape must be \(height, width\)"),
-        (lambda: AnisotropicTV((0, 4)), "both positive"),
-        (lambda: IsotropicTV((4, 4), 0), "iterations must be positive; got 0"),
-        (lambda: AnisotropicTV((4, 4), 0), "sweeps must be positive; got 0"),
+        (lambda: AnisotropicTV((0, 4)), "height must be a positive integer; got 0"),
+        (lambda: IsotropicTV((4, 4), 0), "iterations must be a positive integer; got 0"),
+        (lambda: AnisotropicTV((4, 4), 0), "sweeps must be a positive integer; got 0"),
         (lambda: IsotropicTV((4, 4)).value(np, np.zeros(15)), "dim 15 are no images of 4 x 4"),
     ],
 )

@@ -177,5 +177,5 @@ def test_moves_that_do_not_fit_are_refused():
     with pytest.raises(HyperparameterError, match="threshold=0"):
         SOSMC(nothing, SingleChain(0.1, 3), Along(0.1), threshold=0.5)
     bound = FAMILY.prepare(X, LangevinMove(0.1).requires)
-    with pytest.raises(HyperparameterError, match="burn_in must be at least 0 and at most 29"):
+    with pytest.raises(HyperparameterError, match="burn_in must be an integer of at least 0 and at most 29"):
         SingleChain(0.1, PARTICLES).init(bound, X)

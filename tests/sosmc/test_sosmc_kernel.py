@@ -234,9 +234,9 @@ def test_bad_input_is_refused():
         sample(shifted(), TUNED, np.zeros((3, 5, 2)), 1, seed=1)
     with pytest.raises(HyperparameterError, match="threshold must be at least 0 and at most 1"):
         replace(TUNED, threshold=1.5)
-    with pytest.raises(HyperparameterError, match="the move is a Move or a Kernel"):
+    with pytest.raises(HyperparameterError, match="move must be a Move or a Kernel"):
         replace(TUNED, move=0.1)
-    with pytest.raises(HyperparameterError, match="the loss is a Loss or a function"):
+    with pytest.raises(HyperparameterError, match="loss must be a Loss or a function"):
         replace(TUNED, loss=3)
     with pytest.raises(HyperparameterError, match="factor must be greater than 1"):
         Adaptation(factor=1.0)

@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xpsample.core.errors import CapabilityError, LogDensityError, PositionError
+from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels import GWG, MALA
 from xpsample.spaces import Binary, Categorical, OneHot, Spins
@@ -342,13 +342,13 @@ def test_flags_and_scalars_are_no_positions(name):
     ("make", "message"),
     [
         (lambda: Categorical((1, 1)), r"must be different, and one at least; got \(1.0, 1.0\)"),
-        (lambda: Categorical(((0, 1), ())), r"must be different, and one at least; got \(\)"),
-        (lambda: Categorical(()), r"must be different, and one at least; got \(\)"),
-        (lambda: OneHot(1), "at least 2 coordinates; got 1"),
+        (lambda: Categorical(((0, 1), ())), r"values must be a sequence of numbers, 1 at least; got \(\)"),
+        (lambda: Categorical(()), r"values must be a sequence of numbers, 1 at least; got \(\)"),
+        (lambda: OneHot(1), "choices must be an integer of at least 2; got 1"),
     ],
 )
 def test_spaces_that_there_are_not(make, message):
-    with pytest.raises(PositionError, match=message):
+    with pytest.raises((PositionError, HyperparameterError), match=message):
         make()
 
 

@@ -25,6 +25,10 @@ class BackendError(XpsampleError, TypeError):
     """No backend owns an array, or arrays of two libraries or devices were mixed."""
 
 
+class FunctionError(XpsampleError, ValueError):
+    """A function that a user gave failed, or gave something that a run cannot use."""
+
+
 class GradientError(XpsampleError, ValueError):
     """A derivative could not be computed, or disagrees with the density."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.cache_keys import is_frozen
+from xpsample.core.checks import broadcasts, check_ends, check_number, given, plain_number
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -18,14 +19,17 @@ PER_CHAIN = {"per_chain": True}
 """Metadata of a dataclass field that holds a number, or an array whose axes are the chain axes."""
 
 
+ROWS_PER_CHAIN = {"per_chain": True, "rows": True}
+"""Metadata of a field that holds an array with one more axis in front of those of the chains."""
+
 VECTOR = {"coordinates": (1,)}
-"""Metadata of a field that holds an array (dim,)."""
+"""Metadata of a field that holds an array (dim,), or a number for all coordinates."""
 
 MATRIX = {"coordinates": (1, 2)}
-"""Metadata of a field that holds an array (dim,) or (dim, dim)."""
+"""Metadata of a field that holds an array (dim,) or (dim, dim), or a number for all coordinates."""
 
 POSITIONS = {"positions": True}
-"""Metadata of a field that holds an array which broadcasts against the positions (*chains, dim)."""
+"""Metadata of a field that holds a number, or an array which broadcasts against the positions (*chains, dim)."""
 
 
 def rungs_of(name: str) -> dict[str, str]:
@@ -33,13 +37,33 @@ def rungs_of(name: str) -> dict[str, str]:
     return {"rungs": name}
 
 
-def check_range(name: str, value: Any, low: float, high: float = math.inf, closed: bool = False) -> None:
-    """Raise HyperparameterError unless ``low < value <= high`` (``low <= value`` when closed), everywhere."""
-    host = to_host(value)
-    if not np.all((host >= low if closed else host > low) & (host <= high)):
-        lower = f"at least {low:g}" if closed else f"greater than {low:g}"
-        upper = "" if high == math.inf else f" and at most {high:g}"
-        raise HyperparameterError(f"{name} must be {lower}{upper}; got {value}")
+def check_range(name: str, value: Any, low: float = -math.inf, high: float = math.inf, **ends: bool) -> Any:
+    """A real number, or an array of such, in a range with the ends of `check_ends`; a number as Python's."""
+    number = plain_number(value)
+    if number is not None:
+        return check_number(name, number, low, high, **ends)
+    check_reals(name, value, "a number or an array of the positions' library")
+    if 0 in value.shape:
+        raise HyperparameterError(f"{name} is empty; got {given(value)}")
+    check_ends(name, value, to_host(value), low, high, **ends)
+    return value
+
+
+def check_reals(name: str, value: Any, wanted: str) -> Array:
+    """An array of real numbers."""
+    if not is_array(value) or isinstance(value, np.generic):
+        listed = ": make an array of it" if isinstance(value, (list, tuple)) else ""
+        raise HyperparameterError(f"{name} must be {wanted}; got {given(value)}{listed}")
+    if isinstance(value, np.ma.MaskedArray):
+        raise HyperparameterError(f"{name} is a masked array, whose mask would be lost: pass {wanted}")
+    if not dtype_name(value).startswith(("float", "bfloat", "longdouble", "int", "uint")):
+        raise HyperparameterError(f"{name} must hold real numbers; got {given(value)}")
+    return value
+
+
+def check_vector(name: str, value: Any) -> Any:
+    """A finite number, which stands for all coordinates, an array of such, or None."""
+    return None if value is None else check_range(name, value)
 
 
 def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int, ...] = ()) -> None:
@@ -60,7 +84,7 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int
         if is_dataclass(value) and not isinstance(value, type):
             more = (len(getattr(owner, f.metadata["rungs"])),) if "rungs" in f.metadata else ()
             check_hyperparameters(value, x, f"{name}.", (*more, *rungs))
-        elif is_array(value):
+        elif is_array(value) and plain_number(value) is None:
             check_array(name, value, x, f.metadata, rungs)
 
 
@@ -79,7 +103,9 @@ def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rung
         raise HyperparameterError(f"{name} is {dtype_name(value)}, the positions {dtype_name(x)}: convert it")
     shape, positions = tuple(value.shape), (*rungs, *x.shape)
     dim = positions[-1]
-    if kind.get("per_chain") and not _broadcasts(shape, positions[:-1]):
+    if kind.get("rows"):
+        shape = shape[1:]
+    if kind.get("per_chain") and not broadcasts(shape, positions[:-1]):
         raise HyperparameterError(
             f"{name} of shape {shape} does not broadcast against the chain axes {positions[:-1]} of the positions "
             f"{positions}"
@@ -87,13 +113,8 @@ def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rung
     if "coordinates" in kind and (len(shape) not in kind["coordinates"] or any(n != dim for n in shape)):
         wanted = " or ".join(str((dim,) * axes) for axes in kind["coordinates"])
         raise HyperparameterError(f"{name} of shape {shape} does not fit the positions {positions}: give {wanted}")
-    if kind.get("positions") and not _broadcasts(shape, positions):
+    if kind.get("positions") and not broadcasts(shape, positions):
         raise HyperparameterError(f"{name} of shape {shape} does not broadcast against the positions {positions}")
-
-
-def _broadcasts(shape: tuple[int, ...], chains: tuple[int, ...]) -> bool:
-    pairs = zip(reversed(shape), reversed(chains), strict=False)
-    return len(shape) <= len(chains) and all(a in (1, b) for a, b in pairs)
 
 
 def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "") -> dict[str, Any]:

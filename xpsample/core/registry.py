@@ -45,8 +45,9 @@ def backend_named(name: str) -> Backend:
     check_registered(name)
     try:
         return _entry_points()[name].load()
-    except ImportError as error:
-        raise BackendError(f"the backend of {name!r} cannot be loaded: {error}") from error
+    except Exception as error:  # a plug-in may fail in any way
+        reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise BackendError(f"the backend of {name!r} cannot be loaded: {reason}") from error
 
 
 def check_registered(name: str) -> None:
@@ -117,9 +118,14 @@ def _find(array: object) -> Backend:
     # First the libraries that define the type and its bases, the most derived one first; then any that is imported,
     # since a type may live in a private module.
     roots = [base.__module__.partition(".")[0] for base in type(array).__mro__]
-    candidates = [n for n in roots if n in _entry_points()] + [n for n in _entry_points() if n in sys.modules]
-    for name in dict.fromkeys(candidates):
-        backend = backend_named(name)
+    own = [n for n in roots if n in _entry_points()]
+    for name in dict.fromkeys([*own, *(n for n in _entry_points() if n in sys.modules)]):
+        try:
+            backend = backend_named(name)
+        except BackendError:
+            if name in own:
+                raise
+            continue  # a plug-in of another library, that does not work
         if backend.owns(array):
             return backend
     raise BackendError(

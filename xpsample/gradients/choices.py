@@ -12,6 +12,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
+from xpsample.core.checks import check_function, check_number, check_text, given, settle
 from xpsample.core.errors import GradientError
 from xpsample.core.registry import backend_named, installed_backends
 from xpsample.core.tree import dtype_name
@@ -90,6 +91,10 @@ class Analytic(GradientChoice):
     score_function: Callable[..., Array]
     hvp_function: Callable[..., Array] | None = None
 
+    def __post_init__(self) -> None:
+        settle(self, "score_function", check_function, "(x)")
+        settle(self, "hvp_function", check_function, "(x, v)", optional=True)
+
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         log_density, score = functions.log_density, self.score_function
 
@@ -151,6 +156,9 @@ class Via(GradientChoice):
 
     library: str
 
+    def __post_init__(self) -> None:
+        settle(self, "library", check_text)
+
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         lender = self._lender()
         call = self._across(lender, lender.autodiff.value_and_grad(_density_of(functions)), moving=1)
@@ -200,7 +208,8 @@ class Via(GradientChoice):
             except Exception as error:
                 raise GradientError(
                     f"Via({self.library!r}) could not run your function on {self.library} arrays: {error}. Write it "
-                    "with xp = array_namespace(x), hand its arrays over as Target(..., data=...), or pass score=..."
+                    "with xp = array_namespace(x), hand its arrays over as Target(..., data=...), pass score=..., or "
+                    "take gradient=FiniteDifference(), which calls it on your own arrays"
                 ) from error
             home = tree.leaves(args[0])[0]
             return tree.map(lambda a: bridge(a, home), result)
@@ -228,10 +237,9 @@ class FiniteDifference(GradientChoice):
     scheme: str = "central"
 
     def __post_init__(self) -> None:
-        if not self.eps > 0:
-            raise GradientError(f"eps must be positive; got {self.eps}")
-        if self.scheme not in ("central", "forward"):
-            raise GradientError(f"scheme is 'central' or 'forward'; got {self.scheme!r}")
+        settle(self, "eps", check_number, 0)
+        if not isinstance(self.scheme, str) or self.scheme not in ("central", "forward"):
+            raise GradientError(f"scheme is 'central' or 'forward'; got {given(self.scheme)}")
 
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         xp, eps, log_density, dim = backend.xp, self.eps, _density_of(functions), x.shape[-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.checks import check_count, check_flag, check_instance, settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
@@ -103,11 +103,11 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
                 Trait.EXACT: "denoising is accepted by the density; take the kernel on the whole data",
             },
         )
-        check_range("scale", self.scale, 0)
-        for name, low in (("sweeps", 1), ("refinements", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < low:
-                raise HyperparameterError(f"{name} must be an integer, at least {low}; got {value!r}")
+        settle(self, "scale", check_range, 0)
+        settle(self, "sweeps", check_count)
+        settle(self, "refinements", check_count, 0)
+        settle(self, "smoothing", check_instance, Smoothing, "Logistic()")
+        settle(self, "adjusted", check_flag)
 
     @property
     def requires(self) -> Capability:

@@ -3,6 +3,7 @@
 Each is a symmetric positive definite C with a root A, C = A A^T: products with A draw from N(0, C).
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_number, given, plain_number
 from xpsample.core.devices import current_device
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import to_host
 
 
@@ -61,10 +64,10 @@ class IdentityCovariance(Covariance):
 
 @dataclass(frozen=True, eq=False)
 class DiagonalCovariance(Covariance):
-    """C = diag(variance), with ``sd`` its root; both of shape (dim,)."""
+    """C = diag(variance), with ``sd`` its root; both of shape (dim,), or numbers for all coordinates."""
 
-    variance: Array
-    sd: Array
+    variance: Any
+    sd: Any
 
     def product(self, v: Array) -> Array:
         return self.variance * v
@@ -114,8 +117,8 @@ def as_covariance(name: str, matrix: Any) -> Covariance:
     ----------
     name : str
         The hyper-parameter, for messages.
-    matrix : None, array (dim,) or array (dim, dim)
-        None is the identity, one axis a diagonal.
+    matrix : None, float, array (dim,) or array (dim, dim)
+        None is the identity, a number a multiple of it, one axis a diagonal.
 
     Raises
     ------
@@ -124,18 +127,28 @@ def as_covariance(name: str, matrix: Any) -> Covariance:
     """
     if matrix is None:
         return IdentityCovariance()
+    if plain_number(matrix) is not None:
+        variance = check_number(name, matrix, 0)
+        return DiagonalCovariance(variance, math.sqrt(variance))
+    check_reals(name, matrix, "a positive number, or an array (dim,) or (dim, dim) of the positions' library")
     with current_device(matrix):
         return _of_matrix(name, matrix)
 
 
 def _of_matrix(name: str, matrix: Any) -> Covariance:
     xp = array_namespace(matrix)
+    if not xp.isdtype(matrix.dtype, "real floating"):
+        raise HyperparameterError(f"{name} must be a real floating array; got {given(matrix)}")
     if matrix.ndim == 1:
-        if not bool(xp.all(matrix > 0)):
-            raise HyperparameterError(f"{name} must be positive; got {matrix}")
+        if not bool(xp.all((matrix > 0) & xp.isfinite(matrix))):
+            raise HyperparameterError(f"{name} must be positive and finite; got {to_host(matrix)}")
         return DiagonalCovariance(matrix, xp.sqrt(matrix))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise HyperparameterError(f"{name} has shape (dim,) or (dim, dim); got {tuple(matrix.shape)}")
+        raise HyperparameterError(
+            f"{name} is a positive number or has shape (dim,) or (dim, dim); got {tuple(matrix.shape)}"
+        )
+    if 0 in matrix.shape:
+        raise HyperparameterError(f"{name} is empty; got {given(matrix)}")
     asymmetry = float(xp.max(xp.abs(matrix - matrix.T)))
     if not asymmetry <= 1e-5 * float(xp.max(xp.abs(matrix))):
         raise HyperparameterError(f"{name} must be symmetric; largest difference {asymmetry:.2g}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.checks import check_count, settle
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
@@ -27,8 +27,9 @@ class HMC(Kernel[ChainState, Info]):
         Leapfrog step, in units of x sqrt(M); broadcasts against the chain axes.
     steps : int
         Leapfrog steps L per transition; costs L scores and one log density.
-    mass : array, shape (dim,) or (dim, dim), optional
-        M, diagonal or dense, best near the inverse covariance of the target; the identity when not given.
+    mass : float, or array of shape (dim,) or (dim, dim), optional
+        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target; the identity
+        when not given.
     """
 
     step_size: Any = field(metadata=PER_CHAIN)
@@ -40,9 +41,8 @@ class HMC(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise HyperparameterError(f"steps must be a positive integer; got {self.steps!r}")
+        settle(self, "step_size", check_range, 0)
+        settle(self, "steps", check_count)
         object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

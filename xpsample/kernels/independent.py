@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from xpsample.core.arrays import Array
-from xpsample.core.hyperparameters import MATRIX, VECTOR
+from xpsample.core.checks import settle
+from xpsample.core.hyperparameters import MATRIX, VECTOR, check_vector
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
@@ -18,9 +19,9 @@ class IndependentMH(Kernel[ChainState, Info]):
 
     Parameters
     ----------
-    mean : array, shape (dim,), optional
+    mean : float, or array of shape (dim,), optional
         Zero when not given.
-    covariance : array, shape (dim,) or (dim, dim), optional
+    covariance : float, or array of shape (dim,) or (dim, dim), optional
         The identity when not given. Take it wider than the target: the sampler is poor where its tails are thinner.
     """
 
@@ -32,6 +33,7 @@ class IndependentMH(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
+        settle(self, "mean", check_vector)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
@@ -22,7 +23,7 @@ class MALA(Kernel[ChainState, Info]):
     step_size : float or array
         eta, in units of x squared over C (the drift is eta s, as in SRMC; half of some codes' step size); broadcasts
         against the chain axes. Acceptance near 0.57 is best in high dimension.
-    preconditioner : array, shape (dim,) or (dim, dim), optional
+    preconditioner : float, or array of shape (dim,) or (dim, dim), optional
         C, best near the target's covariance; the identity when not given.
     """
 
@@ -34,7 +35,7 @@ class MALA(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
+        settle(self, "step_size", check_range, 0)
         object.__setattr__(self, "_covariance", as_covariance("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

@@ -8,6 +8,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_flag, settle
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.compose import check_base
@@ -48,8 +49,8 @@ class Minibatch(Kernel[Any, Any]):
     common: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
-            raise HyperparameterError(f"size must be a positive integer; got {self.size!r}")
+        settle(self, "size", check_count)
+        settle(self, "common", check_flag)
         unadjusted = "take a kernel without an accept step (ULA, UnderdampedLangevin), or SRLD over one"
         check_base("Minibatch", self.base, {Trait.TAKES_ESTIMATES: unadjusted})
 

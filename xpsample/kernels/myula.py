@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_instance, errors_of_functions, settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
@@ -46,12 +47,17 @@ class MYULA(Kernel[ULAState, Info]):
     traits = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES  # of f alone, whose target it does not sample
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("smoothing", self.smoothing, 0)
-        if not callable(self.strength):
-            check_range("strength", self.strength, 0, closed=True)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "smoothing", check_range, 0)
+        settle(self, "regularizer", check_instance, Regularizer, "L1()")
+        if not callable(self.strength) or isinstance(self.strength, type):
+            settle(self, "strength", check_range, 0, closed=True)
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
+        if callable(self.strength):
+            with errors_of_functions("the function strength failed at the start positions"):
+                strength = self.strength(target.data)
+            check_range("what the function strength gives", strength, 0, closed=True)
         return ULAState(target.evaluate(x), none_frozen(target.xp, x))
 
     def noise(self, x: Array) -> Specs:

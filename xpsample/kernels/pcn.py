@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range, per_coordinate, sqrt
+from xpsample.core.checks import settle
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range, check_vector, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
@@ -24,9 +25,9 @@ class PCN(Kernel[ChainState, Info]):
     ----------
     beta : float or array
         Share of fresh noise, in (0, 1]; broadcasts against the chain axes.
-    mean : array, shape (dim,), optional
+    mean : float, or array of shape (dim,), optional
         Mean of the reference; zero when not given.
-    covariance : array, shape (dim,) or (dim, dim), optional
+    covariance : float, or array of shape (dim,) or (dim, dim), optional
         Covariance of the reference; the identity when not given.
     """
 
@@ -39,7 +40,8 @@ class PCN(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("beta", self.beta, 0, 1)
+        settle(self, "beta", check_range, 0, 1)
+        settle(self, "mean", check_vector)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

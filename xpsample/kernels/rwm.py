@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
@@ -21,7 +22,7 @@ class RWM(Kernel[ChainState, Info]):
     ----------
     step_size : float or array
         Scale of the proposal, in units of x; broadcasts against the chain axes.
-    covariance : array, shape (dim,) or (dim, dim), optional
+    covariance : float, or array of shape (dim,) or (dim, dim), optional
         Shape of the proposal; the identity when not given.
     """
 
@@ -33,7 +34,7 @@ class RWM(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
+        settle(self, "step_size", check_range, 0)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

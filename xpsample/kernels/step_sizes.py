@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 
 
@@ -35,15 +36,14 @@ class PolynomialDecay(StepSizes):
     offset: Any = field(default=0.0, metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        check_range("scale", self.scale, 0)
-        check_range("power", self.power, 0, closed=True)
-        check_range("offset", self.offset, 0, closed=True)
+        settle(self, "scale", check_range, 0)
+        settle(self, "power", check_range, 0, closed=True)
+        settle(self, "offset", check_range, 0, closed=True)
 
     def at(self, n: Array) -> Array:
         return self.scale * (n + self.offset) ** (-self.power)
 
 
-def check_step_size(value: Any) -> None:
-    """Raise HyperparameterError unless a step size is a schedule or positive everywhere."""
-    if not isinstance(value, StepSizes):
-        check_range("step_size", value, 0)
+def check_step_size(name: str, value: Any) -> Any:
+    """A schedule of step sizes, or a step size that is positive everywhere."""
+    return value if isinstance(value, StepSizes) else check_range(name, value, 0)

@@ -31,22 +31,21 @@ class Fixed(Strength):
     value: Any = field(metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        check_range("alpha", self.value, 0, closed=True)
+        object.__setattr__(self, "value", check_range("alpha", self.value, 0, closed=True))
 
     def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
         return zeros + self.value, None
 
 
-def as_strength(alpha: Any, rule: type) -> Strength:
-    """A number or an array as `Fixed`; a rule of the kind that the kernel follows as it is.
-
-    Raises
-    ------
-    HyperparameterError
-        For a rule of another kind.
-    """
+def check_strength(name: str, alpha: Any, rule: type) -> Any:
+    """A number or an array, at least 0, or a rule of the kind that a kernel follows."""
     if not isinstance(alpha, Strength):
-        return Fixed(alpha)
+        return check_range(name, alpha, 0, closed=True)
     if not isinstance(alpha, (Fixed, rule)):
-        raise HyperparameterError(f"alpha must be a number, an array or a {rule.__name__} rule; got {alpha!r}")
+        raise HyperparameterError(f"{name} must be a number, an array or a {rule.__name__} rule; got {alpha!r}")
     return alpha
+
+
+def as_strength(alpha: Any) -> Strength:
+    """A rule as it is, a number or an array as `Fixed`."""
+    return alpha if isinstance(alpha, Strength) else Fixed(alpha)

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_numbers, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.specs import Specs, Uniform
@@ -82,13 +83,12 @@ class ParallelTempering(Kernel[TemperingState, Any]):
                 Trait.EXACT: "rungs swap by the density; take the kernel on the whole data",
             },
         )
-        betas = tuple(float(b) for b in self.betas)
+        betas = check_numbers("betas", self.betas)
         if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):
             raise HyperparameterError(
                 f"betas must begin with 1 and decrease, to 0 at the lowest, two of them at least; got {betas}"
             )
-        if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
-            raise HyperparameterError(f"every must be a positive integer; got {self.every!r}")
+        settle(self, "every", check_count)
         object.__setattr__(self, "betas", betas)
 
     @property

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
@@ -36,7 +37,7 @@ class ULA(Kernel[ULAState, Info]):
     step_size : float, array or StepSizes
         eta, in units of x squared over C; an array broadcasts against the chain axes, a schedule such as
         `PolynomialDecay` gives that of every step.
-    preconditioner : array, shape (dim,) or (dim, dim), optional
+    preconditioner : float, or array of shape (dim,) or (dim, dim), optional
         C; the identity when not given.
     """
 
@@ -48,7 +49,7 @@ class ULA(Kernel[ULAState, Info]):
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:
-        check_step_size(self.step_size)
+        settle(self, "step_size", check_step_size)
         object.__setattr__(self, "_covariance", as_covariance("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:

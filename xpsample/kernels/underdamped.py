@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.covariance import Covariance, as_covariance
@@ -40,7 +41,7 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
         chain axes.
     friction : float or array
         Friction coefficient, inverse time; broadcasts against the chain axes.
-    mass : array, shape (dim,) or (dim, dim), optional
+    mass : float, or array of shape (dim,) or (dim, dim), optional
         M; the identity when not given.
     """
 
@@ -53,8 +54,8 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("friction", self.friction, 0)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "friction", check_range, 0)
         object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> UnderdampedState:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import whole
 
 FEWEST_DRAWS = 10
@@ -48,7 +49,7 @@ def chain_ess(draws: Array) -> Array:
     Section 3.2 of Vehtari et al. (2021); the sequences are those of Geyer, "Practical Markov chain
     Monte Carlo", Statistical Science 7 (1992) 473-483, section 3.3.
     """
-    xp = array_namespace(draws)
+    xp = array_namespace(check_reals("draws", draws, "an array (draw, *chains, dim)"))
     scaled = _scaled(xp, draws)
     means, deviations = _halves(xp, scaled.values)
     n, chains, _ = deviations.shape
@@ -101,7 +102,7 @@ def autocorrelation(draws: Array, lags: int) -> Array:
     ValueError
         If `draws` has fewer than two axes, or not more than `lags` draws.
     """
-    xp = array_namespace(draws)
+    xp = array_namespace(check_reals("draws", draws, "an array (draw, *chains, dim)"))
     _check_draws(xp, draws)
     if not 0 <= lags < draws.shape[0]:
         raise ValueError(f"lags must be at least 0 and below the {draws.shape[0]} draws; got {lags}")
@@ -138,7 +139,7 @@ def split_rhat(draws: Array) -> Array:
     The traditional split R-hat of Vehtari et al. (2021), and of Gelman et al., "Bayesian Data Analysis",
     3rd edition (2013), section 11.4.
     """
-    xp = array_namespace(draws)
+    xp = array_namespace(check_reals("draws", draws, "an array (draw, *chains, dim)"))
     scaled = _scaled(xp, draws)
     means, deviations = _halves(xp, scaled.values)
     n, chains, _ = deviations.shape
@@ -177,7 +178,7 @@ def mcse_mean(draws: Array) -> Array:
     -----
     Vehtari et al. (2021). As in Stan, the ESS is that of the mean, not rank-normalised.
     """
-    xp = array_namespace(draws)
+    xp = array_namespace(check_reals("draws", draws, "an array (draw, *chains, dim)"))
     scaled = _scaled(xp, draws)
     n = scaled.values.shape[0]
     if n < 4 or 0 in scaled.values.shape:

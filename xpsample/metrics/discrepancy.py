@@ -11,8 +11,10 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, check_instance, given
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import per_coordinate
+from xpsample.core.hyperparameters import check_reals, per_coordinate
+from xpsample.core.registry import check_same_home
 from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, middle, squared_distances
 
 BLOCK = 2**22
@@ -46,9 +48,13 @@ def squared_mmd(x: Array, y: Array, kernel: PairKernel | None = None, unbiased: 
     HyperparameterError
         If the kernel has a bandwidth rule, or a sample has fewer than two points.
     """
-    xp = array_namespace(x)
-    kernel = _fixed(RBF(median_bandwidth(_joined(xp, x, y))) if kernel is None else kernel)
+    xp, unbiased = _namespace("x", x), check_flag("unbiased", unbiased)
+    _namespace("y", y)
     n, m = _count(x), _count(y)
+    if x.shape[-1] != y.shape[-1]:
+        raise HyperparameterError(f"x and y have {x.shape[-1]} and {y.shape[-1]} coordinates")
+    check_same_home("y", y, x)
+    kernel = _fixed(RBF(median_bandwidth(_joined(xp, x, y))) if kernel is None else kernel)
     across: Any = sum(_sums(xp, kernel, x, y)) / (n * m)
     within: list[Any] = []
     for a, count in ((x, n), (y, m)):
@@ -86,9 +92,13 @@ def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbias
     HyperparameterError
         If the kernel has a bandwidth rule, or the sample fewer than two points.
     """
-    xp = array_namespace(x)
-    kernel = _fixed(RBF(median_bandwidth(x)) if kernel is None else kernel)
+    xp, unbiased = _namespace("x", x), check_flag("unbiased", unbiased)
+    _namespace("score", score)
     n, dim = _count(x), x.shape[-1]
+    if tuple(score.shape) != tuple(x.shape):
+        raise HyperparameterError(f"score has shape {tuple(score.shape)}, and x {tuple(x.shape)}: give one alike")
+    check_same_home("score", score, x)
+    kernel = _fixed(RBF(median_bandwidth(x)) if kernel is None else kernel)
     sigma = _sigma(kernel)
     centred = x - xp.mean(x, axis=-2, keepdims=True)
     own = xp.sum(score * centred, axis=-1)  # s_j . x_j
@@ -116,11 +126,19 @@ def median_bandwidth(x: Array) -> Array:
 
     It is taken among at most `MEDIAN_POINTS` of them, evenly spaced.
     """
-    xp = array_namespace(x)
+    xp = _namespace("x", x)
     x = x[..., :: -(-_count(x) // MEDIAN_POINTS), :]
     n = x.shape[-2]
     flat = xp.sort(xp.reshape(squared_distances(xp, x, x), (*x.shape[:-2], n * n)), axis=-1)[..., n:]
     return middle(flat)
+
+
+def _namespace(name: str, x: Array) -> Any:
+    """The namespace of a sample."""
+    xp = array_namespace(check_reals(name, x, "an array (..., n, dim)"))
+    if not xp.isdtype(x.dtype, "real floating"):
+        raise HyperparameterError(f"{name} must be a real floating array; got {given(x)}")
+    return xp
 
 
 def _sums(xp: Any, kernel: PairKernel, x: Array, y: Array) -> Iterator[Array]:
@@ -143,6 +161,7 @@ def _joined(xp: Any, x: Array, y: Array) -> Array:
 
 
 def _fixed(kernel: PairKernel) -> PairKernel:
+    check_instance("kernel", kernel, PairKernel, "RBF(1.0)", optional=True)
     if isinstance(kernel.bandwidth, Bandwidth):
         raise HyperparameterError("a metric needs one bandwidth: give a number, or median_bandwidth(...) of the points")
     return kernel

@@ -12,6 +12,7 @@ import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 
@@ -102,7 +103,7 @@ class RBF(PairKernel):
     bandwidth: float | Array | Bandwidth = field(default=Median(), metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        _check_bandwidth(self.bandwidth)
+        settle(self, "bandwidth", _check_bandwidth)
 
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
         f = xp.exp(-u)
@@ -125,9 +126,8 @@ class InverseMultiquadric(PairKernel):
     power: float = -0.5
 
     def __post_init__(self) -> None:
-        _check_bandwidth(self.bandwidth)
-        if not -1 < self.power < 0:
-            raise HyperparameterError(f"power must lie between -1 and 0; got {self.power}")
+        settle(self, "bandwidth", _check_bandwidth)
+        settle(self, "power", check_number, -1, 0, below=True)
 
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
         p, base = self.power, 1.0 + u
@@ -196,6 +196,5 @@ def _check_count(m: int) -> None:
         raise HyperparameterError("a median bandwidth needs at least 2 points: give a number, or a larger M")
 
 
-def _check_bandwidth(value: float | Array | Bandwidth) -> None:
-    if not isinstance(value, Bandwidth):
-        check_range("bandwidth", value, 0)
+def _check_bandwidth(name: str, value: float | Array | Bandwidth) -> Any:
+    return value if isinstance(value, Bandwidth) else check_range(name, value, 0)

@@ -4,14 +4,14 @@
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_number, given, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import check_range
 
 
 class Optimizer(Protocol):
@@ -22,6 +22,13 @@ class Optimizer(Protocol):
 
     def update(self, gradients: tree.Tree, state: tree.Tree, parameters: tree.Tree, /) -> tuple[tree.Tree, tree.Tree]:
         """(what to add to the parameters, new state)."""
+
+
+def check_optimizer(name: str, value: Any) -> Any:
+    """A value with ``init`` and ``update``, such as `SGD` or an optax optimiser."""
+    if isinstance(value, type) or not all(callable(getattr(value, part, None)) for part in ("init", "update")):
+        raise HyperparameterError(f"{name} must have init and update, such as SGD(0.01); got {given(value)}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,8 @@ class SGD:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        check_range("learning_rate", self.learning_rate, 0)
-        _check_decay("momentum", self.momentum)
+        settle(self, "learning_rate", check_number, 0)
+        settle(self, "momentum", check_number, 0, 1, closed=True, below=True)
 
     def init(self, parameters: tree.Tree) -> tree.Tree:
         """Zero velocities, or None without momentum."""
@@ -83,10 +90,10 @@ class Adam:
     epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
-        check_range("learning_rate", self.learning_rate, 0)
-        check_range("epsilon", self.epsilon, 0)
-        _check_decay("beta1", self.beta1)
-        _check_decay("beta2", self.beta2)
+        settle(self, "learning_rate", check_number, 0)
+        settle(self, "epsilon", check_number, 0)
+        settle(self, "beta1", check_number, 0, 1, closed=True, below=True)
+        settle(self, "beta2", check_number, 0, 1, closed=True, below=True)
 
     def init(self, parameters: tree.Tree) -> AdamState:
         """Zero means."""
@@ -125,8 +132,9 @@ class Clipped:
     runs: int = 0
 
     def __post_init__(self) -> None:
-        check_range("max_norm", self.max_norm, 0)
-        check_range("runs", self.runs, 0, closed=True)
+        settle(self, "optimizer", check_optimizer)
+        settle(self, "max_norm", check_number, 0)
+        settle(self, "runs", check_count, 0)
 
     def init(self, parameters: tree.Tree) -> tree.Tree:
         """The optimiser's own state."""
@@ -134,17 +142,15 @@ class Clipped:
 
     def update(self, gradients: tree.Tree, state: tree.Tree, parameters: tree.Tree) -> tuple[tree.Tree, tree.Tree]:
         """One step with clipped gradients."""
+        if any(leaf.ndim < self.runs for leaf in tree.leaves(gradients)):
+            shapes = [tuple(leaf.shape) for leaf in tree.leaves(gradients)]
+            raise HyperparameterError(f"runs is {self.runs}, and a leaf of the parameters has fewer axes: {shapes}")
         squares = [_sum_of_squares(leaf, self.runs) for leaf in tree.leaves(gradients)]
         norm = sum(squares[1:], squares[0]) ** 0.5
         xp = array_namespace(norm)
         scale = xp.where(norm > self.max_norm, self.max_norm / norm, xp.ones_like(norm))
         clipped = tree.map(lambda g: g * scale[(..., *(None,) * (g.ndim - self.runs))], gradients)
         return self.optimizer.update(clipped, state, parameters)
-
-
-def _check_decay(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise HyperparameterError(f"{name} must be at least 0 and below 1; got {value}")
 
 
 def _zeros(leaf: Array) -> Array:

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, check_number, settle
 from xpsample.core.errors import TraceError
+from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base
@@ -66,11 +68,12 @@ class AIS(Kernel[AISState, Any]):
     traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
 
     def __post_init__(self) -> None:
+        settle(self, "approximate", check_flag)
         needs = dict(NEEDED_TO_WEIGH)
         if self.approximate:
             needs[Trait.SAMPLES] = needs.pop(Trait.INVARIANT)
         check_base("AIS", self.base, needs)
-        object.__setattr__(self, "betas", check_ladder(self.betas))
+        settle(self, "betas", check_ladder)
 
     @property
     def requires(self) -> Capability:
@@ -122,6 +125,8 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     TraceError
         If there are fewer than two weights, none is positive, or one is nan or infinite.
     """
+    check_reals("log_weights", log_weights, "an array")
+    initial_log_normalizer = check_number("initial_log_normalizer", initial_log_normalizer)
     logs = to_host(log_weights).astype(np.float64).ravel()
     if logs.size < 2 or not np.all(logs < math.inf) or np.max(logs) == -math.inf:
         raise TraceError(f"log weights must be two or more, below infinity, one of them finite; got {logs}")

@@ -4,13 +4,13 @@ Sources: Song & Ermon, "Generative modeling by estimating gradients of the data 
 is `Annealed` over `ULA`; Score-MH, Section 5 and Appendix D.2, where it is `MALA` with an acceptance function.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_numbers, settle
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
@@ -72,14 +72,13 @@ class Annealed(Kernel[AnnealedState, Info]):
 
     def __post_init__(self) -> None:
         check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
-        sigmas = _positive("sigmas", self.sigmas)
+        sigmas = check_numbers("sigmas", self.sigmas, 0)
         if any(a < b for a, b in pairwise(sigmas)):
             raise HyperparameterError(f"sigmas must never increase; got {sigmas}")
-        units = sigmas if self.units is None else _positive("units", self.units)
+        units = sigmas if self.units is None else check_numbers("units", self.units, 0)
         if len(units) != len(sigmas):
             raise HyperparameterError(f"there must be a unit for each of the {len(sigmas)} levels; got {len(units)}")
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise HyperparameterError(f"steps must be a positive integer; got {self.steps!r}")
+        settle(self, "steps", check_count)
         object.__setattr__(self, "sigmas", sigmas)
         object.__setattr__(self, "units", units)
 
@@ -181,10 +180,3 @@ def _level(target: BoundTarget, sigmas: Array, units: Array, n: Array) -> Level:
 def _own(target: BoundTarget) -> Any:
     """The data that the user gave the target."""
     return target.data.own if isinstance(target.data, DataAndAcceptance) else target.data
-
-
-def _positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
-    ladder = tuple(float(v) for v in values)
-    if not ladder or not all(0 < v < math.inf for v in ladder):
-        raise HyperparameterError(f"{name} must be positive and finite, one at least; got {ladder}")
-    return ladder

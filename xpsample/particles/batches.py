@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_function, check_instance, check_result, settle
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range, check_reals
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.spaces.discrete import as_index
 
@@ -62,10 +64,11 @@ class RowBatches(Batches):
     size: int | None = None
 
     def __post_init__(self) -> None:
+        check_range("rows", check_reals("rows", self.rows, "an array (rows, dim)"))
         if self.rows.ndim != 2 or not self.rows.shape[0]:
             raise HyperparameterError(f"rows have shape (rows, dim); got {tuple(self.rows.shape)}")
-        if self.size is not None and self.size < 1:
-            raise HyperparameterError(f"size must be a positive integer; got {self.size}")
+        if self.size is not None:
+            settle(self, "size", check_count)
 
     def noise(self, x: Array) -> Specs:
         return {} if self.size is None else {"row": Uniform((*x.shape[:-2], self.size))}
@@ -91,8 +94,16 @@ class DrawnBatches(Batches):
     numbers: Mapping[str, Normal | Uniform]
     function: Callable[..., Array]
 
+    def __post_init__(self) -> None:
+        settle(self, "numbers", check_instance, Mapping, '{"normal": Normal((100, 2))}')
+        for name, spec in self.numbers.items():
+            check_instance(f"numbers[{name!r}]", spec, (Normal, Uniform), "Normal((100, 2))")
+        settle(self, "function", check_function, "(**arrays)")
+
     def noise(self, x: Array) -> Specs:
         return {name: type(spec)((*x.shape[:-2], *spec.shape)) for name, spec in self.numbers.items()}
 
     def draw(self, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
-        return self.function(**noise)
+        batch = self.function(**noise)
+        rows = tuple(getattr(batch, "shape", ()))[-2:-1]
+        return check_result("the function of DrawnBatches", batch, (*x.shape[:-2], *rows, x.shape[-1]))

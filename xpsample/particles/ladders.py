@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_number, check_numbers
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import as_index
@@ -23,16 +24,15 @@ def geometric_ladder(rungs: int, hottest: float) -> tuple[float, ...]:
     hottest : float
         Between 0 and 1.
     """
-    if rungs < 2 or not 0 < hottest < 1:
-        raise HyperparameterError(f"a ladder has 2 rungs or more, down to a beta in (0, 1); got {rungs}, {hottest}")
+    rungs, hottest = check_count("rungs", rungs, 2), check_number("hottest", hottest, 0, 1, below=True)
     return tuple(hottest ** (k / (rungs - 1)) for k in range(rungs))
 
 
-def check_ladder(betas: Sequence[float]) -> tuple[float, ...]:
+def check_ladder(name: str, betas: Sequence[float]) -> tuple[float, ...]:
     """Inverse temperatures as numbers; raises HyperparameterError unless they go from 0 to 1 and never decrease."""
-    ladder = tuple(float(b) for b in betas)
-    if len(ladder) < 2 or ladder[0] != 0 or ladder[-1] != 1 or any(b > c for b, c in pairwise(ladder)):
-        raise HyperparameterError(f"betas must go from 0 to 1 and never decrease; got {ladder}")
+    ladder = check_numbers(name, betas, least=2)
+    if ladder[0] != 0 or ladder[-1] != 1 or any(b > c for b, c in pairwise(ladder)):
+        raise HyperparameterError(f"{name} must go from 0 to 1 and never decrease; got {ladder}")
     return ladder
 
 

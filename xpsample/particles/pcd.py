@@ -13,13 +13,13 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_instance, check_number, errors_of_functions, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
-from xpsample.optimize.optimizers import Optimizer
+from xpsample.optimize.optimizers import Optimizer, check_optimizer
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
@@ -87,12 +87,16 @@ class PCD(Kernel[PCDState, Info]):
     traits = Trait.NONE  # it moves parameters
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("steps", self.steps, 1, closed=True)
-        check_range("blocks", self.blocks, 1, closed=True)
-        check_range("refresh", self.refresh, 0, 1, closed=True)
-        check_range("energy_penalty", self.energy_penalty, 0, closed=True)
-        check_range("gradient_penalty", self.gradient_penalty, 0, closed=True)
+        settle(self, "data", check_instance, Batches, "RowBatches(rows)")
+        settle(self, "optimizer", check_optimizer)
+        settle(self, "step_size", check_number, 0)
+        settle(self, "steps", check_count)
+        settle(self, "blocks", check_count)
+        settle(self, "refresh", check_number, 0, 1, closed=True)
+        settle(self, "low", check_number, infinite=True)
+        settle(self, "high", check_number, infinite=True)
+        settle(self, "energy_penalty", check_number, 0, closed=True)
+        settle(self, "gradient_penalty", check_number, 0, closed=True)
         if not self.low < self.high or (self.refresh and not math.isfinite(self.high - self.low)):
             raise HyperparameterError(
                 f"low must be below high, and both finite where refresh > 0; got {self.low}, {self.high}"
@@ -103,7 +107,9 @@ class PCD(Kernel[PCDState, Info]):
         if x.ndim != 2 or x.shape[0] % self.blocks:
             raise HyperparameterError(f"{self.blocks} blocks do not divide a buffer of shape {tuple(x.shape)}")
         parameters = tree.map(lambda leaf: 1 * leaf, target.data)
-        return PCDState(Point(x, None, None), parameters, self.optimizer.init(parameters))
+        with errors_of_functions("optimizer.init failed"):
+            optimizer = self.optimizer.init(parameters)
+        return PCDState(Point(x, None, None), parameters, optimizer)
 
     def noise(self, x: Array) -> Specs:
         size, dim = x.shape[0] // self.blocks, x.shape[-1]

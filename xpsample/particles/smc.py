@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import check_range
+from xpsample.core.checks import check_instance, check_number, given, settle
+from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base
@@ -90,10 +90,11 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         if (self.betas is None) == (self.ess is None):
             raise HyperparameterError("TemperedSMC takes either betas or ess")
         if self.betas is not None:
-            object.__setattr__(self, "betas", check_ladder(self.betas))
-        if self.ess is not None and not 0 < self.ess < 1:
-            raise HyperparameterError(f"ess is a share of the particles, between 0 and 1; got {self.ess}")
-        check_range("threshold", self.threshold, 0, 1, closed=True)
+            settle(self, "betas", check_ladder)
+        if self.ess is not None:
+            settle(self, "ess", check_number, 0, 1, below=True)
+        settle(self, "threshold", check_number, 0, 1, closed=True)
+        settle(self, "resampling", check_instance, Resampling, "Multinomial()")
 
     @property
     def requires(self) -> Capability:
@@ -174,6 +175,9 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         Frequent resampling makes it noisy, down to 0; once all particles descend from one, it is 1 and says nothing.
         To combine independent runs, with an error, take ``log_normalizer(result.value)``.
     """
+    if not isinstance(state, TemperedSMCState):
+        raise CapabilityError(f"state must be that of a TemperedSMC run, trace.state; got {given(state)}")
+    initial_log_normalizer = check_number("initial_log_normalizer", initial_log_normalizer)
     beta = to_host(state.beta)[..., 0]
     if np.any(beta < 1):
         raise HyperparameterError(

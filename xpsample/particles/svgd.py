@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
@@ -39,9 +40,8 @@ class AdaGrad:
     offset: float = 1e-6
 
     def __post_init__(self) -> None:
-        check_range("offset", self.offset, 0)
-        if not 0 <= self.decay < 1:
-            raise HyperparameterError(f"decay must be at least 0 and below 1; got {self.decay}")
+        settle(self, "offset", check_number, 0)
+        settle(self, "decay", check_number, 0, 1, closed=True, below=True)
 
 
 class SVGDState(NamedTuple):
@@ -81,7 +81,9 @@ class SVGD(Kernel[SVGDState, Info]):
     traits = OF_A_SET
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "kernel", check_instance, PairKernel, "RBF()")
+        settle(self, "adagrad", check_instance, AdaGrad, "AdaGrad()", optional=True)
 
     def init(self, target: BoundTarget, x: Array) -> SVGDState:
         _check_set(x)
@@ -134,7 +136,8 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
     traits = OF_A_SET
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "kernel", check_instance, PairKernel, "RBF()")
         if isinstance(self.kernel.bandwidth, Bandwidth) and self.kernel.bandwidth.local:
             raise HyperparameterError("K must be symmetric: take Median() or a number for its bandwidth")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.checks import check_count, given, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.prox.line import prox_line
@@ -58,7 +59,8 @@ class IsotropicTV(TotalVariation):
     iterations: int = 20
 
     def __post_init__(self) -> None:
-        _check(self.shape, "iterations", self.iterations)
+        settle(self, "shape", _check_shape)
+        settle(self, "iterations", check_count)
 
     def value(self, xp: Any, x: Array) -> Array:
         down, right = _differences(xp, self._image(xp, x))
@@ -106,7 +108,8 @@ class AnisotropicTV(TotalVariation):
     sweeps: int = 5
 
     def __post_init__(self) -> None:
-        _check(self.shape, "sweeps", self.sweeps)
+        settle(self, "shape", _check_shape)
+        settle(self, "sweeps", check_count)
 
     def value(self, xp: Any, x: Array) -> Array:
         down, right = _differences(xp, self._image(xp, x))
@@ -129,11 +132,10 @@ class AnisotropicTV(TotalVariation):
         return self._flat(xp, u)
 
 
-def _check(shape: tuple[int, ...], name: str, count: int) -> None:
-    if len(shape) != 2 or min(shape) < 1:
-        raise HyperparameterError(f"shape must be (height, width), both positive; got {shape}")
-    if count < 1:
-        raise HyperparameterError(f"{name} must be positive; got {count}")
+def _check_shape(name: str, value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise HyperparameterError(f"{name} must be (height, width); got {given(value)}")
+    return check_count("height", value[0]), check_count("width", value[1])
 
 
 def _differences(xp: Any, image: Array) -> tuple[Array, Array]:

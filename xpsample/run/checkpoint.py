@@ -16,6 +16,7 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import is_array
 from xpsample.core.atomic_files import replacing
+from xpsample.core.checks import check_number, check_path, settle
 from xpsample.core.errors import CheckpointError
 from xpsample.core.registry import to_host
 from xpsample.targets.point import Point
@@ -37,6 +38,10 @@ class Checkpoint:
 
     path: str | Path
     every: float = 60.0
+
+    def __post_init__(self) -> None:
+        settle(self, "path", check_path)
+        settle(self, "every", check_number, 0, closed=True, infinite=True)
 
 
 class Saved(NamedTuple):

@@ -15,7 +15,9 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.checks import check_count, check_instance, given, settle
 from xpsample.core.errors import NoiseError
+from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import check_same_home
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
@@ -136,7 +138,7 @@ class Native(NoiseSource):
     seed: int
 
     def __post_init__(self) -> None:
-        _check_seed(self.seed)
+        settle(self, "seed", check_seed)
 
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         return backend.noise(self.seed, specs, start, stop, like)
@@ -160,7 +162,7 @@ class Portable(NoiseSource):
     seed: int
 
     def __post_init__(self) -> None:
-        _check_seed(self.seed)
+        settle(self, "seed", check_seed)
 
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         dtype = np.dtype(dtype_name(like))
@@ -193,6 +195,12 @@ class Replay(NoiseSource):
 
     arrays: Mapping[str, Array]
     first: int = 0
+
+    def __post_init__(self) -> None:
+        settle(self, "arrays", check_instance, Mapping, '{"proposal": ...}')
+        for name, array in self.arrays.items():
+            check_reals(f"noise {name!r}", array, "an array (steps, ...)")
+        settle(self, "first", check_count, 0, 2**63 - 1)
 
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         block = {}
@@ -228,6 +236,8 @@ def as_noise_source(seed: "int | NoiseSource") -> NoiseSource:
     return seed if isinstance(seed, NoiseSource) else Native(seed)
 
 
-def _check_seed(seed: object) -> None:
+def check_seed(name: str, seed: Any) -> int:
+    """A non-negative integer."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise NoiseError(f"a seed is a non-negative integer; got {seed!r}")
+        raise NoiseError(f"a seed is a non-negative integer; got {given(seed)}")
+    return int(seed)

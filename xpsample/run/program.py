@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.cache_keys import by_value
+from xpsample.core.checks import errors_of_functions
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
+from xpsample.run.noise import NoiseSource
 from xpsample.run.recorders import Recorder
 from xpsample.targets.bound import BoundTarget
 
@@ -74,8 +76,20 @@ class Program:
 
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
-        state = self.kernel.init(self.target, 1 * x)
-        return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
+        with errors_of_functions("the run failed at the start positions"):
+            state = self.kernel.init(self.target, 1 * x)
+            return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
+
+    def drive(
+        self, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Any]:
+        """`Backend.drive`; what a user's function raises becomes an error that says what such functions must do."""
+        what = (
+            f"the run failed between steps {start} and {stop}; functions must take whatever a kernel proposes and give "
+            "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False)"
+        )
+        with errors_of_functions(what):
+            return self.target.backend.drive(self, carry, buffers, source, start, stop)
 
     def record(self, recorder_states: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:
         """New recorder states, and the row of each recorder."""

@@ -2,15 +2,25 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.arrays import Array
-from xpsample.core.errors import CapabilityError, HyperparameterError
-from xpsample.core.tree import Tree
+from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import (
+    check_count,
+    check_function,
+    check_instance,
+    check_text,
+    errors_of_functions,
+    given,
+    settle,
+)
+from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
+from xpsample.core.registry import check_same_home
+from xpsample.core.tree import Tree, leaves
 from xpsample.spaces.discrete import Discrete
 from xpsample.targets.bound import BoundTarget, counter
 
@@ -93,7 +103,12 @@ class Record(Recorder):
     name: str
     function: Callable[[Any], Tree]
 
+    def __post_init__(self) -> None:
+        settle(self, "name", check_text)
+        settle(self, "function", check_function, "(state)")
+
     def init(self, target: BoundTarget, state: Any) -> Tree:
+        check_rows(f"Record({self.name!r})", self.function, state, state.point.x)
         return None
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
@@ -101,6 +116,41 @@ class Record(Recorder):
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
         return rows
+
+
+def check_rows(what: str, function: Callable[..., Any], argument: Any, like: Array) -> Any:
+    """What a recorder's function gives at the start positions: a tree of arrays of their library, not empty."""
+    with errors_of_functions(f"the function of {what} failed at the start positions"):
+        row = function(argument)
+    found = leaves(row)
+    for leaf in found:
+        if not is_array(leaf):
+            raise FunctionError(f"the function of {what} must give arrays; got {given(leaf)}")
+        check_same_home(f"what the function of {what} gives", leaf, like)
+    if not found:
+        raise FunctionError(f"the function of {what} must give arrays; got {given(row)}")
+    return row
+
+
+def check_recorders(recorders: Any) -> tuple[Recorder, ...]:
+    """A sequence of recorders of different names."""
+    if isinstance(recorders, (type, str, dict)) or is_array(recorders) or not isinstance(recorders, Iterable):
+        raise HyperparameterError(
+            f"recorders must be a sequence of recorders, such as (Draws(), Moments()); got {given(recorders)}"
+        )
+    found = tuple(recorders)
+    for recorder in found:
+        check_instance("a recorder", recorder, Recorder, "Draws()")
+        check_text(f"the name of a {type(recorder).__name__}", recorder.name)
+        for name, kind in (("draws", Draws), ("statistics", Statistics)):
+            if recorder.name == name and not isinstance(recorder, kind):
+                raise HyperparameterError(
+                    f"{name!r} is the name of the trace's {name}: give the {type(recorder).__name__} another name"
+                )
+    names = [recorder.name for recorder in found]
+    if len(set(names)) < len(names):
+        raise HyperparameterError(f"recorders need different names; got {names}")
+    return found
 
 
 class RunningMoments(NamedTuple):
@@ -157,8 +207,7 @@ class BatchMeans(Recorder):
     name: str = "batch_means"
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise HyperparameterError(f"size must be a positive integer; got {self.size}")
+        settle(self, "size", check_count)
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x = state.point.x

@@ -15,6 +15,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_flag, given
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
@@ -25,13 +26,16 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.run.checkpoint import Checkpoint, Store, describe
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
 from xpsample.run.program import Carry, Program
-from xpsample.run.recorders import Draws, Recorder, Statistics
+from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.run.trace import Trace
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.check import check_gradient
-from xpsample.targets.target import AbstractTarget, Target
+from xpsample.targets.target import AbstractTarget, Target, check_target
+
+MOST = 2**63 - 1
+"""Draws, at most."""
 
 
 def sample(
@@ -91,7 +95,11 @@ def sample(
         Before the first step, if anything does not fit together. The message says what would.
     """
     with current_device(x0):
-        program = _prepare(target, kernel, x0, tuple(recorders), burn_in, thinning, draws, compile)
+        check_flag("check", check)
+        check_flag("compile", compile)
+        if progress is not None:
+            check_flag("progress", progress)
+        program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
         if check:
             if not isinstance(target, Target):
                 raise XpsampleError(
@@ -128,10 +136,10 @@ def _run(
     with progress_bar(progress, program.steps, start) as bar:
         for lo, hi in _segments(program, carry, start):
             if lo < program.burn_in:
-                (state, _), _, _ = backend.drive(burning, Carry(carry.state, ()), None, source, lo, hi)
+                (state, _), _, _ = burning.drive(Carry(carry.state, ()), None, source, lo, hi)
                 carry = Carry(state, carry.recorder_states)
             else:
-                carry, buffers, sums = backend.drive(program, carry, buffers, source, lo, hi)
+                carry, buffers, sums = program.drive(carry, buffers, source, lo, hi)
                 totals.add(hi - lo, sums)
             if store is not None:
                 store.save(hi, carry, totals, buffers, program.rows(hi), final=hi == program.steps)
@@ -171,7 +179,7 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
         for i in range(length):
             # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
             noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
-            carry, rows, sums = backend.drive(program, carry, None, noise, 0, 1)
+            carry, rows, sums = program.drive(carry, None, noise, 0, 1)
             state, info = tree.map(lambda row: row[0, ...], rows)[0]
             yield state, info._replace(evaluations=sums[-1])
 
@@ -196,27 +204,22 @@ def _prepare(
     target: AbstractTarget,
     kernel: Kernel,
     x0: Array,
-    recorders: tuple[Recorder, ...],
+    recorders: Sequence[Recorder],
     burn_in: int,
     thinning: int,
     draws: int,
     compile: bool = False,
 ) -> Program:
-    if not isinstance(target, AbstractTarget):
-        raise CapabilityError(f"the target is a {type(target).__name__}; wrap a log density as Target(log_density)")
+    check_target("target", target)
     if not isinstance(kernel, Kernel):
         raise CapabilityError(
-            f"the kernel is a {type(kernel).__name__}; pass one of xpsample.kernels, or your own Kernel"
+            f"kernel must be one of xpsample.kernels, such as RWM(0.5), or your own Kernel; got {given(kernel)}"
         )
-    for name, value, least in (("draws", draws, 1), ("burn_in", burn_in, 0), ("thinning", thinning, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise HyperparameterError(f"{name} must be an integer of at least {least}; got {value!r}")
-    names = [r.name for r in recorders]
-    if len(set(names)) < len(names):
-        raise HyperparameterError(f"recorders need different names; got {names}")
+    draws, burn_in = check_count("draws", draws, 1, MOST), check_count("burn_in", burn_in, 0, MOST)
+    thinning, recorders = check_count("thinning", thinning, 1, MOST), check_recorders(recorders)
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
-    return Program(kernel, bound, recorders, int(burn_in), int(thinning), int(draws), compile)
+    return Program(kernel, bound, recorders, burn_in, thinning, draws, compile)
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:

@@ -5,13 +5,13 @@ import os
 import zipfile
 from collections import namedtuple
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.atomic_files import replacing
+from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.run.summary import RunStatistics, Summary, summarize
@@ -147,7 +147,7 @@ class Trace:
         ImportError
             If ``.nc`` is asked for without arviz-base or h5netcdf.
         """
-        path = Path(path)
+        path = check_path("path", path)
         if path.suffix == ".npz":
             arrays = self._arrays()
             with replacing(path) as temporary, open(temporary, "wb") as file:
@@ -226,9 +226,13 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     FileNotFoundError
         If there is no such file.
     """
-    path = Path(path)
+    path = check_path("path", path)
     if path.suffix == ".nc":
         raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
+    if path.is_dir():
+        raise TraceError(f"{path.name!r} is a folder, and a trace is a file .npz")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file at the path {str(path)!r}")
     try:
         # NumPy leaves a file that it opened itself open when it is no npz.
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.hyperparameters import check_range
+from xpsample.core.checks import check_count, check_number, check_numbers
 from xpsample.core.registry import backend_of, to_host
 from xpsample.kernels.discrete.acs import ACS, Table
 from xpsample.kernels.discrete.dlp import DMALA
 from xpsample.run.sampling import sample
 from xpsample.spaces.space import as_floating
-from xpsample.targets.target import AbstractTarget
+from xpsample.targets.target import AbstractTarget, check_target
 
 BALANCES = 6
 
@@ -59,12 +59,11 @@ def tune_acs(
     ACS
         With a `Table`, in the library of x0.
     """
-    check_range("length", length, 1, closed=True)
-    check_range("steps", steps, 1, closed=True)
-    check_range("acceptance", acceptance, 0, 1)
-    check_range("balance", balance, 0.5, closed=True)
-    check_range("step_sizes", np.asarray(step_sizes), 0)
-    sizes, balances = np.unique(np.asarray(step_sizes, dtype=np.float64)), np.linspace(0.5, balance, BALANCES)
+    check_target("target", target).prepare(x0, DMALA.requires)
+    length, steps = check_count("length", length), check_count("steps", steps)
+    acceptance = check_number("acceptance", acceptance, 0, 1)
+    balance = check_number("balance", balance, 0.5, closed=True)
+    sizes, balances = np.unique(check_numbers("step_sizes", step_sizes, 0)), np.linspace(0.5, balance, BALANCES)
     rates = _rates(target, x0, sizes, balances, steps, seed)
     largest, smallest = _largest(sizes, np.max(rates, axis=1), acceptance), _largest(sizes, rates[:, 0], acceptance)
     best = np.maximum.accumulate(balances[np.argmax(rates, axis=1)])

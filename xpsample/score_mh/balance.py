@@ -8,8 +8,8 @@ from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_function, check_instance, check_number, check_numbers, given, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Normal, Specs
 from xpsample.score_mh.activations import log_sigmoid
 from xpsample.score_mh.derivatives import value_and_gradient
@@ -62,13 +62,17 @@ class ScoreBalance(TrainingLoss):
     alpha: tuple[float, float] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_range("regularization", self.regularization, 0, closed=True)
+        settle(self, "proposal", check_instance, Proposal, "RandomWalk(0.5)")
+        settle(self, "score", check_function, "(x)")
+        settle(self, "network", check_function, "(x_new, x, parameters)")
+        settle(self, "regularization", check_number, 0, closed=True)
         if self.max_norm is not None:
-            check_range("max_norm", self.max_norm, 0)
-        if self.pairs not in ("global", "local"):
-            raise HyperparameterError(f"pairs is 'global' or 'local'; got {self.pairs!r}")
-        for end in self.alpha:
-            check_range("alpha", end, 0, 1, closed=True)
+            settle(self, "max_norm", check_number, 0)
+        if not isinstance(self.pairs, str) or self.pairs not in ("global", "local"):
+            raise HyperparameterError(f"pairs is 'global' or 'local'; got {given(self.pairs)}")
+        settle(self, "alpha", check_numbers, 0, 1, least=2, closed=True)
+        if len(self.alpha) > 2:
+            raise HyperparameterError(f"alpha is (first, last); got {given(self.alpha)}")
 
     @property
     def constants(self) -> tree.Tree:

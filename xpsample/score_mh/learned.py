@@ -6,6 +6,7 @@ from typing import Any
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, check_function, check_instance, settle
 from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
 from xpsample.score_mh.activations import log_sigmoid
@@ -39,6 +40,11 @@ class Learned(Acceptance):
     parameters: tree.Tree = field()
     proposal: Proposal = field()
     direct: bool = False
+
+    def __post_init__(self) -> None:
+        settle(self, "network", check_function, "(x_new, x, parameters)")
+        settle(self, "proposal", check_instance, Proposal, "RandomWalk(0.5)")
+        settle(self, "direct", check_flag)
 
     @property
     def needs_score(self) -> bool:  # type: ignore[override]

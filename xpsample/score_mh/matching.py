@@ -9,8 +9,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import check_range
+from xpsample.core.checks import check_count, check_function, check_number, check_numbers, settle
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.particles.batches import take_rows
 from xpsample.score_mh.derivatives import quadratic_form
@@ -29,6 +28,9 @@ class ExactTrace(TrainingLoss):
     """
 
     network: Callable[..., Array] = score_network
+
+    def __post_init__(self) -> None:
+        settle(self, "network", check_function, "(x, parameters)")
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {}
@@ -57,7 +59,8 @@ class Sliced(TrainingLoss):
     network: Callable[..., Array] = score_network
 
     def __post_init__(self) -> None:
-        check_range("projections", self.projections, 1, closed=True)
+        settle(self, "projections", check_count)
+        settle(self, "network", check_function, "(x, parameters)")
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {"direction": Normal((self.projections, rows, dim))}
@@ -85,7 +88,8 @@ class Denoising(TrainingLoss):
     network: Callable[..., Array] = score_network
 
     def __post_init__(self) -> None:
-        check_range("sigma", self.sigma, 0)
+        settle(self, "sigma", check_number, 0)
+        settle(self, "network", check_function, "(x, parameters)")
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {"added": Normal((rows, dim))}
@@ -116,10 +120,8 @@ class AnnealedDenoising(TrainingLoss):
     network: Callable[..., Array] = conditional_score_network
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigmas", tuple(float(s) for s in self.sigmas))
-        if not self.sigmas:
-            raise HyperparameterError("sigmas must hold at least one noise level")
-        check_range("sigmas", np.asarray(self.sigmas), 0)
+        settle(self, "sigmas", check_numbers, 0)
+        settle(self, "network", check_function, "(x, sigma, parameters)")
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {"added": Normal((rows, dim)), "level": Uniform((rows,))}
@@ -134,9 +136,8 @@ class AnnealedDenoising(TrainingLoss):
 
 def geometric_noise_levels(largest: float, smallest: float, levels: int) -> tuple[float, ...]:
     """Noise levels from the largest to the smallest, with the same ratio between all neighbours."""
-    check_range("levels", levels, 1, closed=True)
-    check_range("smallest", smallest, 0)
-    check_range("largest", largest, smallest, closed=True)
+    levels, smallest = check_count("levels", levels, 1, 2**20), check_number("smallest", smallest, 0)
+    largest = check_number("largest", largest, smallest, closed=True)
     return tuple(np.geomspace(largest, smallest, levels).tolist())
 
 

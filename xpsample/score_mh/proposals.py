@@ -3,6 +3,7 @@
 They give what a balance loss needs: draws, log densities, and their gradients in both points.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,9 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.checks import settle
+from xpsample.core.errors import BackendError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range, check_reals, per_coordinate, sqrt
 from xpsample.score_mh.derivatives import transposed_jacobian_product
 
 Score = Callable[..., Array]
@@ -57,7 +60,7 @@ class RandomWalk(Proposal):
     step_size: float | Array = field(metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        _check("step_size", self.step_size)
+        settle(self, "step_size", _check)
 
     def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
         return x + per_coordinate(self.step_size) * xi
@@ -90,7 +93,7 @@ class LangevinProposal(Proposal):
     needs_score = True
 
     def __post_init__(self) -> None:
-        _check("step_size", self.step_size)
+        settle(self, "step_size", _check)
 
     def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
         eta = per_coordinate(self.step_size)
@@ -121,7 +124,7 @@ class CrankNicolson(Proposal):
     beta: float | Array = field(metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        _check("beta", self.beta, 1.0)
+        settle(self, "beta", _check, 1.0)
 
     def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
         beta = per_coordinate(self.beta)
@@ -142,6 +145,9 @@ class CrankNicolson(Proposal):
         return sqrt(array_namespace(x), 1.0 - beta * beta)
 
 
-def _check(name: str, value: float | Array, high: float = float("inf")) -> None:
-    if isinstance(value, (int, float)):
-        check_range(name, value, 0, high)
+def _check(name: str, value: Any, high: float = math.inf) -> Any:
+    """A number or an array in a range; the numbers of an array that is traced are not looked at."""
+    try:
+        return check_range(name, value, 0, high)
+    except BackendError:
+        return check_reals(name, value, "a number or an array of the positions' library")

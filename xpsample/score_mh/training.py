@@ -1,18 +1,21 @@
 """Training: a loss is minimised over batches, by the drivers that run chains."""
 
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_flag, check_instance, given
 from xpsample.core.devices import current_device
 from xpsample.core.errors import GradientError, HyperparameterError
+from xpsample.core.hyperparameters import check_hyperparameters, check_range, check_reals
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
-from xpsample.optimize.optimizers import Adam, Optimizer
+from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer
 from xpsample.run.checkpoint import Checkpoint, Store, describe
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, chunk_steps
 from xpsample.run.program import Program
@@ -99,17 +102,30 @@ def fit(
     GradientError
         If the loss leaves the finite numbers, or no derivative can be had.
     """
-    if not is_array(data) or data.ndim != 2 or not data.shape[0]:
-        raise HyperparameterError(f"data have shape (rows, dim); got {getattr(data, 'shape', type(data).__name__)}")
-    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
-        _check_count(name, value)
-    _check_count("patience", patience)
+    check_instance("loss", loss, TrainingLoss, "Sliced()")
+    check_reals("data", data, "an array (rows, dim)")
+    if data.ndim != 2 or not data.shape[0]:
+        raise HyperparameterError(f"data have shape (rows, dim); got {given(data)}")
+    check_range("data", data)
+    if is_dataclass(loss):
+        check_hyperparameters(loss, data[:1, :], "loss.")
+    epochs = check_count("epochs", epochs)
+    batch_size, steps_per_epoch, patience = (
+        None if value is None else check_count(name, value)
+        for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch), ("patience", patience))
+    )
+    optimizer = Adam(1e-3) if optimizer is None else check_optimizer("optimizer", optimizer)
+    check_instance("gradient", gradient, GradientChoice, "FiniteDifference()", optional=True)
+    if progress is not None:
+        check_flag("progress", progress)
     if patience is not None and validation is None:
         raise HyperparameterError("patience is counted in validation losses: pass validation=rows as well")
     if validation is not None:
+        check_reals("validation", validation, "an array (rows, dim)")
         check_same_home("validation", validation, data)
         if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
             raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
+        check_range("validation", validation)
     steps = steps_per_epoch or (max(1, data.shape[0] // batch_size) if batch_size else 1)
 
     with current_device(data):
@@ -127,7 +143,7 @@ def fit(
         kernel = Epoch(
             loss,
             chosen.value_and_gradient(target.backend, loss),
-            Adam(1e-3) if optimizer is None else optimizer,
+            optimizer,
             batch_size,
             (data.shape[0], data.shape[1]),
             steps,
@@ -167,7 +183,7 @@ def _run(
     with progress_bar(progress, program.steps, done, unit="epoch") as bar:
         while done < program.steps and not _stalled(carry.state, patience):
             stop = min((done // block + 1) * block, program.steps)
-            carry, buffers, _ = backend.drive(program, carry, buffers, source, done, stop)
+            carry, buffers, _ = program.drive(carry, buffers, source, done, stop)
             if not np.isfinite(to_host(carry.state.loss)):
                 raise GradientError(
                     f"the loss left the finite numbers by epoch {stop}: lower the learning rate, or clip the gradients"
@@ -201,11 +217,6 @@ def _identity(kernel: Epoch, target: BoundTarget, source: NoiseSource) -> dict[s
 
 def _losses(state: EpochState) -> tuple[Array, Array]:
     return state.loss, state.validation_loss
-
-
-def _check_count(name: str, value: Any) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
-        raise HyperparameterError(f"{name} must be a positive integer; got {value!r}")
 
 
 def _no_score(x: Array, data: Any) -> Array:

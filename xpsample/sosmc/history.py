@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, check_function, check_instance, check_text, settle
+from xpsample.core.errors import CapabilityError
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
-from xpsample.run.recorders import Recorder
+from xpsample.run.recorders import Recorder, check_rows
 from xpsample.sosmc.kernel import SOSMCState
 from xpsample.targets.bound import BoundTarget
 
@@ -32,7 +34,18 @@ class SOSMCHistory(Recorder):
     parameters: bool = True
     name: str = "history"
 
+    def __post_init__(self) -> None:
+        settle(self, "name", check_text)
+        settle(self, "parameters", check_flag)
+        settle(self, "means", check_instance, Mapping, '{"reward": reward}')
+        for name, function in self.means.items():
+            check_function(f"means[{name!r}]", function, "(x)")
+
     def init(self, target: BoundTarget, state: Any) -> Tree:
+        if not isinstance(state, SOSMCState):
+            raise CapabilityError(f"SOSMCHistory records SOSMC runs; the state is a {type(state).__name__}")
+        for name, function in self.means.items():
+            check_rows(f"means[{name!r}]", function, state.point.x, state.point.x)
         return None
 
     def update(self, target: BoundTarget, carry: Tree, state: SOSMCState, info: Info) -> tuple[Tree, Tree]:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_instance, check_number, errors_of_functions, given, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
-from xpsample.optimize.optimizers import Optimizer
+from xpsample.optimize.optimizers import Optimizer, check_optimizer
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import Weights
 from xpsample.sosmc.losses import Expectation, Loss
@@ -48,10 +48,10 @@ class Adaptation:
     most: float = float("inf")
 
     def __post_init__(self) -> None:
-        check_range("threshold", self.threshold, 0, 1, closed=True)
-        check_range("factor", self.factor, 1)
-        check_range("least", self.least, 0, closed=True)
-        check_range("most", self.most, self.least)
+        settle(self, "threshold", check_number, 0, 1, closed=True)
+        settle(self, "factor", check_number, 1)
+        settle(self, "least", check_number, 0, closed=True)
+        settle(self, "most", check_number, self.least, infinite=True)
 
     def update(self, xp: Any, value: Array, ess: Array, particles: int) -> Array:
         """The next value, from arrays that broadcast against each other."""
@@ -124,15 +124,19 @@ class SOSMC(Kernel[SOSMCState, Info]):
     traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
 
     def __post_init__(self) -> None:
-        check_range("threshold", self.threshold, 0, 1, closed=True)
+        settle(self, "threshold", check_number, 0, 1, closed=True)
+        settle(self, "optimizer", check_optimizer)
+        settle(self, "resampling", check_instance, Resampling, "Multinomial()")
+        for name in ("adapt_move", "adapt_optimizer"):
+            settle(self, name, check_instance, Adaptation, "Adaptation()", optional=True)
         if not isinstance(self.loss, Loss):
-            if not callable(self.loss):
-                raise HyperparameterError(f"the loss is a Loss or a function h(x, parameters); got {self.loss!r}")
+            if not callable(self.loss) or isinstance(self.loss, type):
+                raise HyperparameterError(f"loss must be a Loss or a function h(x, parameters); got {given(self.loss)}")
             object.__setattr__(self, "loss", Expectation(self.loss))
         if isinstance(self.move, Kernel):
             object.__setattr__(self, "move", Reversible(self.move))
         if not isinstance(self.move, Move):
-            raise HyperparameterError(f"the move is a Move or a Kernel; got {self.move!r}")
+            raise HyperparameterError(f"move must be a Move or a Kernel; got {given(self.move)}")
         if isinstance(self.move, SingleChain) and self.threshold:
             raise HyperparameterError("the time average of SingleChain is not resampled: take threshold=0")
         if self.adapt_move is not None and self.move.step_size is None:
@@ -147,12 +151,14 @@ class SOSMC(Kernel[SOSMCState, Info]):
         assert isinstance(target, PreparedTarget)
         xp, parameters = target.xp, tree.map(lambda leaf: 1 * leaf, target.data)
         _check_shapes(x, parameters)
+        with errors_of_functions("optimizer.init failed"):
+            optimizer = self.optimizer.init(parameters)
         base = self.move.init(target.member(parameters), x)
         weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))
         zero = xp.zeros_like(weights.ess)
         step_size = None if self.adapt_move is None else zero[..., None] + self.move.step_size
         rate = None if self.adapt_optimizer is None else xp.ones_like(zero)
-        return SOSMCState(base, parameters, self.optimizer.init(parameters), weights, zero > 0, step_size, rate)
+        return SOSMCState(base, parameters, optimizer, weights, zero > 0, step_size, rate)
 
     def noise(self, x: Array) -> Specs:
         own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}

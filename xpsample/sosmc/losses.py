@@ -6,13 +6,14 @@ a sum of coefficients times potentials U_theta (Lemma 5), so an iteration takes 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import check_range
+from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import check_function, check_instance, check_number, check_result, given, settle
+from xpsample.core.errors import FunctionError, HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
@@ -91,6 +92,9 @@ class EnergyModel(Loss):
 
     requires = Capability.NONE
 
+    def __post_init__(self) -> None:
+        settle(self, "data", check_instance, Batches, "RowBatches(rows)")
+
     def noise(self, x: Array) -> Specs:
         return batch_specs(self.data, x)
 
@@ -121,7 +125,9 @@ class RewardForwardKL(Loss):
     requires = Capability.NONE
 
     def __post_init__(self) -> None:
-        check_range("beta", self.beta, 0, closed=True)
+        settle(self, "reward", check_function, "(x)")
+        settle(self, "beta", check_number, 0, closed=True)
+        settle(self, "reference", check_instance, Batches, "RowBatches(rows)", optional=True)
         if self.beta and self.reference is None:
             raise HyperparameterError("beta > 0 needs draws of the reference: RewardForwardKL(..., reference=...)")
 
@@ -131,7 +137,7 @@ class RewardForwardKL(Loss):
     def gradient(
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        coefficients = covariance_with(target.xp, weights, self.reward(point.x))
+        coefficients = covariance_with(target.xp, weights, _rewards(self.reward, point.x))
         if self.reference is None or not self.beta:
             return family_of(target).potential_gradient(parameters, point.x, coefficients)
         coefficients = coefficients - self.beta * weights
@@ -153,13 +159,14 @@ class RewardReverseKL(Loss):
     """
 
     reward: Callable[[Array], Array]
-    beta: float | Array
+    beta: float | Array = field(metadata=PER_CHAIN)
 
     requires = Capability.LOG_DENSITY
     evaluations = Evaluations(log_density=1)  # of pi_0
 
     def __post_init__(self) -> None:
-        check_range("beta", self.beta, 0, closed=True)
+        settle(self, "reward", check_function, "(x)")
+        settle(self, "beta", check_range, 0, closed=True)
 
     def noise(self, x: Array) -> Specs:
         return {}
@@ -168,7 +175,7 @@ class RewardReverseKL(Loss):
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
         above = family_of(target).log_density(point.x, target.data) - point.log_density  # U_theta - U_0
-        multiplier = self.reward(point.x) + self.beta * above
+        multiplier = _rewards(self.reward, point.x) + self.beta * above
         coefficients = covariance_with(target.xp, weights, multiplier)
         return family_of(target).potential_gradient(parameters, point.x, coefficients)
 
@@ -188,6 +195,9 @@ class Expectation(Loss):
 
     requires = Capability.NONE
 
+    def __post_init__(self) -> None:
+        settle(self, "h", check_function, "(x, parameters)")
+
     def noise(self, x: Array) -> Specs:
         return {}
 
@@ -200,7 +210,17 @@ class Expectation(Loss):
             terms = weights[(..., *(None,) * (leaf.ndim - weights.ndim))] * leaf
             return target.xp.sum(terms, axis=axis, keepdims=axis > 0)
 
-        return tree.map(mean, self.h(point.x, parameters))
+        terms, chains = self.h(point.x, parameters), tuple(point.x.shape[:-1])
+        missing = {path for path, _ in tree.items(parameters)} ^ {path for path, _ in tree.items(terms)}
+        for path, leaf in tree.items(terms):
+            if path in missing or not is_array(leaf) or tuple(leaf.shape[: len(chains)]) != chains:
+                raise FunctionError(
+                    f"the function h must give a tree like the parameters, with leaves {chains} + their own shape; got "
+                    f"{given(leaf)}"
+                )
+        if missing:
+            raise FunctionError(f"the function h must give a tree like the parameters; it lacks {sorted(missing)}")
+        return tree.map(mean, terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +238,9 @@ class Surrogate(Loss):
 
     requires = Capability.NONE
 
+    def __post_init__(self) -> None:
+        settle(self, "function", check_function, "(parameters, x, weights)")
+
     def noise(self, x: Array) -> Specs:
         return {}
 
@@ -225,6 +248,11 @@ class Surrogate(Loss):
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
         return family_of(target).parameter_gradient(self.function)(parameters, point.x, weights)[1]
+
+
+def _rewards(reward: Callable[[Array], Array], x: Array) -> Array:
+    """The rewards of particles, (*runs, particles)."""
+    return check_result("the function reward", reward(x), tuple(x.shape[:-1]))
 
 
 def covariance_with(xp: Any, weights: Array, values: Array) -> Array:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_function, check_instance, check_number, check_result, settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base
@@ -106,8 +107,9 @@ class LangevinMove(Move[LangevinState]):
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("noise_scale", self.noise_scale, 0)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "noise_scale", check_number, 0)
+        settle(self, "drift", check_function, "(target, point)", optional=True)
 
     def init(self, target: BoundTarget, x: Array) -> LangevinState:
         return self._at(target, x)
@@ -137,7 +139,10 @@ class LangevinMove(Move[LangevinState]):
 
     def _at(self, target: BoundTarget, x: Array) -> LangevinState:
         point = target.evaluate(x)
-        return LangevinState(point, None if self.drift is None else self.drift(target, point))
+        drift = None if self.drift is None else self.drift(target, point)
+        return LangevinState(
+            point, None if drift is None else check_result("the function drift", drift, tuple(x.shape))
+        )
 
 
 def _drift_of(state: LangevinState) -> Array:
@@ -157,6 +162,9 @@ class Unweighted(Move[Any]):
     """
 
     move: Move[Any]
+
+    def __post_init__(self) -> None:
+        settle(self, "move", check_instance, Move, "LangevinMove(0.1)")
 
     @property
     def requires(self) -> Capability:

@@ -12,6 +12,7 @@ import array_api_extra as xpx
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, normal_like
@@ -41,11 +42,11 @@ class SingleChain(Move[ChainState]):
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("burn_in", self.burn_in, 0, closed=True)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "burn_in", check_count, 0)
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
-        check_range("burn_in", self.burn_in, 0, x.shape[-2] - 1, closed=True)
+        check_count("burn_in", self.burn_in, 0, x.shape[-2] - 1)
         return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:

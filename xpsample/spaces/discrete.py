@@ -8,7 +8,7 @@ alternative j is alternative ``choices - j``, and no kernel asks which space it 
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.checks import check_count, check_numbers, settle
 from xpsample.core.errors import PositionError
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.space import Space, as_floating, check_shape
@@ -135,7 +136,7 @@ class Binary(Discrete):
     choices = 2
 
     def check(self, xp: Any, x: Array) -> None:
-        _check_values(xp, x, (x == 0) | (x == 1), "0 and 1")
+        _check_values(xp, x, 0, 1)
 
     def bind(self, backend: Backend, x: Array) -> Space:
         return self._bound(backend, x)
@@ -178,7 +179,7 @@ class Spins(Discrete):
     choices = 2
 
     def check(self, xp: Any, x: Array) -> None:
-        _check_values(xp, x, (x == -1) | (x == 1), "-1 and 1")
+        _check_values(xp, x, -1, 1)
 
     def bind(self, backend: Backend, x: Array) -> Space:
         return self._bound(backend, x)
@@ -230,9 +231,9 @@ class Categorical(Discrete):
     _table: Any = field(default=None, repr=False)  # (variables, choices) or (1, choices), where x lives
 
     def __post_init__(self) -> None:
-        values = list(self.values)
-        nested = bool(values) and isinstance(values[0], Iterable)
-        rows = tuple(tuple(float(v) for v in row) for row in (values if nested else [values]))
+        values = self.values
+        nested = isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], (list, tuple))
+        rows = tuple(check_numbers("values", row) for row in (values if nested else [values]))
         for row in rows:
             if len(set(row)) != len(row) or not row:
                 raise PositionError(f"the values of a variable must be different, and one at least; got {row}")
@@ -337,8 +338,7 @@ class OneHot(Discrete):
     _numbers: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.choices < 2:
-            raise PositionError(f"a one-hot block has at least 2 coordinates; got {self.choices}")
+        settle(self, "choices", check_count, 2)
 
     def check(self, xp: Any, x: Array) -> None:
         _check_kind(xp, x)
@@ -414,10 +414,10 @@ def _check_number(states: int) -> None:
 def _check_kind(xp: Any, x: Array) -> None:
     if not xp.isdtype(x.dtype, ("integral", "real floating")):
         raise PositionError(f"positions must be integers or real floating numbers; got dtype {dtype_name(x)}")
-    check_shape(x)
+    check_shape(xp, x)
 
 
-def _check_values(xp: Any, x: Array, ok: Array, values: str) -> None:
+def _check_values(xp: Any, x: Array, low: int, high: int) -> None:
     _check_kind(xp, x)
-    if not bool(xp.all(ok)):
-        raise PositionError(f"all coordinates of the positions must be {values}")
+    if not bool(xp.all((x == low) | (x == high))):
+        raise PositionError(f"all coordinates of the positions must be {low} and {high}")

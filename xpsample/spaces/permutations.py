@@ -27,7 +27,7 @@ class Permutations(Space):
     def check(self, xp: Any, x: Array) -> None:
         if not xp.isdtype(x.dtype, ("integral", "real floating")):
             raise PositionError(f"positions must be integers or real floating numbers; got dtype {dtype_name(x)}")
-        check_shape(x)
+        check_shape(xp, x)
         ordered = xp.sort(as_floating(xp, x), axis=-1)
         count = xp.cumulative_sum(xp.ones_like(ordered), axis=-1) - 1.0
         if not bool(xp.all(ordered == count)):

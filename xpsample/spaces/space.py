@@ -4,9 +4,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from xpsample.core.arrays import Array
+import numpy as np
+
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.errors import PositionError
+from xpsample.core.errors import BackendError, PositionError
+from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 
 
@@ -31,16 +34,37 @@ class Real(Space):
             raise PositionError(
                 f"positions must be a real floating array; got dtype {dtype_name(x)} (convert the start positions)"
             )
-        check_shape(x)
+        check_shape(xp, x)
+        if not bool(xp.all(xp.isfinite(x))):
+            raise PositionError("positions must be finite; some are nan or infinite")
 
     def bind(self, backend: Backend, x: Array) -> Space:
         return self
 
 
-def check_shape(x: Array) -> None:
-    """Raise PositionError unless `x` has a last axis of at least one coordinate."""
+def check_positions(x: Any) -> Backend:
+    """The backend of start positions; raise BackendError unless they are an array."""
+    if not is_array(x):
+        advice = ""
+        if isinstance(x, (list, tuple)):
+            advice = "; make an array of it, such as numpy.asarray(x0)"
+        elif isinstance(x, dict):
+            advice = "; put its values side by side into one array (*chains, dim)"
+        got = f"{type(x).__name__}{advice}"
+        raise BackendError(f"positions must be an array of a registered library; got {got}")
+    if isinstance(x, np.ma.MaskedArray):
+        raise PositionError("positions are a masked array, whose mask would be lost: pass a plain array")
+    return backend_of(x)
+
+
+def check_shape(xp: Any, x: Array) -> None:
+    """Raise PositionError unless `x` has shape ``(*chains, dim)``, without an empty axis, and numbers that work."""
     if x.ndim < 1 or x.shape[-1] < 1:
         raise PositionError(f"positions have shape (*chains, dim) with dim >= 1; got {tuple(x.shape)}")
+    if 0 in x.shape:
+        raise PositionError(f"positions have at least one chain; got shape {tuple(x.shape)}")
+    if xp.isdtype(x.dtype, "real floating") and dtype_name(x) not in ("float32", "float64"):
+        raise PositionError(f"positions must be float32 or float64; got dtype {dtype_name(x)} (convert them)")
 
 
 def as_floating(xp: Any, x: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.checks import check_count, check_flag, settle
 from xpsample.targets.point import Point
 
 
@@ -150,7 +150,6 @@ def _rolled(xp: Any, past: Past, point: Point) -> Past:
 
 
 def _check(history: History) -> None:
-    for name in ("size", "every"):
-        value = getattr(history, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise HyperparameterError(f"{name} must be a positive integer; got {value!r}")
+    settle(history, "size", check_count)
+    settle(history, "every", check_count)
+    settle(history, "padded", check_flag)

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, check_instance, settle
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.strength import Strength, as_strength
+from xpsample.kernels.strength import Strength, as_strength, check_strength
 from xpsample.kernels.traits import Trait
 from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
 from xpsample.srld.history import History, Past, empty, pooled, repeated
@@ -126,7 +127,11 @@ class SRLD(Kernel[SRLDState, Any]):
     _strength: Strength = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_strength", as_strength(self.alpha, Measured))
+        settle(self, "alpha", check_strength, Measured)
+        object.__setattr__(self, "_strength", as_strength(self.alpha))
+        settle(self, "history", check_instance, History, "Rolling(10, 20)")
+        settle(self, "kernel", check_instance, PairKernel, "RBF()")
+        settle(self, "shared", check_flag)
         check_base("SRLD", self.base, {Trait.SAMPLES: "its past would not be that of the target"})
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.checks import check_count, settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.tree import Tree
 from xpsample.kernels.strength import Strength
@@ -51,9 +51,8 @@ class Balanced(Measured):
     scale: float | Array = field(default=1.0, metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        check_range("scale", self.scale, 0, closed=True)
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise HyperparameterError(f"steps must be a positive integer; got {self.steps!r}")
+        settle(self, "scale", check_range, 0, closed=True)
+        settle(self, "steps", check_count)
 
     def init(self, xp: Any, zeros: Array) -> tuple[Array, ForceSums]:
         return zeros + 0.0, ForceSums(zeros + 0.0, zeros + 0.0, zeros + 0.0)

@@ -8,8 +8,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_number, check_text, settle
 from xpsample.core.errors import CapabilityError, RepellenceWarning
-from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.run.recorders import Recorder
@@ -88,9 +88,10 @@ class Repellence(Recorder):
     name: str = "repellence"
 
     def __post_init__(self) -> None:
-        check_range("limit", self.limit, 0)
-        check_range("share", self.share, 0, 1)
-        check_range("least_acceptance", self.least_acceptance, 0, 1, closed=True)
+        settle(self, "name", check_text)
+        settle(self, "limit", check_number, 0)
+        settle(self, "share", check_number, 0, 1)
+        settle(self, "least_acceptance", check_number, 0, 1, closed=True)
 
     def init(self, target: BoundTarget, state: Any) -> _RepellenceSums:
         if not isinstance(state, SRMCState):

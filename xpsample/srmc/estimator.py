@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import CapabilityError
+from xpsample.core.checks import check_function, given, settle
+from xpsample.core.errors import CapabilityError, FunctionError
 from xpsample.core.tree import Tree
-from xpsample.run.recorders import Recorder
+from xpsample.run.recorders import Recorder, check_rows
 from xpsample.srmc.kernel import SRMCState
 from xpsample.targets.bound import BoundTarget, counter
 
@@ -53,13 +54,21 @@ class Estimator(Recorder):
     function: Callable[[Array], Array] = _identity
     name: str = "estimate"
 
+    def __post_init__(self) -> None:
+        settle(self, "function", check_function, "(x)")
+
     def init(self, target: BoundTarget, state: Any) -> _EstimatorMeans:
         if not isinstance(state, SRMCState):
             raise CapabilityError(
                 f"Estimator weights by the step sizes of SRMC's history; the state is a {type(state).__name__}. "
                 "Moments gives plain means"
             )
-        xp, value = target.xp, self.function(state.point.x)
+        xp, value = target.xp, check_rows("Estimator", self.function, state.point.x, state.theta)
+        if tuple(getattr(value, "shape", ())[: state.gamma.ndim]) != tuple(state.gamma.shape):
+            raise FunctionError(
+                "the function of Estimator must give (*chains) or (*chains, m), for chains "
+                f"{tuple(state.gamma.shape)}; got {given(value)}"
+            )
         zeros = [xp.zeros_like(a) for a in (state.gamma, value, value)]
         return _EstimatorMeans(counter(target, state.theta), *zeros)
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, per_coordinate
+from xpsample.core.checks import check_instance, settle
+from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.strength import Strength, as_strength
+from xpsample.kernels.strength import Strength, as_strength, check_strength
 from xpsample.kernels.traits import Trait
 from xpsample.srmc.schedules import PowerLaw, Schedule
 from xpsample.srmc.strength import Growing
@@ -79,7 +80,12 @@ class SRMC(Kernel[SRMCState, Any]):
     _strength: Strength = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_strength", as_strength(self.alpha, Growing))
+        settle(self, "alpha", check_strength, Growing)
+        object.__setattr__(self, "_strength", as_strength(self.alpha))
+        settle(self, "schedule", check_instance, Schedule, "PowerLaw()")
+        if not isinstance(self.tilt, FiniteDifference):
+            settle(self, "tilt", check_instance, Tilt, "Exact(), Shift() or FiniteDifference()")
+        settle(self, "theta", check_vector)
         needs = {
             Trait.SAMPLES: "SRMC tilts the target that the chains sample",
             Trait.EXACT: "the history would take up their noise and the tilt their differences; take the kernel on the "

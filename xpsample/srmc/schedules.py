@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.tree import Tree
@@ -71,9 +72,9 @@ class PowerLaw(Schedule):
     hvps = 0
 
     def __post_init__(self) -> None:
-        check_range("rho", self.rho, 0.5, 1)
-        check_range("scale", self.scale, 0)
-        check_range("offset", self.offset, 0, closed=True)
+        settle(self, "rho", check_range, 0.5, 1)
+        settle(self, "scale", check_number, 0)
+        settle(self, "offset", check_number, 0, closed=True)
 
     def init(self, target: BoundTarget, x: Array) -> Tree:
         return None
@@ -148,9 +149,11 @@ class Stable(Schedule):
     kappa: float = 0.5
 
     def __post_init__(self) -> None:
-        check_range("kappa", self.kappa, 0, 1)
+        settle(self, "autocorrelation", check_instance, Autocorrelation, "autocorrelation(MALA(0.1))")
+        settle(self, "schedule", check_instance, Schedule, "PowerLaw()")
+        settle(self, "kappa", check_number, 0, 1)
         if self.eigenvalues is not None:
-            check_range("eigenvalues", self.eigenvalues, 0, closed=True)
+            settle(self, "eigenvalues", check_range, 0, closed=True)
             if is_array(self.eigenvalues) and self.eigenvalues.ndim != 1:
                 raise HyperparameterError(
                     f"eigenvalues have shape (k,), the same for all chains; got {tuple(self.eigenvalues.shape)}"

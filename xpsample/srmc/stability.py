@@ -22,12 +22,13 @@ from typing import Any
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel
 from xpsample.kernels.step_sizes import StepSizes
 from xpsample.targets.point import Capability
-from xpsample.targets.target import AbstractTarget
+from xpsample.targets.target import AbstractTarget, check_target
 
 
 def stability_bound(xp: Any, alpha: Array, eigenvalues: Array, autocorrelation: Array) -> Array:
@@ -76,7 +77,7 @@ class LangevinAutocorrelation(Autocorrelation):
     step_size: float | Array = field(metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
+        settle(self, "step_size", check_range, 0)
 
     def at(self, xp: Any, eigenvalues: Array) -> Array:
         return xp.clip(1 - per_coordinate(self.step_size) * eigenvalues, -1.0, 1.0)
@@ -103,8 +104,8 @@ class LeapfrogAutocorrelation(Autocorrelation):
     steps: int
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("steps", self.steps, 1, closed=True)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "steps", check_count)
 
     def at(self, xp: Any, eigenvalues: Array) -> Array:
         cosine, angle = self._turn(xp, eigenvalues)
@@ -134,7 +135,7 @@ class Constant(Autocorrelation):
     value: float | Array = field(default=0.0, metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        check_range("value", self.value, -1, 1)
+        settle(self, "value", check_range, -1, 1)
 
     def at(self, xp: Any, eigenvalues: Array) -> Array:
         return xp.zeros_like(eigenvalues) + per_coordinate(self.value)
@@ -222,7 +223,7 @@ def spectrum(target: AbstractTarget, x: Array) -> Array:
     CapabilityError
         If the target gives no Hessian-vector products.
     """
-    bound = target.prepare(x, Capability.SCORE | Capability.HVP)
+    bound = check_target("target", target).prepare(x, Capability.SCORE | Capability.HVP)
     xp, dim = bound.xp, x.shape[-1]
     positions = xp.reshape(x, (-1, dim))
     basis = xp.eye(dim, dtype=x.dtype, device=device_of(x))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.checks import check_count, check_number, settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.tree import Tree
 from xpsample.kernels.strength import Strength
@@ -63,12 +63,10 @@ class Adaptive(Growing):
     threshold: float = 1.0
 
     def __post_init__(self) -> None:
-        check_range("reference", self.reference, 0, closed=True)
-        check_range("threshold", self.threshold, 0)
-        if isinstance(self.warmup, bool) or not isinstance(self.warmup, int) or self.warmup < 1:
-            raise HyperparameterError(f"warmup must be a positive integer; got {self.warmup!r}")
-        if not 0 < self.fraction < 1:
-            raise HyperparameterError(f"fraction must lie between 0 and 1; got {self.fraction!r}")
+        settle(self, "reference", check_range, 0, closed=True)
+        settle(self, "threshold", check_number, 0, infinite=True)
+        settle(self, "warmup", check_count)
+        settle(self, "fraction", check_number, 0, 1, below=True)
 
     @property
     def window(self) -> int:
@@ -106,4 +104,5 @@ def warmup_steps(budget: int, leapfrog_steps: int = 1) -> int:
     leapfrog_steps : int
         L for HMC, 1 for other kernels.
     """
+    budget, leapfrog_steps = check_count("budget", budget), check_count("leapfrog_steps", leapfrog_steps)
     return max(1, min(3000, budget // 10) // leapfrog_steps)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.checks import check_count, check_flag, settle
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import Evaluations
 
@@ -91,8 +91,8 @@ class Taylor(Acceptance):
     averaged: bool = True
 
     def __post_init__(self) -> None:
-        if self.order not in (1, 2):
-            raise HyperparameterError(f"order must be 1 or 2; got {self.order!r}")
+        settle(self, "order", check_count, 1, 2)
+        settle(self, "averaged", check_flag)
 
     @property
     def needs_hvp(self) -> bool:  # type: ignore[override]
@@ -138,8 +138,7 @@ class LineIntegral(Acceptance):
     needs_score = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.nodes, bool) or not isinstance(self.nodes, int) or self.nodes < 1:
-            raise HyperparameterError(f"nodes must be a positive integer; got {self.nodes!r}")
+        settle(self, "nodes", check_count)
 
     def acceptance_correction(
         self,

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_function
 from xpsample.core.registry import backend_of
 
 
@@ -25,6 +26,8 @@ def batched(f: Callable[..., Array]) -> Callable[..., Array]:
     callable
         ``(*chains, dim) -> (*chains, ...)``.
     """
+
+    check_function("f", f, "(x)")
 
     @wraps(f)
     def lifted(x: Array, *data: Any) -> Array:

@@ -11,7 +11,7 @@ from xpsample.core.hyperparameters import per_coordinate
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DerivedTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
-from xpsample.targets.target import AbstractTarget
+from xpsample.targets.target import AbstractTarget, check_target
 from xpsample.targets.tempered import TemperedTarget
 
 
@@ -37,6 +37,10 @@ class Bridge(AbstractTarget):
     initial: AbstractTarget
     target: AbstractTarget
     _bound: dict = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        check_target("initial", self.initial)
+        check_target("target", self.target)
 
     def prepare(self, x: Array, requires: Capability) -> "BridgedTarget":
         requires |= Capability.LOG_DENSITY

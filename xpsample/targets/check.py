@@ -3,6 +3,7 @@
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, check_instance
 from xpsample.core.devices import current_device
 from xpsample.core.errors import GradientError
 from xpsample.core.registry import to_host
@@ -44,12 +45,14 @@ def check_gradient(
     GradientError
         If they disagree by more than `rtol`; names the chain and coordinate.
     """
+    check_instance("target", target, Target, "Target(log_density)")
+    check_flag("hvp", hvp)
+    needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
     with current_device(x):
+        mine = target.prepare(x, needs)
         resolution = float(np.finfo(to_host(x).dtype).eps)
         tolerance = 10 * resolution ** (1 / 3) if rtol is None else rtol
         other = FiniteDifference(eps=resolution ** (1 / 3)) if against is None else against
-        needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
-        mine = target.prepare(x, needs)
         reference = target.without_own_derivatives(other).prepare(x, needs)
         score, expected = mine.score(x), to_host(reference.score(x))
         worst = _compare("score", to_host(score), expected, tolerance)

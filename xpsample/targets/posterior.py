@@ -7,7 +7,9 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_function
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.hyperparameters import check_reals
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.targets.target import Target
 
@@ -65,6 +67,13 @@ def posterior(
     CapabilityError
         If one of the two scores is missing.
     """
+    for name, function in (("log_prior", log_prior), ("log_likelihood", log_likelihood)):
+        check_function(name, function, "(x)" if name == "log_prior" else "(x, rows)")
+    check_function("prior_score", prior_score, "(x)", optional=True)
+    check_function("likelihood_score", likelihood_score, "(x, rows)", optional=True)
+    sets = check_count("sets", sets, 0)
+    for path, leaf in tree.items(rows):
+        check_reals(f"rows {path!r}", leaf, "an array")
     shapes = {path: np.shape(leaf) for path, leaf in tree.items(rows)}
     fronts = {shape[: sets + 1] for shape in shapes.values()}
     if len(fronts) != 1 or any(len(front) <= sets or 0 in front for front in fronts):

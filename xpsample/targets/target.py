@@ -7,7 +7,7 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -15,16 +15,27 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.errors import BackendError, CapabilityError, GradientError, LogDensityError
+from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
+from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError
 from xpsample.core.registry import backend_of, check_same_home, compiled, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
-from xpsample.spaces.space import Real, Space, as_floating
+from xpsample.spaces.space import Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
+
+FUNCTIONS = {
+    "log_density": "(x)",
+    "score": "(x)",
+    "hvp": "(x, v)",
+    "log_density_and_score": "(x)",
+    "score_plus_hvp": "(x, v)",
+    "differences": "(x)",
+}
+"""The functions that a `Target` may be given, and their arguments without the data."""
 
 
 class AbstractTarget(ABC):
@@ -36,6 +47,13 @@ class AbstractTarget(ABC):
 
         All checks are made here.
         """
+
+
+def check_target(name: str, value: Any) -> AbstractTarget:
+    """A target, and no bare function."""
+    if not isinstance(value, AbstractTarget):
+        raise CapabilityError(f"{name} must be a target; got {given(value)}: wrap a log density as Target(log_density)")
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +114,12 @@ class Target(AbstractTarget):
     _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        for name, signature in FUNCTIONS.items():
+            check_function(name, getattr(self, name), signature, optional=True)
+        check_instance("gradient", self.gradient, GradientChoice, "FiniteDifference()")
+        check_instance("space", self.space, Space, "Binary()")
+        check_instance("acceptance", self.acceptance, Acceptance, "LineIntegral()")
+        check_flag("constrained", self.constrained)
         if self.log_density is None and self.score is None:
             raise CapabilityError("a target needs a log density, a score, or both")
 
@@ -106,17 +130,34 @@ class Target(AbstractTarget):
         ------
         PositionError, CapabilityError, BackendError, GradientError, LogDensityError
         """
-        if not is_array(x):
-            raise BackendError(f"positions must be an array of a registered library; got {type(x).__name__}")
-        backend = backend_of(x)
+        backend = check_positions(x)
         self.space.check(backend.xp, x)
         # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it.
         key = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
         if key not in self._bound:
             self._bound[key] = self._bind(backend, x, requires)
         bound = self._bound[key]
-        _check_point(bound, x)
+        try:
+            point = bound.evaluate(x)
+        except Exception as error:
+            self._explain(error, bound, x)
+        _check_point(point, bound, bound.as_floating(x))
         return bound
+
+    def _explain(self, error: Exception, bound: "PreparedTarget", x: Array) -> NoReturn:
+        """Raise an error of ours for what went wrong at the start positions, in the log density above all."""
+        at = bound.as_floating(x)
+        if self.log_density is not None:
+            try:
+                density = self.log_density(at, *bound._args)
+            except Exception as its:
+                if not is_of_a_function(its):
+                    raise
+                raise _failed("log density", its, x) from its
+            _check_array("the log density", density, at, tuple(x.shape[:-1]))
+        if not is_of_a_function(error):
+            raise error
+        raise _failed("derivatives", error, x) from error
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
@@ -239,6 +280,10 @@ class Target(AbstractTarget):
 
         def place(path: str, leaf: Any) -> Any:
             if isinstance(leaf, np.ndarray):
+                if leaf.dtype.kind not in "biufc" or isinstance(leaf, np.ma.MaskedArray):
+                    raise HyperparameterError(
+                        f"{what} {path!r} must be a plain array of numbers; got a {type(leaf).__name__} of {leaf.dtype}"
+                    )
                 if leaf.dtype.kind == "f" and floating is not None:
                     leaf = leaf.astype(floating, copy=False)
                 return backend.from_host(leaf, x)
@@ -337,23 +382,31 @@ class PreparedTarget(BoundTarget):
         return replace(self, data=parameters, constant_data=False, family=None, costs=costs, compiled={})
 
 
+def _failed(what: str, error: Exception, x: Array) -> LogDensityError:
+    return LogDensityError(
+        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
+        f"{type(error).__name__}: {error}. A target's functions are given all chains at once, as an array of the "
+        "positions' library: use that library's functions (xp = array_namespace(x)) and sum over the last axis, or "
+        "lift a function of one position by batched(f)"
+    )
+
+
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:
     return lambda *args: both(*args)[1]
 
 
-def _check_point(target: BoundTarget, x: Array) -> None:
+def _check_point(point: Point, target: BoundTarget, x: Array) -> None:
     """The contract of a user's functions, checked at the start positions."""
-    point, x, space = target.evaluate(x), target.as_floating(x), target.space
-    outside = np.zeros(x.shape[:-1], dtype=bool)
-    if point.log_density is not None:
+    wants, space, outside = wanted(target.requires), target.space, np.zeros(x.shape[:-1], dtype=bool)
+    if wants.log_density or wants.ratio:
         _check_array("the log density", point.log_density, x, tuple(x.shape[:-1]))
         if Capability.ANY_START in target.requires:
             outside = to_host(point.log_density) == -np.inf
         _check_finite("log density", point.log_density, outside)
-    if point.score is not None:
+    if wants.score:
         _check_array("the score", point.score, x, tuple(x.shape))
         _check_finite("score", point.score, outside[..., None])
-    if point.differences is not None:
+    if wants.differences:
         assert isinstance(space, Discrete)
         shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
         _check_array("the log-density differences", point.differences, x, shape)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
 from xpsample.targets.bound import BoundTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
-from xpsample.targets.target import AbstractTarget
+from xpsample.targets.target import AbstractTarget, check_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,8 @@ class Tempered(AbstractTarget):
     _bound: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        check_range("beta", self.beta, 0, closed=True)
+        check_target("target", self.target)
+        settle(self, "beta", check_range, 0, closed=True)
 
     def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
         if is_array(self.beta):

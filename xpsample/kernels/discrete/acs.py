@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_instance, given, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.hyperparameters import PER_CHAIN, ROWS_PER_CHAIN, check_range, check_reals
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.dlp import langevin_noise, langevin_step
 from xpsample.kernels.kernel import Info, Kernel
@@ -59,9 +60,9 @@ class Cosine(Cycle):
     balance: Any = field(default=0.95, metadata=PER_CHAIN)
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("length", self.length, 1, closed=True)
-        check_range("balance", self.balance, 0, closed=True)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "length", check_count)
+        settle(self, "balance", check_range, 0, closed=True)
 
     def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
         # (c + 1) / 2 is the square of the half angle's cosine, which does not cancel where a cycle ends.
@@ -79,12 +80,16 @@ class Table(Cycle):
         Of every step of a cycle, in the library of the positions; further axes broadcast against the chain axes.
     """
 
-    step_sizes: Array
-    balances: Array
+    step_sizes: Array = field(metadata=ROWS_PER_CHAIN)
+    balances: Array = field(metadata=ROWS_PER_CHAIN)
 
     def __post_init__(self) -> None:
-        check_range("step_sizes", self.step_sizes, 0)
-        check_range("balances", self.balances, 0, closed=True)
+        for name in ("step_sizes", "balances"):
+            check_range(
+                name, check_reals(name, getattr(self, name), "an array (length, ...)"), 0, closed=name == "balances"
+            )
+            if not getattr(self, name).ndim:
+                raise HyperparameterError(f"{name} must have a row for each step; got {given(getattr(self, name))}")
         if self.step_sizes.shape[0] != self.balances.shape[0]:
             shapes = tuple(self.step_sizes.shape), tuple(self.balances.shape)
             raise HyperparameterError(
@@ -126,6 +131,9 @@ class ACS(Kernel[ACSState, Info]):
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
+
+    def __post_init__(self) -> None:
+        settle(self, "cycle", check_instance, Cycle, "Cosine(0.5, 20)")
 
     def init(self, target: BoundTarget, x: Array) -> ACSState:
         return ACSState(target.evaluate(x), counter(target, x))

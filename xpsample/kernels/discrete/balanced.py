@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_instance, settle
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import informed_step, space_of
 from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
@@ -62,6 +63,9 @@ class LocallyBalanced(Kernel[ChainState, Info]):
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
     traits = ADJUSTED
+
+    def __post_init__(self) -> None:
+        settle(self, "balancing", check_instance, Balancing, "Barker()")
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of, uniform_per_variable
@@ -78,8 +79,8 @@ class DMALA(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
-        check_range("balance", self.balance, 0, closed=True)
+        settle(self, "step_size", check_range, 0)
+        settle(self, "balance", check_range, 0, closed=True)
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))
@@ -110,7 +111,7 @@ class DULA(Kernel[ULAState, Info]):
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("step_size", self.step_size, 0)
+        settle(self, "step_size", check_range, 0)
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
         return ULAState(target.evaluate(x), none_frozen(target.xp, x))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import estimated_differences, informed_step
@@ -32,7 +33,7 @@ class GWG(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        check_range("temperature", self.temperature, 0, closed=True)
+        settle(self, "temperature", check_range, 0, closed=True)
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))

@@ -1,0 +1,161 @@
+"""Every public call with one bad argument: it ends with one of our errors, or the argument has a meaning after all.
+
+No call shows an error of Python's or of an array library's that a bad argument caused, none takes an argument that has
+no meaning, and none hangs.
+"""
+
+import inspect
+import signal
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+
+import xpsample as xps
+from tests.conftest import Library, open_library, x64
+from tests.fuzz.calls import calls
+from tests.fuzz.uses import Call, density, gaussian, ones, real
+from tests.fuzz.values import VALUES, Value, strange_positions
+from xpsample.core.errors import XpsampleError
+
+SECONDS = 60
+"""A call that takes longer hangs; JAX may compile for half of it where the machine is busy."""
+
+OURS = ("/xpsample/", "/backends/xpsample_")
+
+
+class Hangs(BaseException):
+    """Raised where a call takes too long."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """End a block that takes longer."""
+
+    def stop(*_: Any) -> None:
+        raise Hangs
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def outcome(call: Callable[[], Any], argument: str, has_meaning: bool) -> tuple[str, str]:
+    """How a call ends: fine, ours, raw, silent or hanging; and what it says."""
+    try:
+        with time_limit(SECONDS), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            call()
+    except XpsampleError as error:
+        return "ours", str(error)
+    except Hangs:
+        return "hanging", ""
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        plain = isinstance(error, (TypeError, ValueError, OSError)) and argument in str(error)
+        if plain and any(part in last.filename for part in OURS) and "raise" in (last.line or ""):
+            return "ours", str(error)
+        return "raw", f"{type(error).__name__}: {error} [{Path(last.filename).name}:{last.lineno}]"
+    return ("fine" if has_meaning else "silent"), ""
+
+
+def outcome_of(call: Call, argument: str, value: Value, library: Library) -> tuple[str, str]:
+    """The outcome of a call whose argument is replaced by a value."""
+    good = {name: a.good(library) for name, a in call.arguments.items()}
+    bad = value.make(library, good[argument])
+
+    def run() -> Any:
+        return call.then(call.make(**good | {argument: bad}), library)
+
+    return outcome(run, argument, value.tag in call.arguments[argument].fine)
+
+
+def survey(library: Library, folder: Path, examples: int) -> tuple[Counter, list[str]]:
+    """Outcomes of random calls, and what is wrong with them."""
+    pairs = [(call, argument) for call in calls(str(folder)) for argument in call.arguments]
+    found: Counter = Counter()
+    wrong: list[str] = []
+
+    @seed(20261123)
+    @settings(
+        max_examples=examples, deadline=None, database=None, derandomize=False, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.sampled_from(pairs), st.sampled_from(VALUES))
+    def one(pair: tuple[Call, str], value: Value) -> None:
+        call, argument = pair
+        kind, message = outcome_of(call, argument, value, library)
+        found[kind] += 1
+        if kind not in ("fine", "ours"):
+            wrong.append(f"{kind}: {call.name}({argument}={value.name}) {message[:200]}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        one()
+    return found, sorted(set(wrong))
+
+
+OWN = {"Binary", "Permutations", "Spins", "Trace"}
+"""Public names whose arguments are not a user's, but the library's own."""
+
+
+def test_every_public_name_that_takes_arguments_is_called(tmp_path):
+    made: dict[str, set] = {}
+    for call in calls(str(tmp_path)):
+        made.setdefault(call.name.partition(" ")[0], set()).update(call.arguments)
+    for name in set(xps.__all__) - OWN:
+        arguments = {a for a in inspect.signature(getattr(xps, name)).parameters if not a.startswith("_")}
+        missing = arguments - made.get(name, set()) - {"data"}  # a tree of anything
+        assert not missing, f"{name} is called without {missing}"
+
+
+def test_a_sample_of_calls_with_a_bad_argument(tmp_path):
+    found, wrong = survey(open_library("numpy", "float64"), tmp_path, 400)
+    assert not wrong, "\n".join(wrong)
+    assert found["ours"] > 200 and found["fine"] > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "examples"), [("numpy", 10_000), ("torch", 2_000), ("jax", 2_000)])
+def test_calls_with_a_bad_argument(name, examples, tmp_path):
+    with x64(name, "float64"):
+        found, wrong = survey(open_library(name, "float64"), tmp_path, examples)
+    assert not wrong, "\n".join(wrong)
+    assert found["ours"] > examples / 2
+
+
+# ---- start positions -------------------------------------------------------------------------------------------------
+
+TAKEN = {"other byte order", "matrix subclass", "inference", "parameter"}
+"""Strange start positions that a run may take."""
+
+
+def sample_from(make: Callable[[], Any], target: Any, kernel: Any) -> Any:
+    return xps.sample(target, kernel, make(), 2, seed=0, progress=False)
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("kernel", [xps.RWM(0.5), xps.HMC(0.1, 2), xps.SingleFlip()], ids=["RWM", "HMC", "SingleFlip"])
+def test_strange_start_positions(library, kernel):
+    discrete = isinstance(kernel, xps.SingleFlip)
+    host = library.host((ones if discrete else real)(library))
+    target = xps.Target(density, space=xps.Binary()) if discrete else gaussian()
+    wrong = []
+    for name, make in strange_positions(library, host).items():
+        run = partial(sample_from, make, target, kernel)
+        kind, message = outcome(run, "x0", name in TAKEN)
+        if kind not in ("fine", "ours"):
+            wrong.append(f"{kind}: {name} {message}")
+    assert not wrong, "\n".join(wrong)

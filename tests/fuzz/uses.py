@@ -1,0 +1,273 @@
+"""What the calls of the fuzz are made of: arguments, the tags that they take, and uses of what was made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from tests.conftest import Library
+from xpsample import score_mh, sosmc, srmc
+from xpsample.sosmc import LangevinMove, SingleChain
+
+NUMBER = {"one", "float one", "whole", "share", "above"}
+PER_CHAIN = NUMBER | {"huge", "number", "chains", "integers", "integer"}
+POSITIVE = NUMBER | {"huge"}
+ZERO = {"zero", "float zero", "zeros"}
+SHARE = {"share", "number", "chains"}
+COUNT = {"one", "whole"}
+SEED = {"one", "whole", "zero", "vast"}
+MATRIX = NUMBER | {"none", "vector", "matrix", "huge"}
+VECTOR = NUMBER | {"none", "vector", "huge", "negative"} | ZERO
+LADDER = {"numbers", "whole numbers", "chains", "chains32", "vector", "triple", "integers", "foreign", "narrow", "wide"}
+FLAG = {"flag"}
+FUNCTION = {"callable"}
+SAMPLE = {"positions", "matrix", "square", "rectangle"}
+DRAWS = {"positions", "vector", "triple", "chains", "matrix", "square", "rectangle", "zeros", "negatives"}
+EVERY_ARRAY = (
+    DRAWS
+    | NUMBER
+    | {
+        "number",
+        "chains32",
+        "deep",
+        "foreign",
+        "empty",
+        "integers",
+        "integer",
+        "masked",
+        "narrow",
+        "wide",
+        "text",
+        "flag",
+        "odd array",
+    }
+)
+NONE: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A good argument, by the library of the call, and the tags of other values that it may take."""
+
+    good: Callable[[Library], Any]
+    fine: set[str]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call with good arguments.
+
+    Parameters
+    ----------
+    name : str
+    make : callable
+        Takes the arguments by name.
+    arguments : dict of Argument
+    then : callable
+        ``then(made, library)`` uses what was made.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    arguments: dict[str, Argument]
+    then: Callable[[Any, Library], Any] = field(default=lambda made, library: made)
+
+
+# ---- targets and positions -------------------------------------------------------------------------------------------
+
+
+def density(x: Any) -> Any:
+    return -0.5 * array_namespace(x).sum(x * x, axis=-1)
+
+
+def score(x: Any) -> Any:
+    return -x
+
+
+def potential(x: Any, parameters: Any) -> Any:
+    return -0.5 * array_namespace(x).sum((x - parameters) ** 2, axis=-1)
+
+
+def gaussian(**changes: Any) -> Any:
+    return xps.Target(**{"log_density": density, "score": score, "hvp": lambda x, v: -v} | changes)
+
+
+def binary(**changes: Any) -> Any:
+    return xps.Target(density, **{"score": score, "space": xps.Binary()} | changes)
+
+
+def rows_posterior() -> Any:
+    return xps.posterior(density, likelihood, np.ones((6, 1)), score, likelihood_score)
+
+
+def likelihood(x: Any, rows: Any) -> Any:
+    return -0.5 * array_namespace(x).sum((x[..., None, :] - rows) ** 2, axis=(-1, -2))
+
+
+def likelihood_score(x: Any, rows: Any) -> Any:
+    return array_namespace(x).sum(rows - x[..., None, :], axis=-2)
+
+
+def noise_levels() -> Any:
+    return xps.Target(None, score=lambda x, data: -x / data["sigma"] ** 2, data={"sigma": np.asarray(1.0)})
+
+
+def real(library: Library) -> Any:
+    return library.array(np.linspace(-1.0, 1.0, 8).reshape(4, 2))
+
+
+def ones(library: Library) -> Any:
+    return library.array(np.asarray([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]))
+
+
+def _sampled(make_target: Callable[[], Any], x0: Callable[[Library], Any]) -> Callable[[Any, Library], Any]:
+    return lambda kernel, library: xps.sample(make_target(), kernel, x0(library), 3, seed=0, progress=False)
+
+
+on_reals = _sampled(gaussian, real)
+on_ones = _sampled(binary, ones)
+on_rows = _sampled(rows_posterior, real)
+on_levels = _sampled(noise_levels, real)
+on_family = _sampled(lambda: xps.Parametric(potential, np.zeros(2)), real)
+on_permutations = _sampled(
+    lambda: xps.Target(density, space=xps.Permutations()), lambda lib: lib.array(np.tile(np.arange(3.0), (4, 1)))
+)
+
+
+def as_schedule(schedule: Any, library: Library) -> Any:
+    return on_reals(xps.SRMC(xps.MALA(0.1), 1.0, schedule), library)
+
+
+def as_autocorrelation(value: Any, library: Library) -> Any:
+    return as_schedule(srmc.Stable(value, 1.0), library)
+
+
+def as_strength(strength: Any, library: Library) -> Any:
+    return on_reals(xps.SRMC(xps.MALA(0.1), strength), library)
+
+
+def as_tilt(tilt: Any, library: Library) -> Any:
+    return on_reals(xps.SRMC(xps.MALA(0.1), 1.0, tilt=tilt), library)
+
+
+def as_history(history: Any, library: Library) -> Any:
+    return on_reals(xps.SRLD(xps.ULA(0.1), 1.0, history, xps.RBF(1.0)), library)
+
+
+def as_pair_kernel(kernel: Any, library: Library) -> Any:
+    return on_reals(xps.SVGD(0.1, kernel), library)
+
+
+def as_target(target: Any, library: Library) -> Any:
+    x = ones(library) if isinstance(getattr(target, "space", None), xps.Binary) else real(library)
+    kernel = xps.SingleFlip() if x.shape[-1] == 3 else xps.HMC(0.1, 2)
+    return xps.sample(target, kernel, x, 2, seed=0, progress=False)
+
+
+def as_recorder(recorder: Any, library: Library) -> Any:
+    return xps.sample(gaussian(), xps.RWM(0.5), real(library), 3, seed=0, recorders=[recorder], progress=False)
+
+
+def as_srmc_recorder(recorder: Any, library: Library) -> Any:
+    kernel = xps.SRMC(xps.RWM(0.5), 1.0)
+    return xps.sample(gaussian(), kernel, real(library), 3, seed=0, recorders=[recorder], progress=False)
+
+
+def as_space(space: Any, library: Library) -> Any:
+    target = xps.Target(density, space=space)
+    kernel = xps.TwoOpt() if isinstance(space, xps.Permutations) else xps.Gibbs()
+    return xps.sample(target, kernel, library.array(np.asarray([[1.0, 0.0]])), 2, seed=0, progress=False)
+
+
+def as_gradient(gradient: Any, library: Library) -> Any:
+    return xps.sample(xps.Target(density, gradient=gradient), xps.MALA(0.1), real(library), 2, seed=0, progress=False)
+
+
+def as_acceptance(acceptance: Any, library: Library) -> Any:
+    target = gaussian(log_density=None, acceptance=acceptance)
+    return xps.sample(target, xps.MALA(0.1), real(library), 2, seed=0, progress=False)
+
+
+def as_noise(source: Any, library: Library) -> Any:
+    return xps.sample(gaussian(), xps.RWM(0.5), real(library), 2, seed=source, progress=False)
+
+
+def as_regularizer(regularizer: Any, library: Library) -> Any:
+    return on_reals(xps.MYULA(0.1, regularizer, 0.5), library)
+
+
+def as_optimizer(optimizer: Any, library: Library) -> Any:
+    loss = sosmc.MarginalLikelihood()
+    return on_family(xps.SOSMC(loss, LangevinMove(0.1), optimizer), library)
+
+
+def as_loss(loss: Any, library: Library) -> Any:
+    return on_family(xps.SOSMC(loss, LangevinMove(0.1), sosmc.SGD(0.1)), library)
+
+
+def as_move(move: Any, library: Library) -> Any:
+    loss = sosmc.MarginalLikelihood()
+    threshold = 0.0 if isinstance(move, SingleChain) else 0.5
+    return on_family(xps.SOSMC(loss, move, sosmc.SGD(0.1), threshold), library)
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def arg(good: Any, fine: set[str]) -> Argument:
+    """An argument whose good value is the same for all libraries."""
+    return Argument(lambda library: good, fine)
+
+
+def array(good: Any, fine: set[str]) -> Argument:
+    """An argument whose good value is an array."""
+    return Argument(lambda library: library.array(np.asarray(good)), fine)
+
+
+def sampled(**arguments: Any) -> Any:
+    return xps.sample(**{"progress": False} | arguments)
+
+
+def first_step(**arguments: Any) -> Any:
+    return next(iter(xps.steps(**arguments)))
+
+
+def saved_by(path: Any) -> Any:
+    return xps.sample(gaussian(), xps.RWM(0.5), np.zeros((4, 2)), 3, seed=0, progress=False).save(path)
+
+
+def checkpointed(checkpoint: Any, library: Library) -> Any:
+    return xps.sample(gaussian(), xps.RWM(0.5), real(library), 3, seed=0, checkpoint=checkpoint, progress=False)
+
+
+def saved(folder: str) -> str:
+    """A trace in a file."""
+    path = f"{folder}/saved.npz"
+    saved_by(path)
+    return path
+
+
+def trained(**arguments: Any) -> Any:
+    return score_mh.fit(**{"progress": False} | arguments)
+
+
+def as_training_loss(loss: Any, library: Library) -> Any:
+    parameters = score_mh.init_score_network(2, 4, 0)
+    return score_mh.fit(loss, parameters, real(library), epochs=2, seed=0, progress=False)
+
+
+def as_balance(proposal: Any, library: Library) -> Any:
+    loss = score_mh.ScoreBalance(proposal, score)
+    parameters = score_mh.init_acceptance_network(2, 4, 0, blocks=1)
+    return score_mh.fit(loss, parameters, real(library), epochs=1, seed=0, progress=False)
+
+
+STEP_SIZE = arg(0.5, PER_CHAIN)
+COVARIANCE = arg(None, MATRIX)
+RWM = arg(xps.RWM(0.5), {"kernel"})
+TARGET = arg(gaussian(), {"target"})
+X0 = Argument(real, DRAWS | {"chains32", "deep", "foreign"})
+BETAS = arg((0.0, 0.5, 1.0), {"numbers"})

@@ -1,0 +1,200 @@
+"""What users pass: one check for each kind of argument, which names it, what was got, and what is expected.
+
+Each gives the value back in its plain form, a NumPy number as Python's. Numbers that may be arrays, and arrays, are
+checked in `xpsample.core.hyperparameters`.
+"""
+
+import math
+import numbers
+import os
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import is_array
+from xpsample.core.errors import FunctionError, HyperparameterError, XpsampleError
+from xpsample.core.registry import to_host
+from xpsample.core.tree import dtype_name
+
+LARGEST = 2**31 - 1
+"""Of whole numbers that steps are compared with: they are counted in 32 bits."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+
+
+def given(value: object) -> str:
+    """A value as a message shows it: on one line, classes by name, arrays by dtype and shape."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}, not one of its values"
+    if is_array(value) and not isinstance(value, np.generic):
+        return f"an array, {dtype_name(value)} of shape {tuple(value.shape)}"
+    try:
+        return " ".join(_SHORT.repr(value).split())
+    except Exception:  # a repr may fail, and that of an integer of many digits does
+        return f"a {type(value).__name__}"
+
+
+def is_of_a_function(error: Exception) -> bool:
+    """Whether an error is one that code raises which was given wrong values.
+
+    It is none of ours, none of a user's own classes, and nothing that is wrong with the machine, such as its memory.
+    """
+    wrong = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError, NotImplementedError)
+    return (isinstance(error, wrong) or type(error) is RuntimeError) and not isinstance(error, XpsampleError)
+
+
+@contextmanager
+def errors_of_functions(what: str) -> Iterator[None]:
+    """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_a_function(error):
+            raise
+        raise FunctionError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def check_result(what: str, value: Any, shape: tuple[int, ...]) -> Any:
+    """What a user's function gave: an array of a shape, or one that broadcasts to it."""
+    if not is_array(value):
+        raise FunctionError(f"{what} must give an array of shape {shape}; got {given(value)}")
+    if not broadcasts(tuple(value.shape), shape):
+        raise FunctionError(f"{what} must give an array of shape {shape}; got shape {tuple(value.shape)}")
+    return value
+
+
+def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Whether an array of a shape broadcasts to another shape."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(a in (1, b) for a, b in pairs)
+
+
+def settle(owner: Any, name: str, check: Callable[..., Any], *args: Any, **settings: Any) -> None:
+    """Check a field of a frozen dataclass, and keep what the check gives."""
+    object.__setattr__(owner, name, check(name, getattr(owner, name), *args, **settings))
+
+
+def plain_number(value: object) -> int | float | None:
+    """A real number as Python's; None for anything else, booleans and arrays included."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        return None
+    if isinstance(value, numbers.Integral):
+        whole = int(value)
+        return whole if abs(whole) < 2**1023 else None
+    return float(value)
+
+
+def check_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf, **ends: bool) -> Any:
+    """A real number in a range, with the ends of `check_ends`; no array."""
+    number = plain_number(value)
+    if number is None:
+        raise HyperparameterError(f"{name} must be a number; got {given(value)}")
+    check_ends(name, value, np.asarray(number), low, high, **ends)
+    return number
+
+
+def check_ends(
+    name: str,
+    value: object,
+    host: np.ndarray,
+    low: float,
+    high: float,
+    closed: bool = False,
+    below: bool = False,
+    infinite: bool = False,
+) -> None:
+    """Raise HyperparameterError unless ``low < host <= high`` everywhere.
+
+    Parameters
+    ----------
+    value : object
+        What was passed, for the message.
+    closed : bool
+        Whether `low` is allowed.
+    below : bool
+        Whether `high` is not.
+    infinite : bool
+        Whether infinity is allowed.
+    """
+    above = host >= low if closed or low == -math.inf else host > low
+    if not np.all(above & (host < high if below else host <= high)):
+        ends = [] if low == -math.inf else [f"at least {low:g}" if closed else f"greater than {low:g}"]
+        ends += [] if high == math.inf else [f"below {high:g}" if below else f"at most {high:g}"]
+        shown = given(value) if host.ndim == 0 else f"{given(value)}, from {np.min(host)} to {np.max(host)}"
+        raise HyperparameterError(f"{name} must be {' and '.join(ends) or 'finite'}; got {shown}")
+    if not infinite and not np.all(np.isfinite(host)):
+        raise HyperparameterError(f"{name} must be finite; got {given(value)}")
+
+
+def check_count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
+    """A whole number in a range."""
+    number = None if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) else int(value)
+    if number is None or not least <= number <= most:
+        wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
+        upper = f" and at most {most}" if most < LARGEST or (number or 0) > most else ""
+        raise HyperparameterError(f"{name} must be {wanted}{upper}; got {given(value)}")
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise HyperparameterError(f"{name} must be True or False; got {given(value)}")
+    return bool(value)
+
+
+def check_instance(name: str, value: Any, kind: type | tuple[type, ...], example: str, optional: bool = False) -> Any:
+    """A value of a class, or of one of several; with `optional`, None is fine too."""
+    if not isinstance(value, kind) and not (optional and value is None):
+        names = [k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,))]
+        article = "an" if names[0][0] in "AEIOU" else "a"
+        or_none = " or None" if optional else ""
+        raise HyperparameterError(
+            f"{name} must be {article} {' or '.join(names)}, such as {example}{or_none}; got {given(value)}"
+        )
+    return value
+
+
+def check_function(name: str, value: Any, signature: str, optional: bool = False) -> Any:
+    """A function, or another value that can be called; no class."""
+    if (isinstance(value, type) or not callable(value)) and not (optional and value is None):
+        or_none = " or None" if optional else ""
+        raise HyperparameterError(f"{name} must be a function {signature}{or_none}; got {given(value)}")
+    return value
+
+
+def check_text(name: str, value: Any) -> str:
+    """Text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise HyperparameterError(f"{name} must be text that is not empty; got {given(value)}")
+    return str(value)
+
+
+def check_path(name: str, value: Any) -> Path:
+    """A path of a file or a folder."""
+    if not isinstance(value, (str, os.PathLike)) or not str(value) or "\0" in str(value):
+        raise HyperparameterError(f"{name} must be a path; got {given(value)}")
+    return Path(value)
+
+
+def check_numbers(
+    name: str, value: Any, low: float = -math.inf, high: float = math.inf, least: int = 1, **ends: bool
+) -> tuple[float, ...]:
+    """A sequence of real numbers in a range, `least` at least, as a tuple; an array of one axis counts."""
+    items: list[Any] = []
+    if is_array(value):
+        host = to_host(value)
+        plain = host.ndim == 1 and host.dtype.kind in "iuf" and not isinstance(value, np.ma.MaskedArray)
+        items = host.tolist() if plain else []
+    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, Set)):
+        items = list(value)
+    found = [number for number in map(plain_number, items) if number is not None]
+    if len(found) < max(least, len(items)):
+        raise HyperparameterError(f"{name} must be a sequence of numbers, {least} at least; got {given(value)}")
+    check_ends(name, found, np.asarray(found, dtype=np.float64), low, high, **ends)
+    return tuple(map(float, found))
