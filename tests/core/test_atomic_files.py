@@ -1,11 +1,13 @@
 """Files that are whole or not there, and a folder that one process uses at a time."""
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -91,6 +93,22 @@ def test_never_two_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert max(most) == 1 and len(taken) > 10
+
+
+def test_a_lock_whose_file_goes_while_it_is_taken(tmp_path, monkeypatch):
+    """The one who waited must not hold a file that is no longer there, where the next makes one of his own."""
+    lock, holding, flock = tmp_path / "lock", ExitStack(), fcntl.flock
+    holding.enter_context(exclusive(lock))
+
+    def late(file, how):
+        holding.close()
+        return flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with exclusive(lock):
+        assert lock.exists()
+        with pytest.raises(BlockingIOError), exclusive(lock):
+            pass
 
 
 def test_folders_are_made_with_those_above(tmp_path):

@@ -38,7 +38,7 @@ from xpsample.conformance import scenarios
 from xpsample.core import atomic_files, tree
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.run import checkpoint as checkpoints
-from xpsample.run.checkpoint import INDEX, LOCK
+from xpsample.run.checkpoint import INDEX, LOCK, Folder
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.array([[1.0, 0.4], [0.4, 1.5]]))
@@ -648,6 +648,23 @@ def test_load_in_the_burn_in_and_without_a_checkpoint(tmp_path):
     probe = Record("look", lambda state: look(state) if (tmp_path / INDEX).exists() else state.point.x)
     sample(TARGET, KERNEL, start(library), 2, recorders=[Draws(), probe], **settings)
     assert texts[0].startswith("Trace(draws=None")
+
+
+def test_load_of_a_run_that_saves_at_the_same_time(saved, monkeypatch):
+    """The state that was read about is gone: the index is read again."""
+    path, library = saved
+    rows, more = (
+        Folder.rows,
+        partial(sample, TARGET, KERNEL, start(library), 40, seed=1, checkpoint=path, progress=False),
+    )
+
+    def late(self, count=None):
+        monkeypatch.setattr(Folder, "rows", rows)
+        more()
+        return rows(self, count)
+
+    monkeypatch.setattr(Folder, "rows", late)
+    np.testing.assert_array_equal(load(path).draws, more().draws)
 
 
 def test_resuming_holds_the_draws_once(tmp_path):

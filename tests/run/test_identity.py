@@ -41,6 +41,17 @@ def test_a_function_that_changes_what_it_encloses_stays_itself():
     assert describe(count) == before
 
 
+def test_a_function_in_a_dataclass_that_it_encloses():
+    @dataclass
+    class Holder:
+        function: object
+
+    holder = Holder(None)
+    holder.function = lambda x: holder
+    assert describe(holder)["function"].startswith("test_a_function_in")
+    assert describe(holder.function) == describe(holder.function)
+
+
 class Scale:
     def __init__(self, factor):
         self.factor = factor

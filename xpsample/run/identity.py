@@ -21,28 +21,37 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 SCALARS = (int, float, str, bool, type(None))
 
 
-def describe(value: Any) -> Any:
+def describe(value: Any, within: tuple = ()) -> Any:
     """A setting as JSON values, to compare it with another.
 
     Arrays and functions are known by a digest, dataclasses by their fields, other objects by their type alone. Of a
     function count its code, its defaults, and the numbers, texts, arrays and functions that it encloses; what it reads
     elsewhere, and lists and objects that it encloses, do not.
+
+    Parameters
+    ----------
+    value : object
+    within : tuple
+        The dataclasses and functions that hold it, which may be among what it holds.
     """
-    if is_dataclass(value) and not isinstance(value, type):
-        own = [f.name for f in fields(value) if f.init and not f.name.startswith("_")]
-        return {"type": type(value).__name__, **{name: describe(getattr(value, name)) for name in own}}
+    if isinstance(value, SCALARS):
+        return value
     if is_array(value):
         host = np.ascontiguousarray(to_host(value))
         digest = hashlib.sha256(host.reshape(-1).view(np.uint8).data).hexdigest()[:16]
         return {"array": digest, "shape": list(host.shape), "dtype": str(host.dtype)}
     if isinstance(value, (tuple, list)):
-        return [describe(v) for v in value]
+        return [describe(v, within) for v in value]
     if isinstance(value, Mapping):
-        return {str(key): describe(v) for key, v in value.items()}
-    if isinstance(value, SCALARS):
-        return value
+        return {str(key): describe(v, within) for key, v in value.items()}
+    if any(value is outer for outer in within) or isinstance(value, type):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    if is_dataclass(value):
+        names = [f.name for f in fields(value) if f.init and not f.name.startswith("_")]
+        own = {name: describe(getattr(value, name), (*within, value)) for name in names}
+        return {"type": type(value).__name__, **own}
     if callable(value):
-        return _function(value, ())
+        return _function(value, (*within, value))
     text = repr(value)
     return type(value).__qualname__ if " at 0x" in text else text  # an address differs from process to process
 
@@ -75,23 +84,17 @@ def _short(value: Any) -> str:
 
 def _function(f: Callable[..., Any], within: tuple) -> str:
     """The name of a function, and a digest of what it does."""
-    name = getattr(f, "__qualname__", type(f).__qualname__)
-    if any(f is outer for outer in within):  # it encloses itself
-        return name
-    enclosed = partial(_enclosed, within=(*within, f))
-    parts: Any = None
+    name, enclosed = getattr(f, "__qualname__", type(f).__qualname__), partial(_enclosed, within=within)
+    parts: list | None = None
     if isinstance(f, partial):
         name = f"partial of {getattr(f.func, '__qualname__', type(f.func).__qualname__)}"
-        parts = [enclosed(f.func), *map(enclosed, f.args), {key: enclosed(v) for key, v in f.keywords.items()}]
+        parts = [enclosed(f.func), [*map(enclosed, f.args)], {key: enclosed(v) for key, v in f.keywords.items()}]
     elif isinstance(f, MethodType):
         parts = [enclosed(f.__func__), enclosed(f.__self__)]
     elif isinstance(f, FunctionType):
         defaults = [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
-        parts = [
-            _code(f.__code__),
-            *map(enclosed, defaults),
-            *(_content(cell, enclosed) for cell in f.__closure__ or ()),
-        ]
+        contents = [_content(cell, enclosed) for cell in f.__closure__ or ()]
+        parts = [_code(f.__code__), [*map(enclosed, defaults)], contents]
     elif hasattr(f, "__wrapped__"):  # such as a compiled one
         parts = [enclosed(f.__wrapped__)]
     if parts is None:
@@ -103,9 +106,8 @@ def _enclosed(value: Any, within: tuple) -> Any:
     """What a function holds, as far as it does not change from process to process, or from call to call."""
     if isinstance(value, tuple):
         return [_enclosed(v, within) for v in value]
-    if is_dataclass(value) or is_array(value) or isinstance(value, SCALARS):
-        return describe(value) if not isinstance(value, type) else value.__qualname__
-    return _function(value, within) if callable(value) else type(value).__qualname__
+    known = isinstance(value, SCALARS) or is_array(value) or is_dataclass(value) or callable(value)
+    return describe(value, within) if known else type(value).__qualname__
 
 
 def _content(cell: Any, enclosed: Callable[[Any], Any]) -> Any:
