@@ -18,7 +18,7 @@ from xpsample.core.specs import Specs
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import draw_rows
-from xpsample_jax.runner import Noise, Runner, compiler_options
+from xpsample_jax.runner import Noise, Runner, compiler_options, like_rows
 
 Array = Any
 """An array of this library."""
@@ -140,6 +140,8 @@ class JaxBackend(Backend):
         keep = start >= program.burn_in
         if keep and buffers is None:
             buffers = runner.allocate(program.draws, target.data, values, carry)
+        elif keep and buffers is not None:
+            buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
         rest, total = () if not keep else buffers, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(

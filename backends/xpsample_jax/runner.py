@@ -163,6 +163,13 @@ def _put(rows: Array, row: Array, i: Array) -> Array:
     return jax.lax.dynamic_update_index_in_dim(rows, row, i, 0)
 
 
+def like_rows(buffers: tuple, x: Array) -> tuple:
+    """Buffers sharded as `Runner.allocate` makes them."""
+    if not isinstance(x.sharding, NamedSharding):
+        return buffers
+    return jax.tree.map(lambda rows: jax.device_put(rows, _row_sharding(rows.shape[1:], x)), buffers)
+
+
 def _row_sharding(shape: tuple[int, ...], x: Array) -> Sharding:
     """Of stacked rows: rows (*chains) or (*chains, dim) follow the positions, anything else is replicated."""
     if not isinstance(x.sharding, NamedSharding):

@@ -92,6 +92,16 @@ def custom_kernel() -> Any:
     return namespace["Barker"]
 
 
+def test_the_readme_can_be_edited_and_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    ((_, code),) = blocks(ROOT / "README.md", "python")
+    edited = code.replace("1.0, 4.0", "1.0, 9.0").replace(", 1000, seed=1", ", 500, seed=2").replace("MALA", "ULA")
+    assert len(edited.splitlines()) == len(code.splitlines()) and edited != code
+    for version in (code, edited):
+        exec(version, {})
+
+
 def test_the_custom_kernel_has_at_most_25_lines() -> None:
     (_, code), *_ = blocks(CUSTOM_KERNEL, "python")
     tree = ast.parse(code)

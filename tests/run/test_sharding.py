@@ -1,4 +1,7 @@
-"""JAX arrays sharded over a mesh stay sharded, and give what unsharded ones give. On four make-believe CPU devices."""
+"""JAX arrays sharded over a mesh stay sharded, and give what unsharded ones give, also from a checkpoint.
+
+On four make-believe CPU devices.
+"""
 
 import os
 import subprocess
@@ -36,8 +39,36 @@ SCRIPT = """
     print("sharded")
 """
 
+RESUMED = """
+    import sys
+    import numpy as np
+    import jax, jax.numpy as jnp
+    from jax.sharding import NamedSharding, PartitionSpec as P
+    from xpsample import MALA, sample
+    from xpsample.core.errors import CheckpointError
+    from xpsample.zoo.gaussian import gaussian
 
-def test_sharded_positions_stay_sharded():
+    def run(devices, draws):
+        mesh = jax.make_mesh((devices,), ("chains",), devices=jax.devices()[:devices])
+        x0 = jax.device_put(jnp.ones((16, 3)), NamedSharding(mesh, P("chains")))
+        trace = sample(target, MALA(0.3), x0, draws, seed=4, checkpoint=sys.argv[1], progress=False)
+        assert trace.state.point.x.sharding.is_equivalent_to(x0.sharding, 2)
+        return trace.draws
+
+    target = gaussian(np.eye(3))
+    short, longer = run(4, 50), run(4, 60)
+    np.testing.assert_array_equal(longer[:50], short)
+    assert longer.sharding.is_equivalent_to(short.sharding, 3)
+    try:
+        run(2, 70)
+    except CheckpointError as error:
+        assert "devices: ['cpu', 'cpu', 'cpu', 'cpu'] there, ['cpu', 'cpu'] here" in str(error), error
+        print("sharded")
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, pytest.param(RESUMED, marks=pytest.mark.slow)], ids=["whole", "resumed"])
+def test_sharded_positions_stay_sharded(tmp_path, script):
     environment = {
         **os.environ,
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
@@ -45,7 +76,7 @@ def test_sharded_positions_stay_sharded():
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_COMPILATION_CACHE": "0",  # its warnings would be errors here
     }
-    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(SCRIPT)]
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script), str(tmp_path / "run")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "sharded"

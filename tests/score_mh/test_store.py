@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.damage import damages
 from xpsample.core import tree
 from xpsample.core.errors import DataError
 from xpsample.score_mh import init_acceptance_network, init_score_network, load_parameters, save_parameters
@@ -42,3 +43,24 @@ def test_what_is_refused(tmp_path):
     np.savez(path, object=np.array([{}], dtype=object))
     with pytest.raises(DataError, match="cannot be read"):
         load_parameters(path, like={"object": np.ones(1)})
+
+
+def test_every_damage_is_one_error_that_names_the_file(tmp_path):
+    path, parameters = tmp_path / "score.npz", init_score_network(2, 5, seed=0)
+    save_parameters(path, parameters)
+    refused, all_of_them = 0, list(damages(path.read_bytes()))
+    for damaged in all_of_them:
+        path.write_bytes(damaged)
+        try:
+            found = load_parameters(path, like=parameters)
+        except DataError as error:
+            refused += str(path) in str(error)
+        else:  # a date, or another part of the archive that holds no numbers
+            assert all(map(np.array_equal, tree.leaves(found), tree.leaves(parameters)))
+            refused += 1
+    assert refused == len(all_of_them)
+
+
+def test_any_name_can_be_stored(tmp_path):
+    save_parameters(tmp_path / "p.npz", {"file": np.ones(1), "args": np.zeros(2)})
+    assert load_parameters(tmp_path / "p.npz", like={"file": np.ones(1), "args": np.zeros(2)})["file"] == 1

@@ -1,5 +1,6 @@
 """Real data: the folder, its files, and what is said when something is not there."""
 
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -56,8 +57,19 @@ def test_pickled_objects_are_refused(monkeypatch, tmp_path):
     arrays = dict.fromkeys(DATASETS["uci_yacht"].arrays, np.zeros(2)) | {"X": np.array([print], dtype=object)}
     np.savez(tmp_path / "uci_yacht.npz", **arrays)
     assert zipfile.is_zipfile(tmp_path / "uci_yacht.npz")
-    with pytest.raises(DataError, match="allow_pickle=False"):
+    with pytest.raises(DataError, match="holds Python objects"):
         load_dataset("uci_yacht")
+
+
+def test_a_file_that_would_take_too_much_memory_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("XPSAMPLE_DATA", str(tmp_path))
+    np.savez_compressed(tmp_path / "uci_yacht.npz", X=np.zeros(300_000_000, np.uint8))
+    tracemalloc.start()
+    with pytest.raises(DataError, match="would take more than"):
+        load_dataset("uci_yacht")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
 
 
 def test_every_entry_names_a_commit_or_a_recipe():

@@ -5,6 +5,7 @@ What is checked is that a converter inverts the format as it is written here; th
 
 import csv
 import functools
+import hashlib
 import http.server
 import io
 import sys
@@ -18,6 +19,7 @@ import pytest
 import xpsample.zoo.data as data
 from xpsample.core.errors import DataError
 from xpsample.zoo.data import DATASETS, arrays_digest, load_dataset
+from xpsample.zoo.data_files import SOURCE_FILES, SourceFile
 from xpsample.zoo.data_sources import CONVERTERS
 
 KEPT = ("deblur_images", "mnist_ebm_uvadlc")
@@ -183,7 +185,7 @@ class Network:
         self.files = {f"https://raw.githubusercontent.com/{repository}/{path}": files[path] for path in files}
         self.asked = []
 
-    def __call__(self, url):
+    def __call__(self, url, most):
         self.asked.append(url)
         return self.files[url]
 
@@ -200,9 +202,16 @@ def _stored(folder, name):
         return dict(archive)
 
 
+def _known(files):
+    """The sizes and digests of files that are rebuilt, and so are not the bytes of the repository."""
+    return {path: SourceFile(len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
+
+
 def _serve(monkeypatch, folder, name):
-    network = Network(name, REBUILT[name](_stored(folder, name)))
+    rebuilt = REBUILT[name](_stored(folder, name))
+    network = Network(name, rebuilt)
     monkeypatch.setattr(data, "_fetch", network)
+    monkeypatch.setattr(data, "SOURCE_FILES", {name: _known(rebuilt)})
     return network
 
 
@@ -228,10 +237,11 @@ def test_a_download_gives_the_arrays_of_the_folder_and_is_kept(data_folder, cach
     assert _files(cache) == [f"{name}.npz"]
 
 
-def test_a_source_that_changed_is_refused_with_both_digests(data_folder, cache, monkeypatch):
+def test_arrays_other_than_known_are_refused_with_both_digests(data_folder, cache, monkeypatch):
     network = _serve(monkeypatch, data_folder, SMALL)
     (url,) = network.files
     network.files[url] = network.files[url].replace(b"\n1 37 52\n", b"\n1 37 53\n")
+    monkeypatch.setattr(data, "SOURCE_FILES", {SMALL: _known({"data/eil51.tsp": network.files[url]})})
     changed = {key: _stored(data_folder, SMALL)[key] for key in DATASETS[SMALL].arrays}
     for array in changed.values():
         array[0, 1] = 53
@@ -243,9 +253,26 @@ def test_a_source_that_changed_is_refused_with_both_digests(data_folder, cache, 
 def test_a_source_that_is_no_table_is_refused(data_folder, cache, monkeypatch):
     network = _serve(monkeypatch, data_folder, SMALL)
     network.files = dict.fromkeys(network.files, b"404: Not Found")
+    monkeypatch.setattr(data, "SOURCE_FILES", {SMALL: _known({"data/eil51.tsp": b"404: Not Found"})})
     with pytest.raises(DataError, match=r"jam7/tsp@4be9d3f.* cannot be converted: IndexError"):
         load_dataset(SMALL)
     assert _files(cache) == []
+
+
+def test_source_bytes_other_than_known_are_not_parsed(cache, monkeypatch):
+    monkeypatch.setattr(data, "_fetch", lambda url, most: b"some bytes")
+    monkeypatch.setattr(data, "CONVERTERS", {SMALL: lambda fetch: pytest.fail(str(len(fetch("data/eil51.tsp"))))})
+    expected = SOURCE_FILES[SMALL]["data/eil51.tsp"]
+    wrong = rf"has 10 bytes with the SHA-256 digest \w+ instead of 579 bytes with {expected.digest}, and was not read"
+    with pytest.raises(DataError, match=wrong):
+        load_dataset(SMALL)
+    assert _files(cache) == []
+
+
+def test_every_source_file_is_known(data_folder, monkeypatch):
+    assert set(SOURCE_FILES) == set(CONVERTERS) - {"breast_cancer_split"}
+    for name, files in SOURCE_FILES.items():
+        assert set(files) == set(REBUILT[name](_stored(data_folder, name)))
 
 
 @pytest.mark.parametrize("damage", ["cut", "other"])
@@ -266,13 +293,13 @@ def test_a_damaged_file_of_the_cache_is_made_anew(data_folder, cache, monkeypatc
 def test_a_write_that_is_cut_short_leaves_nothing(data_folder, cache, monkeypatch):
     _serve(monkeypatch, data_folder, SMALL)
 
-    def cut(file, **arrays):
-        file.write(b"PK\x03\x04 half")
+    def cut(file, *args, **settings):
+        file.write(b"half")
         assert _files(cache) != []
         assert not (cache / f"{SMALL}.npz").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(np, "savez_compressed", cut)
+    monkeypatch.setattr(np.lib.format, "write_array", cut)
     with pytest.raises(KeyboardInterrupt):
         load_dataset(SMALL)
     assert _files(cache) == []
@@ -303,7 +330,9 @@ def test_without_pooch_the_error_names_the_extra(monkeypatch):
 
 
 def test_without_pillow_the_error_names_the_extra(cache, monkeypatch):
-    monkeypatch.setattr(data, "_fetch", lambda url: b"var labels=[1, 2];")
+    monkeypatch.setattr(data, "_fetch", lambda url, most: b"var labels=[1, 2];")
+    files = dict.fromkeys(SOURCE_FILES["cifar10_1000"], b"var labels=[1, 2];")
+    monkeypatch.setattr(data, "SOURCE_FILES", {"cifar10_1000": _known(files)})
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(DataError, match=r'needs pillow: pip install "xpsample\[data\]"'):
         load_dataset("cifar10_1000")
@@ -346,12 +375,14 @@ def test_pooch_fetches_bytes_and_an_error_page_is_an_error(monkeypatch):
         thread.start()
         base = f"http://127.0.0.1:{server.server_port}"
         try:
-            assert FETCH(f"{base}/there") == b"some \x00 bytes"
+            assert FETCH(f"{base}/there", 12) == b"some \x00 bytes"
+            with pytest.raises(DataError, match=r"/there cannot be fetched: it is longer than 11 bytes"):
+                FETCH(f"{base}/there", 11)
             with pytest.raises(DataError, match=r"/missing cannot be fetched: 404"):
-                FETCH(f"{base}/missing")
+                FETCH(f"{base}/missing", 12)
         finally:
             server.shutdown()
             thread.join()
     with pytest.raises(DataError, match=r"/there cannot be fetched"):
-        FETCH(f"{base}/there")
+        FETCH(f"{base}/there", 12)
     assert CACHE_FOLDER().name == "xpsample"

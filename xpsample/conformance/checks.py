@@ -21,7 +21,7 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
-from xpsample.run.checkpoint import Checkpoint, Store
+from xpsample.run.checkpoint import opened
 from xpsample.run.noise import Portable, Replay
 from xpsample.run.program import Program
 from xpsample.run.recorders import Draws, Statistics
@@ -231,10 +231,11 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     program = Program(kernel, target.prepare(x0, kernel.requires), RECORDERS, 0, 1, STEPS)
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Checkpoint(folder), identity(program, x0, source), carry.state.point)
-        carry, buffers, sums = device.backend.drive(program, carry, None, source, 0, third)
-        totals.add(third, sums)
-        store.save(third, carry, totals, buffers, program.rows(third), final=True)
+        with opened(folder, program, carry, identity(target, program, x0, source)) as store:
+            assert store is not None
+            carry, buffers, sums = device.backend.drive(program, carry, None, source, 0, third)
+            totals.add(third, sums)
+            store.save(third, carry, totals, buffers, final=True)
         resumed = sample(target, kernel, x0, STEPS, seed=source, checkpoint=folder, progress=False)
     pairs = zip(
         tree.items((whole.draws, whole.statistics, whole.state)),

@@ -1,19 +1,99 @@
-"""Write files whole or not at all."""
+"""Write files whole or not at all, and keep other processes out of a folder."""
 
 import os
+import platform
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
+from uuid import uuid4
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+ABANDONED = 3600.0
+"""Seconds without a write after which a temporary file is taken for one that a killed process left."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary file beside `path`, and rename it to `path` when it is complete and on the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                left.unlink()
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:12]}.tmp")
     try:
         yield temporary
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, with those above it, and put their names on the disk."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        sync_folder(folder.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in a folder on the disk, where the system can."""
+    with suppress(OSError):
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[bool]:
+    """Hold a lock file, which says who holds it. The system frees it when the process ends, in whatever way.
+
+    A system that has no locks lets everybody in, and gives False.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process, or another run of this one, holds it. Its text is what the file says.
+    OSError
+        If the file cannot be made.
+    """
+    file, alone = _locked(path)
+    try:
+        os.ftruncate(file, 0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.write(file, f"process {os.getpid()} on {platform.node()}, since {since}".encode())
+        yield alone
+    finally:
+        with suppress(OSError):
+            path.unlink()  # while it is locked, so that nobody else's is removed
+        os.close(file)
+
+
+def _locked(path: Path) -> tuple[int, bool]:
+    while True:
+        file, alone = os.open(path, os.O_RDWR | os.O_CREAT, 0o666), False
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                alone = True
+        except BlockingIOError:
+            owner = os.read(file, 1000).decode(errors="replace")
+            os.close(file)
+            raise BlockingIOError(owner or "another process") from None
+        except OSError:
+            pass  # no locks here
+        # Whoever held the lock until now has removed its file: then this one is no longer there.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(path)):
+                return file, alone
+        os.close(file)

@@ -49,6 +49,10 @@ class DataError(XpsampleError, OSError):
     """A data set is not there, or its file is not what it should be."""
 
 
+class CheckpointWarning(UserWarning):
+    """A run could not be saved; it went on."""
+
+
 class DivergenceWarning(UserWarning):
     """Proposals left the finite numbers (or the energy error exploded) during a run."""
 

@@ -1,27 +1,47 @@
-"""Checkpoints: a directory of npz files, and one JSON file that lists those that count.
+"""Checkpoints: a directory of npz files, and one JSON file that lists those that count, with a digest of each.
 
 ``run.json`` is replaced atomically and last, so a run that is killed at any moment leaves the previous checkpoint
-intact. Nothing is pickled.
+intact. Nothing is pickled. One process at a time works on a checkpoint; its files have names of their own, and it
+removes no others, so that where locks do not work the last process to save wins, whole.
 """
 
 import hashlib
 import json
+import re
+import shutil
 import time
-from dataclasses import dataclass, fields, is_dataclass
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.arrays import is_array
-from xpsample.core.atomic_files import replacing
+from xpsample.core.archives import members, read_arrays, reading, structure, write_arrays
+from xpsample.core.atomic_files import exclusive, make_folder, replacing
 from xpsample.core.checks import check_number, check_path, settle
-from xpsample.core.errors import CheckpointError
+from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
-from xpsample.targets.point import Point
+from xpsample.run.identity import differences, environment
+from xpsample.run.program import Carry, Program
+from xpsample.run.recorders import Recorder
+from xpsample.run.totals import Totals
 
-SCHEMA = 1
+SCHEMA = 2
+"""Version of the layout. Raised when a checkpoint of the new layout could be misread by the old reader."""
+
+INDEX, LOCK = "run.json", "run.lock"
+OWN = re.compile(r"(state|rows)-[0-9-]+-[0-9a-f]{12}\.npz")
+"""What the files of a checkpoint are called: what is in them, of which step or rows, and a name of the run's own."""
+
+LEFT = re.compile(r"\.((state|rows)-[0-9-]+-[0-9a-f]{12}\.npz|run\.json)\.[0-9a-f]{12}\.tmp")
+"""What their temporary files are called, which killed processes leave."""
+
+ADVICE = "if it is damaged, put a copy of the whole directory back, or remove the directory and run again"
 
 
 @dataclass(frozen=True)
@@ -45,131 +65,366 @@ class Checkpoint:
 
 
 class Saved(NamedTuple):
-    """What a checkpoint holds, on the host."""
+    """What a checkpoint holds, but for the rows."""
 
     step: int
-    carry: dict[str, np.ndarray]
-    statistics_steps: int
-    run_statistics: dict[str, np.ndarray]
-    rows: dict[str, list[np.ndarray]]
+    carry: Carry
+    totals: Totals
+
+
+class Folder:
+    """A checkpoint's directory, for reading.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no checkpoint.
+    CheckpointError
+        If it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.text = path, (path / INDEX).read_bytes()
+        with reading(path / INDEX, CheckpointError, ADVICE):
+            self.content = json.loads(self.text)
+            if self.content["schema"] != SCHEMA:
+                raise CheckpointError(
+                    f"{path / INDEX} has schema version {self.content['schema']} and this version of xpsample reads "
+                    f"{SCHEMA}: use the version of xpsample that wrote it, or another directory"
+                )
+            if self.content.pop("digest") != _digest(self.content):
+                raise ValueError("it is not as it was written")
+            self.files = [self.content["state"][0], *(name for name, *_ in self.content["rows"])]
+            if not all(map(OWN.fullmatch, self.files)):
+                raise ValueError("it names files that no checkpoint has")
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays of the last step."""
+        name, digest = self.content["state"]
+        with reading(self.path / name, CheckpointError, ADVICE):
+            _check_digest(self.path / name, digest)
+            return read_arrays(self.path / name)
+
+    def rows(self, count: int | None = None) -> dict[str, np.ndarray]:
+        """Arrays of `count` rows (all that are saved when not given), filled as far as rows are saved.
+
+        They are read in place: no part of them is held twice.
+        """
+        if count is None:
+            count = self.content["rows"][-1][2] if self.content["rows"] else 0
+        arrays: dict[str, np.ndarray] = {}
+        for name, first, stop, digest in self.content["rows"]:
+            if first >= count:
+                break
+            with reading(self.path / name, CheckpointError, ADVICE):
+                _check_digest(self.path / name, digest)
+                for member in members(self.path / name):
+                    if member.name not in arrays:
+                        arrays[member.name] = np.empty((count, *member.shape[1:]), member.dtype)
+                    member.read_into(arrays[member.name][first:stop])
+        return arrays
 
 
 class Store:
-    """A run's checkpoint directory."""
+    """A run's checkpoint directory. `opened` makes one."""
 
-    def __init__(self, settings: Checkpoint, identity: dict[str, Any], start: Point) -> None:
-        self.path, self.every = Path(settings.path), settings.every
-        self.identity = identity
-        self.start = _summary(start)
+    def __init__(
+        self, settings: Checkpoint, program: Program, carry: Carry, identity: dict[str, Any], metadata: Any
+    ) -> None:
+        self.path, self.every, self.program = Path(settings.path), settings.every, program
+        self.identity, self.environment = identity, environment(carry.state.point.x)
+        self.start, self.metadata = _values(program, carry), metadata
+        self.folder: Folder | None = None
+        self.failure: OSError | None = None
+        self.own, self.step = uuid4().hex[:12], -1
+        self.state: str | None = None
         self.shards: list[list[Any]] = []
-        self.last = time.monotonic()
-        self.step = -1
+        self.text: bytes | None = None
+        """What the index held when it was last read or written here."""
+        self.began = self.last = time.monotonic()
 
-    def load(self) -> Saved | None:
-        """The checkpoint there, or None.
+    def load(self, carry: Carry) -> Saved | None:
+        """The checkpoint there, in the library and on the device of `carry`, or None.
 
         Raises
         ------
         CheckpointError
             If it belongs to another run, or cannot be read.
         """
-        index = self.path / "run.json"
-        if not index.exists():
-            return None
-        try:
-            content = json.loads(index.read_text())
-            schema = content["schema"]
-        except (OSError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{index} cannot be read as a checkpoint: {error}") from error
-        if schema != SCHEMA:
-            raise CheckpointError(f"{index} has schema version {schema}; this xpsample reads {SCHEMA}")
-        theirs, mine = content["identity"], json.loads(json.dumps(self.identity))
-        different = [key for key in mine if mine[key] != theirs.get(key)]
-        if different:
-            lines = "; ".join(f"{key}: {theirs.get(key)} there, {mine[key]} here" for key in different)
+        with reading(self.path / INDEX, CheckpointError, ADVICE):
+            try:
+                self.folder = Folder(self.path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        content, state = self.folder.content, self.folder.state()
+        lines = differences(content["identity"], self.identity)
+        if lines:
             raise CheckpointError(
-                f"{self.path} holds the checkpoint of another run ({lines}); remove it, or use another path"
+                f"{self.path} holds the checkpoint of another run ({'; '.join(lines)}); remove it, or use another path"
             )
-        if not np.allclose(content["start"], self.start, rtol=1e-4):
-            raise CheckpointError(
-                f"{self.path} holds the checkpoint of another target: at the start positions its log density (or "
-                f"score) averaged {content['start']}, now {self.start}; remove it, or use another path"
-            )
-        self.shards, self.step = content["shards"], content["step"]
-        state = _read(self.path / content["state"])
-        rows: dict[str, list[np.ndarray]] = {}
-        for name, _, _ in self.shards:
-            for key, array in _read(self.path / name).items():
-                rows.setdefault(key, []).append(array)
-        carry = {key: array for key, array in state.items() if key.startswith("carry/")}
-        return Saved(
+        self._check_values("start", content["start"], self.start)
+        backend, paths = self.program.target.backend, [f"carry/{path}" for path, _ in tree.items(carry)]
+        if set(paths) != {key for key in state if key.startswith("carry/")}:
+            raise CheckpointError(f"{self.path} holds another kind of state; remove it, or use another path")
+        leaves = {
+            path: backend.from_host(_laid_out(state[f"carry/{path}"], state.get(f"order/{path}")), leaf)
+            for path, leaf in tree.items(carry)
+        }
+        carry, totals = tree.fill(carry, leaves), Totals()
+        self._check_values("saved", content["now"], _values(self.program, carry))
+        totals.steps = content["statistics_steps"]
+        totals.sums = {k.removeprefix("sums/"): v for k, v in state.items() if k.startswith("sums/")}
+        self.shards, self.state, self.step, self.text = (
+            content["rows"],
+            content["state"][0],
             content["step"],
-            {key.removeprefix("carry/"): _laid_out(a, state.get(f"order/{key}")) for key, a in carry.items()},
-            content["tally_steps"],
-            {k.removeprefix("run_statistics/"): v for k, v in state.items() if k.startswith("run_statistics/")},
-            rows,
+            self.folder.text,
         )
+        return Saved(content["step"], carry, totals)
 
-    def save(self, step: int, carry: Any, totals: Any, buffers: Any, rows: int, final: bool) -> None:
-        """Save after `step` steps with `rows` rows recorded, if it is time to."""
+    def rows(self) -> dict[str, np.ndarray]:
+        """The rows of the checkpoint, in arrays as long as the run."""
+        assert self.folder is not None
+        return self.folder.rows(self.program.draws)
+
+    def _check_values(self, which: str, theirs: list[float], mine: list[float]) -> None:
+        if len(theirs) != len(mine) or not np.allclose(theirs, mine, rtol=1e-4, equal_nan=True):
+            raise CheckpointError(
+                f"{self.path} holds the checkpoint of another target: at the {which} positions its log density (or "
+                f"score) averaged {theirs}, now {mine}; remove it, or use another path"
+            )
+
+    def save(self, step: int, carry: Carry, totals: Totals, buffers: Any, final: bool) -> None:
+        """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
         if step == self.step or not (final or time.monotonic() - self.last >= self.every):
             return
-        self.path.mkdir(parents=True, exist_ok=True)
-        saved = self.shards[-1][2] if self.shards else 0
-        shards = list(self.shards)
-        new = {key: to_host(array[saved:rows, ...]) for key, array in tree.items(buffers)}
-        if rows > saved and new:
-            name = f"rows-{saved:012d}-{rows:012d}.npz"
-            _write(self.path / name, new)
-            shards.append([name, saved, rows])
-        state = f"state-{step:012d}.npz"
-        arrays = {f"carry/{key}": to_host(leaf) for key, leaf in tree.items(carry)}
-        orders = {f"order/{key}": _order(array) for key, array in arrays.items()}
-        arrays |= {key: order for key, order in orders.items() if np.any(np.diff(order) < 0)}
-        arrays |= {f"run_statistics/{key}": np.asarray(value) for key, value in totals.sums.items()}
-        _write(self.path / state, arrays)
-        content = {
-            "schema": SCHEMA,
-            "identity": self.identity,
-            "start": self.start,
-            "step": step,
-            "tally_steps": totals.steps,
-            "state": state,
-            "shards": shards,
-        }
-        with replacing(self.path / "run.json") as temporary:
-            temporary.write_text(json.dumps(content, indent=1))
-        self.shards, self.step = shards, step
-        for old in (*self.path.glob("state-*.npz"), *self.path.glob(".*.tmp")):  # the second are left by killed writes
-            if old.name != state:
-                old.unlink()
+        written: list[Path] = []
+        try:
+            self._save(step, carry, totals, buffers, written)
+        except (OSError, MemoryError) as error:
+            for path in written:
+                with suppress(OSError):
+                    path.unlink()
+            warnings.warn(
+                f"the run could not be saved to {self.path} after {step} steps ({error}). It goes on; what was saved "
+                "before stays as it is",
+                CheckpointWarning,
+                stacklevel=4,
+            )
         self.last = time.monotonic()
 
+    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, written: list[Path]) -> None:
+        index = self.path / INDEX
+        if (index.read_bytes() if index.exists() else None) != self.text:
+            raise OSError(f"another process has changed or removed {INDEX}")
+        make_folder(self.path)
 
-def describe(value: Any) -> Any:
-    """A setting as JSON values, to compare it with another: arrays by a digest, dataclasses by their fields."""
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: describe(getattr(value, f.name)) for f in fields(value) if f.init}
-        return {"type": type(value).__name__, **shown}
-    if is_array(value):
-        host = np.ascontiguousarray(to_host(value))
-        digest = hashlib.sha256(host.tobytes()).hexdigest()[:16]
-        return {"array": digest, "shape": list(host.shape), "dtype": str(host.dtype)}
-    if isinstance(value, (tuple, list)):
-        return [describe(v) for v in value]
-    if callable(value):
-        return getattr(value, "__qualname__", type(value).__name__)
-    return value if isinstance(value, (int, float, str, bool, type(None))) else repr(value)
+        def write(name: str, arrays: dict[str, np.ndarray]) -> tuple[str, str]:
+            path = self.path / f"{name}-{self.own}.npz"
+            written.append(path)
+            write_arrays(path, arrays)
+            return path.name, _digest_of(path)
+
+        saved, rows, shards = self.shards[-1][2] if self.shards else 0, self.program.rows(step), list(self.shards)
+        new = {key: array[saved:rows, ...] for key, array in named_rows(self.program, buffers)}
+        if rows > saved and new:
+            host = {key: np.ascontiguousarray(to_host(array)) for key, array in new.items()}
+            name, digest = write(f"rows-{saved:012d}-{rows:012d}", host)
+            shards.append([name, saved, rows, digest])
+        arrays = {f"carry/{path}": to_host(leaf) for path, leaf in tree.items(carry)}
+        orders = {key.replace("carry/", "order/", 1): _order(array) for key, array in arrays.items()}
+        arrays |= {key: order for key, order in orders.items() if np.any(np.diff(order) < 0)}
+        arrays |= {f"sums/{key}": np.asarray(value) for key, value in totals.sums.items()}
+        results, described = _results(self.program, carry, totals, buffers, rows)
+        state, digest = write(f"state-{step:012d}", arrays | results)
+        content: dict[str, Any] = {
+            "schema": SCHEMA,
+            "identity": self.identity,
+            "environment": self.environment,
+            "start": self.start,
+            "now": _values(self.program, carry),
+            "step": step,
+            "statistics_steps": totals.steps,
+            "state": [state, digest],
+            "rows": shards,
+            "structure": described,
+            "metadata": self.metadata and self.metadata | {"seconds": time.monotonic() - self.began},
+        }
+        content = json.loads(json.dumps(content, default=str))
+        text = json.dumps(content | {"digest": _digest(content)}, indent=1).encode()
+        with replacing(index) as temporary:
+            temporary.write_bytes(text)
+        written.clear()
+        old, self.shards, self.state, self.step, self.text = self.state, shards, state, step, text
+        if old is not None:
+            with suppress(OSError):
+                (self.path / old).unlink()
+
+    def check(self, rows: Any = None) -> None:
+        """Check, before the first step that is made now, what a save would need.
+
+        Parameters
+        ----------
+        rows : tree of arrays, optional
+            A row of every recorder.
+
+        Raises
+        ------
+        CheckpointError
+        """
+        if self.folder is not None:
+            lines = differences(self.folder.content["environment"], self.environment)
+            if lines:
+                raise CheckpointError(
+                    f"{self.path} was made elsewhere ({'; '.join(lines)}), and steps made here could differ from those "
+                    "made there. Go on there, read what is saved with xpsample.load, or use another path"
+                )
+        if self.failure is not None:
+            raise CheckpointError(f"{self.path} cannot be written to ({self.failure}): use another path")
+        try:
+            structure(rows)
+        except TypeError as error:
+            raise CheckpointError(f"what is recorded cannot be saved: {error}") from error
+        size, names = 0, set()
+        for name, row in named_rows(self.program, rows):
+            if name in names:
+                raise CheckpointError(f"two results would be saved as {name!r}: avoid '/' in the names of results")
+            names.add(name)
+            array = to_host(row)
+            if array.dtype.kind not in "biufc":
+                raise CheckpointError(f"{name} has dtype {array.dtype}, which cannot be saved: record numbers")
+            size += array.nbytes
+        needed = size * (self.program.draws - self.program.rows(max(0, self.step)))
+        free = shutil.disk_usage(self.path).free
+        if needed > free:
+            raise CheckpointError(
+                f"the run would save {needed / 1e9:.3g} GB to {self.path}, and {free / 1e9:.3g} GB are free there: "
+                "free some, thin, record less, or use another path"
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs away. A directory that can only be read is let through; `check` refuses it."""
+        if self.path.exists() and not self.path.is_dir():
+            raise CheckpointError(f"{self.path} is a file, and a checkpoint is a directory: use another path")
+        with ExitStack() as stack:
+            try:
+                make_folder(self.path)
+                if stack.enter_context(exclusive(self.path / LOCK)):
+                    self._clear()
+            except BlockingIOError as error:
+                raise CheckpointError(
+                    f"{self.path} is in use by {error}: wait until that run ends, or use another path"
+                ) from None
+            except OSError as error:
+                self.failure = error
+            yield
+
+    def _clear(self) -> None:
+        """Remove what killed runs left: files of a checkpoint's that its index does not name."""
+        try:
+            kept = Folder(self.path).files
+        except FileNotFoundError:
+            kept = []
+        except CheckpointError:
+            return  # `load` says what is wrong
+        for path in self.path.iterdir():
+            temporary = LEFT.fullmatch(path.name)
+            if temporary or (OWN.fullmatch(path.name) and path.name not in kept):
+                path.unlink()
 
 
-def _summary(point: Point) -> list[float]:
-    """A target's values at the start positions, to notice that it changed.
+@contextmanager
+def opened(
+    checkpoint: str | Path | Checkpoint | None,
+    program: Program,
+    carry: Carry,
+    identity: dict[str, Any],
+    metadata: dict[str, Any] | None = None,
+) -> Iterator[Store | None]:
+    """The checkpoint of a run, which no other run has as long as the block lasts; None without a path.
 
-    They tolerate the rounding of another machine.
+    Parameters
+    ----------
+    checkpoint : path or Checkpoint or None
+    program, carry
+        The run, and its start.
+    identity : dict
+        What makes it this run, as JSON values.
+    metadata : dict, optional
+        That of the trace. Without it `load_folder` refuses the checkpoint.
     """
+    if checkpoint is None:
+        yield None
+        return
+    settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    store = Store(settings, program, carry, identity, metadata)
+    with store.locked():
+        yield store
+
+
+def load_folder(path: Path) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
+    """The trace of what a checkpoint holds: the structure of its parts, their arrays by name, and the metadata.
+
+    Another process may work on it.
+    """
+    while True:
+        folder = Folder(path)
+        try:
+            if folder.content["metadata"] is None:
+                raise CheckpointError(f"{path} is the checkpoint of a training: make the call of fit again")
+            arrays = folder.rows() | {
+                name.removeprefix("trace/"): array
+                for name, array in folder.state().items()
+                if name.startswith("trace/")
+            }
+            return folder.content["structure"], arrays, folder.content["metadata"]
+        except CheckpointError:
+            if (path / INDEX).read_bytes() == folder.text:
+                raise
+
+
+def part_of(recorder: Recorder) -> str:
+    """Where a trace has the result of a recorder, by slash-separated name."""
+    return recorder.name if recorder.name in ("draws", "statistics") else f"recorded/{recorder.name}"
+
+
+def named_rows(program: Program, rows: Any) -> Iterator[tuple[str, Any]]:
+    """The rows of all recorders, by their names in a trace."""
+    for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
+        yield from tree.items(own, part_of(recorder))
+
+
+def _results(
+    program: Program, carry: Carry, totals: Totals, buffers: Any, rows: int
+) -> tuple[dict[str, np.ndarray], Any]:
+    """What a trace holds beside rows, and the structure of all of it."""
+    kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}}
+    kept["run_statistics"] = dict(vars(totals.run_statistics()))
+    arrays = {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(kept)}
+    owns = buffers if buffers is not None else (None,) * len(program.recorders)
+    for recorder, state, own in zip(program.recorders, carry.recorder_states, owns, strict=True):
+        result = recorder.result(program.target, state, own)
+        if result is not own:
+            part = tree.map(lambda array: array[:rows, ...], own)
+            result = recorder.result(program.target, state, part)
+            arrays |= {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(result, part_of(recorder))}
+        if part_of(recorder) in kept:
+            kept[recorder.name] = result if result is not None else kept[recorder.name]
+        else:
+            kept["recorded"][recorder.name] = result
+    return arrays, structure(kept)
+
+
+def _values(program: Program, carry: Carry) -> list[float]:
+    """A target's values at positions, to notice that it changed. They tolerate the rounding of another machine."""
+    point = program.target.evaluate(carry.state.point.x)
     values = point.log_density if point.log_density is not None else point.score
+    if values is None:
+        return []
     host = to_host(values).astype(np.float64)
-    return [float(host.mean()), float(np.abs(host).mean())]
+    with np.errstate(all="ignore"):
+        return [float(host.mean()), float(np.abs(host).mean())]
 
 
 def _order(array: np.ndarray) -> np.ndarray:
@@ -182,14 +437,15 @@ def _laid_out(array: np.ndarray, order: np.ndarray | None) -> np.ndarray:
     return array if order is None else np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+def _digest_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_digest(path: Path, digest: str) -> None:
+    if _digest_of(path) != digest:
+        raise ValueError("it is not as it was written")

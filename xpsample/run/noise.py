@@ -21,6 +21,7 @@ from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import check_same_home
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
+from xpsample.run.identity import describe
 
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024
@@ -144,7 +145,7 @@ class Native(NoiseSource):
         return backend.noise(self.seed, specs, start, stop, like)
 
     def describe(self) -> dict[str, Any]:
-        return {"source": "Native", "seed": self.seed}
+        return {"source": "Native", "seed": int(self.seed)}
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Portable(NoiseSource):
         return {name: backend.from_host(np.asarray(rows), like) for name, rows in drawn.items()}
 
     def describe(self) -> dict[str, Any]:
-        return {"source": "Portable", "seed": self.seed}
+        return {"source": "Portable", "seed": int(self.seed)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +223,8 @@ class Replay(NoiseSource):
         return block
 
     def describe(self) -> dict[str, Any]:
-        return {"source": "Replay", "names": sorted(self.arrays), "first": self.first}
+        arrays = {name: describe(array) for name, array in sorted(self.arrays.items())}
+        return {"source": "Replay", "arrays": arrays, "first": int(self.first)}
 
 
 def open_interval(uniforms: np.ndarray) -> np.ndarray:

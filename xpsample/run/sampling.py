@@ -17,13 +17,14 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, given
 from xpsample.core.devices import current_device
-from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
+from xpsample.core.errors import CapabilityError, CheckpointError, DivergenceWarning, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.checkpoint import Checkpoint, Store, describe
+from xpsample.run.checkpoint import Checkpoint, Store, opened, part_of
+from xpsample.run.identity import PYTHON, describe
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders
@@ -75,8 +76,9 @@ def sample(
         What to keep. With `Moments` or `BatchMeans` alone, memory does not grow with the length of the run.
     checkpoint : path or Checkpoint, optional
         A directory where the run is saved. The same call made again goes on where the last one stopped, or extends a
-        finished run when `draws` is larger. The result is bit for bit that of one uninterrupted run. A checkpoint of
-        another run is refused.
+        finished run when `draws` is larger. The result is bit for bit that of one uninterrupted run. When `draws` is
+        smaller, the first ones are returned, without a state, and with `run_statistics` of all steps that were made.
+        A checkpoint of another run is refused. One process at a time may use a directory.
     progress : bool, optional
         Show a progress bar (tqdm). By default, if tqdm is installed and stderr is a terminal.
     check : bool
@@ -106,31 +108,36 @@ def sample(
                     "check=True compares the score of a Target with its density; this target is made of one"
                 )
             check_gradient(target, x0)
-        return _run(program, x0, as_noise_source(seed), checkpoint, progress)
+        source, carry = as_noise_source(seed), program.init(x0)
+        metadata = _metadata(program, x0, source)
+        about = identity(target, program, x0, source) if checkpoint is not None else {}
+        with opened(checkpoint, program, carry, about, metadata) as store:
+            return _run(program, carry, source, store, progress, metadata)
 
 
 def _run(
-    program: Program, x0: Array, source: NoiseSource, checkpoint: str | Path | Checkpoint | None, progress: bool | None
+    program: Program,
+    carry: Carry,
+    source: NoiseSource,
+    store: Store | None,
+    progress: bool | None,
+    metadata: dict[str, Any],
 ) -> Trace:
     backend = program.target.backend
     began = time.perf_counter()
 
-    carry, buffers, totals, start = program.init(x0), None, Totals(), 0
-    store = None
-    if checkpoint is not None:
-        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        store = Store(settings, identity(program, x0, source), carry.state.point)
-        saved = store.load()
+    buffers, totals, start = None, Totals(), 0
+    if store is not None:
+        saved = store.load(carry)
         if saved is not None:
-            start = saved.step
-            if start > program.steps:
-                raise HyperparameterError(
-                    f"the checkpoint holds {program.rows(start)} draws; ask for at least as many, not {program.draws}"
-                )
-            leaves = {path: backend.from_host(saved.carry[path], leaf) for path, leaf in tree.items(carry)}
-            carry = tree.fill(carry, leaves)
-            totals.steps, totals.sums = saved.statistics_steps, saved.run_statistics
-            buffers = _restore(program, carry, source, start, saved.rows)
+            start, carry, totals = saved
+        row = _row(program, carry, source, start)
+        if start < program.steps:
+            store.check(row)
+        if saved is not None:
+            buffers = _restore(program, row, store.rows())
+        if start > program.steps:
+            _check_cut(program, carry, start)
 
     burning = replace(program, recorders=())
     with progress_bar(progress, program.steps, start) as bar:
@@ -142,14 +149,15 @@ def _run(
                 carry, buffers, sums = program.drive(carry, buffers, source, lo, hi)
                 totals.add(hi - lo, sums)
             if store is not None:
-                store.save(hi, carry, totals, buffers, program.rows(hi), final=hi == program.steps)
+                store.save(hi, carry, totals, buffers, final=hi == program.steps)
             if bar is not None:
                 backend.synchronize(carry.state.point.x)
                 bar.update(hi - lo)
         backend.synchronize(carry)
 
-    seconds = time.perf_counter() - began
-    return _trace(program, carry, buffers, totals.run_statistics(), _metadata(program, x0, source, seconds))
+    metadata = metadata | {"seconds": time.perf_counter() - began}
+    trace = _trace(program, carry, buffers, totals.run_statistics(), metadata)
+    return trace if start <= program.steps else replace(trace, state=None)  # the state there is of a later step
 
 
 def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | NoiseSource) -> Iterator[tuple[Any, Any]]:
@@ -229,24 +237,34 @@ def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int,
     yield from segments(specs, max(start, program.burn_in), program.steps)
 
 
-def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, rows: dict[str, list]) -> tuple | None:
-    """Buffers filled with the rows of a checkpoint."""
-    if not rows:
-        return None
-    # One throw-away step tells the structure of the rows.
-    backend, target = program.target.backend, program.target
-    like = program.like(carry)
+def _row(program: Program, carry: Carry, source: NoiseSource, start: int) -> tuple:
+    """The row of every recorder after one throw-away step."""
     probe = source if not isinstance(source, Replay) else as_noise_source(0)
-    block = probe.block(backend, program.specs(carry), start, start + 1, like)
-    state, info = program.kernel.step(target, carry.state, {k: a[0, ...] for k, a in block.items()})
-    _, emitted = program.record(carry.recorder_states, state, info)
-    buffers = {}
-    for path, leaf in tree.items(emitted):
-        done = np.concatenate(rows[path])
-        buffer = np.empty((program.draws, *leaf.shape), dtype=done.dtype)
-        buffer[: len(done)] = done
-        buffers[path] = backend.from_host(buffer, like)
-    return tree.fill(emitted, buffers)
+    block = probe.block(program.target.backend, program.specs(carry), start, start + 1, program.like(carry))
+    noise = {name: rows[0, ...] for name, rows in block.items()}
+    state, info = program.kernel.step(program.target, carry.state, noise)
+    return program.record(carry.recorder_states, state, info)[1]
+
+
+def _restore(program: Program, row: tuple, saved: dict[str, np.ndarray]) -> tuple | None:
+    """Buffers filled with the rows of a checkpoint, which are taken out of `saved` one by one."""
+    if not saved:
+        return None
+    backend = program.target.backend
+    return tuple(
+        tree.fill(own, {path: backend.from_host(saved.pop(path), leaf) for path, leaf in tree.items(own, place)}, place)
+        for own, place in zip(row, map(part_of, program.recorders), strict=True)
+    )
+
+
+def _check_cut(program: Program, carry: Carry, start: int) -> None:
+    """Raise if results of more steps than those asked for cannot be taken back to the end of these."""
+    running = [r.name for r, s in zip(program.recorders, carry.recorder_states, strict=True) if tree.leaves(s)]
+    if running:
+        raise CheckpointError(
+            f"the checkpoint holds {program.rows(start)} draws, and {', '.join(running)} cannot be cut back to "
+            f"{program.draws}: ask for at least as many, or use another path"
+        )
 
 
 def _trace(
@@ -272,9 +290,11 @@ def _trace(
     return Trace(draws, statistics, results, run_statistics, carry.state, metadata)
 
 
-def identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
+def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
     """What identifies a run, as JSON values. The number of draws is left out, so that a run can be extended."""
     return {
+        "python": PYTHON,
+        "target": describe(target),
         "kernel": describe(program.kernel),
         "noise": source.describe(),
         "positions": describe(x),
@@ -286,7 +306,7 @@ def identity(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
     }
 
 
-def _metadata(program: Program, x: Array, source: NoiseSource, seconds: float) -> dict[str, Any]:
+def _metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
     return {
         "kernel": show(program.kernel),
         "backend": backend_of(x).name,
@@ -296,7 +316,6 @@ def _metadata(program: Program, x: Array, source: NoiseSource, seconds: float) -
         "burn_in": program.burn_in,
         "thinning": program.thinning,
         "compiled": program.compile,
-        "seconds": seconds,
         "version": __version__,
     }
 

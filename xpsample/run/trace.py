@@ -2,18 +2,18 @@
 
 import json
 import os
-import zipfile
-from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from xpsample.core import tree
+from xpsample.core.archives import read_arrays, reading, structure, template, write_arrays
 from xpsample.core.atomic_files import replacing
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.run.checkpoint import load_folder
 from xpsample.run.summary import RunStatistics, Summary, summarize
 
 Array = Any
@@ -149,9 +149,7 @@ class Trace:
         """
         path = check_path("path", path)
         if path.suffix == ".npz":
-            arrays = self._arrays()
-            with replacing(path) as temporary, open(temporary, "wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
+            write_arrays(path, self._arrays())
         elif path.suffix == ".nc":
             datatree = self.to_arviz()
             try:
@@ -171,7 +169,10 @@ class Trace:
             "recorded": self.recorded,
             "run_statistics": dict(vars(self.run_statistics)),
         }
-        header = {"schema": SCHEMA, "structure": _structure(kept), "metadata": self.metadata}
+        try:
+            header = {"schema": SCHEMA, "structure": structure(kept), "metadata": self.metadata}
+        except TypeError as error:
+            raise TraceError(str(error)) from error
         arrays = {"header": np.asarray(_json("metadata", header))}
         for name, leaf in tree.items(kept):
             array = to_host(leaf)
@@ -203,12 +204,13 @@ class Trace:
 
 
 def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
-    """Read a trace that `Trace.save` wrote as ``.npz``.
+    """Read a trace that `Trace.save` wrote as ``.npz``, or what a checkpoint holds.
 
     Parameters
     ----------
     path : path
-        The file.
+        The file, or the directory of a checkpoint. Of a run that was killed, or still goes on, the trace has what was
+        saved last.
     like : array, optional
         Any array of the library and device to put the draws, statistics and recorded results on; NumPy by
         default. dtypes stay as saved. The run_statistics stays on the host.
@@ -222,43 +224,50 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     Raises
     ------
     TraceError
-        If the file is not one of `Trace.save`'s ``.npz``, or has another schema version.
+        If the file is not one of `Trace.save`'s ``.npz``, or has another schema version; if the directory holds no
+        checkpoint.
+    CheckpointError
+        If a checkpoint cannot be read.
     FileNotFoundError
         If there is no such file.
     """
     path = check_path("path", path)
-    if path.suffix == ".nc":
-        raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
     if path.is_dir():
-        raise TraceError(f"{path.name!r} is a folder, and a trace is a file .npz")
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file at the path {str(path)!r}")
-    try:
-        # NumPy leaves a file that it opened itself open when it is no npz.
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays["header"].item())
-        schema = header["schema"]
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise TraceError(f"{path.name!r} is not a trace saved by xpsample as .npz") from error
-    if schema != SCHEMA:
-        raise TraceError(
-            f"{path.name!r} has schema version {schema} and this version of xpsample reads {SCHEMA}: "
-            "use the version of xpsample that wrote it"
-        )
+        try:
+            found = load_folder(path)
+        except FileNotFoundError as error:
+            raise TraceError(f"{path} holds no checkpoint") from error
+        trace = _assembled(*found)
+    elif path.suffix == ".nc":
+        raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
+    elif not path.exists():
+        raise FileNotFoundError(f"there is no {path}")
+    else:
+        with reading(path, TraceError, "it is damaged, or not a trace saved by xpsample as .npz"):
+            arrays = read_arrays(path)
+            header = json.loads(arrays.pop("header").item())
+            if header["schema"] != SCHEMA:
+                raise TraceError(
+                    f"{path} has schema version {header['schema']} and this version of xpsample reads {SCHEMA}: "
+                    "use the version of xpsample that wrote it"
+                )
+            trace = _assembled(header["structure"], arrays, header["metadata"])
+    if like is None:
+        return trace
+    backend = backend_of(like)
 
-    try:
-        kept = tree.fill(_template(header["structure"]), arrays)
-    except KeyError as error:
-        raise TraceError(f"{path.name!r} is damaged: it lacks the array {error}") from error
-    if like is not None:
-        backend = backend_of(like)
-        for part in ("draws", "statistics", "recorded"):
-            kept[part] = tree.map(lambda array: backend.from_host(array, like), kept[part])
+    def moved(part: tree.Tree) -> tree.Tree:
+        return tree.map(lambda array: backend.from_host(array, like), part)
+
+    return replace(trace, draws=moved(trace.draws), statistics=moved(trace.statistics), recorded=moved(trace.recorded))
+
+
+def _assembled(described: Any, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Trace:
+    kept = tree.fill(template(described), arrays)
     run_statistics = kept["run_statistics"]
     run_statistics["steps"] = int(run_statistics["steps"])
     run_statistics["evaluations"] = {name: float(count) for name, count in run_statistics["evaluations"].items()}
-    return Trace(**kept | {"run_statistics": RunStatistics(**run_statistics)}, state=None, metadata=header["metadata"])
+    return Trace(**kept | {"run_statistics": RunStatistics(**run_statistics)}, state=None, metadata=metadata)
 
 
 def _one_chain_axis(values: np.ndarray) -> np.ndarray:
@@ -279,35 +288,3 @@ def _json(what: str, value: Any) -> str:
         return json.dumps(value, default=lambda array: to_host(array).tolist())
     except (TypeError, ValueError) as error:
         raise TraceError(f"{what} cannot be written as JSON: {error}") from error
-
-
-def _structure(node: Any) -> Any:
-    """The containers of a tree as JSON, with ``"array"`` at its leaves."""
-    if node is None:
-        return None
-    if isinstance(node, dict):
-        if not all(isinstance(key, str) for key in node):
-            raise TraceError(f"only text keys can be saved, not those of {list(node)}")
-        return {"dict": {key: _structure(child) for key, child in node.items()}}
-    if hasattr(node, "_fields"):
-        return {
-            "namedtuple": type(node).__name__,
-            "fields": {f: _structure(getattr(node, f)) for f in node._fields},
-        }
-    if isinstance(node, (tuple, list)):
-        return {"tuple" if isinstance(node, tuple) else "list": [_structure(child) for child in node]}
-    return "array"
-
-
-def _template(structure: Any) -> Any:
-    """The tree that `_structure` described, with placeholders at its leaves."""
-    match structure:
-        case {"dict": children}:
-            return {key: _template(child) for key, child in children.items()}
-        case {"namedtuple": name, "fields": children}:
-            return namedtuple(name, children)(*map(_template, children.values()))
-        case {"tuple": children}:
-            return tuple(map(_template, children))
-        case {"list": children}:
-            return list(map(_template, children))
-    return structure

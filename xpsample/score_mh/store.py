@@ -1,12 +1,9 @@
 """Parameters in files: npz archives, without pickle."""
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.atomic_files import replacing
+from xpsample.core.archives import read_arrays, reading, write_arrays
 from xpsample.core.errors import DataError
 from xpsample.core.registry import to_host
 
@@ -22,10 +19,8 @@ def save_parameters(path: str | Path, parameters: tree.Tree) -> None:
         Of any library.
     """
     path = Path(path)
-    arrays: dict[str, Any] = {name or "0": to_host(leaf) for name, leaf in tree.items(parameters)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)
+    write_arrays(path, {name or "0": to_host(leaf) for name, leaf in tree.items(parameters)})
 
 
 def load_parameters(path: str | Path, like: tree.Tree) -> tree.Tree:
@@ -42,11 +37,8 @@ def load_parameters(path: str | Path, like: tree.Tree) -> tree.Tree:
     DataError
         If the file cannot be read, or does not hold such a tree.
     """
-    try:
-        with np.load(Path(path), allow_pickle=False) as archive:
-            found = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    with reading(Path(path), DataError, "train again, or take another copy of what `save_parameters` wrote"):
+        found = read_arrays(Path(path))
     expected = {name or "0": tuple(leaf.shape) for name, leaf in tree.items(like)}
     there = {name: array.shape for name, array in found.items()}
     if there != expected:

@@ -16,16 +16,17 @@ from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer
-from xpsample.run.checkpoint import Checkpoint, Store, describe
+from xpsample.run.checkpoint import Checkpoint, Store, opened
+from xpsample.run.identity import PYTHON, describe
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, chunk_steps
-from xpsample.run.program import Program
+from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Record
 from xpsample.run.sampling import progress_bar
 from xpsample.run.totals import Totals
 from xpsample.score_mh.epochs import Epoch, EpochState
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.targets.bound import BoundTarget
-from xpsample.targets.point import Capability, Point
+from xpsample.targets.point import Capability
 from xpsample.targets.target import Target
 
 
@@ -150,11 +151,10 @@ def fit(
             epochs,
         )
         program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
-        source, store = as_noise_source(seed), None
-        if checkpoint is not None:
-            settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-            store = Store(settings, _identity(kernel, target, source), Point(start, start, None))
-        state, buffers, done = _run(program, start, source, patience, progress, store)
+        source, carry = as_noise_source(seed), program.init(start)
+        about = _identity(kernel, target, source) if checkpoint is not None else {}
+        with opened(checkpoint, program, carry, about) as store:
+            state, buffers, done = _run(program, carry, source, patience, progress, store)
         losses, validated = (to_host(rows)[:done] for rows in buffers[0])
         if validation is None:
             return Fitted(state.parameters, losses, None, False)
@@ -163,7 +163,7 @@ def fit(
 
 def _run(
     program: Program,
-    start: Array,
+    carry: Carry,
     source: NoiseSource,
     patience: int | None,
     progress: bool | None,
@@ -171,14 +171,14 @@ def _run(
 ) -> tuple[EpochState, Any, int]:
     """The last state, the losses of all epochs, and the number of epochs made."""
     backend = program.target.backend
-    carry, buffers, done = program.init(start), None, 0
-    saved = None if store is None else store.load()
-    if saved is not None:
-        done, template = saved.step, (_losses(carry.state),)
-        carry = tree.fill(carry, {path: backend.from_host(saved.carry[path], a) for path, a in tree.items(carry)})
-        rows = {path: np.concatenate(parts) for path, parts in saved.rows.items()}
-        rows = {path: np.concatenate([a, np.zeros(program.draws - done, a.dtype)]) for path, a in rows.items()}
-        buffers = tree.fill(template, {path: backend.from_host(a, start) for path, a in rows.items()})
+    buffers, done, like = None, 0, carry.state.point.x
+    saved = None if store is None else store.load(carry)
+    if store is not None and saved is not None:
+        done, carry, _ = saved
+        rows = [backend.from_host(array, like) for array in store.rows().values()]
+        buffers = ((rows[0], rows[1]),)
+    if store is not None and done < program.steps and not _stalled(carry.state, patience):
+        store.check()
     block = 1 if patience or store else chunk_steps(program.specs(carry))
     with progress_bar(progress, program.steps, done, unit="epoch") as bar:
         while done < program.steps and not _stalled(carry.state, patience):
@@ -193,7 +193,7 @@ def _run(
             done = stop
             if store is not None:
                 last = done == program.steps or _stalled(carry.state, patience)
-                store.save(done, carry, Totals(), buffers, done, final=last)
+                store.save(done, carry, Totals(), buffers, final=last)
     return carry.state, buffers, done
 
 
@@ -204,6 +204,7 @@ def _stalled(state: EpochState, patience: int | None) -> bool:
 def _identity(kernel: Epoch, target: BoundTarget, source: NoiseSource) -> dict[str, Any]:
     """What makes a training this one, as JSON values."""
     return {
+        "python": PYTHON,
         "loss": describe(kernel.loss),
         "optimizer": describe(kernel.optimizer),
         "batch_size": kernel.batch,

@@ -1,25 +1,29 @@
 """Real data: read from a folder of the user's, or downloaded and converted. The project ships none of it.
 
 If the environment variable ``XPSAMPLE_DATA`` names a folder, nothing is downloaded. Else the sources are fetched from
-public GitHub repositories at fixed commits and converted (`xpsample.zoo.data_sources`); the arrays are checked against
-a known digest and kept in the user's cache.
+public GitHub repositories at fixed commits, checked against known sizes and digests (`xpsample.zoo.data_files`), and
+converted (`xpsample.zoo.data_sources`); the arrays are checked against a known digest and kept in the user's cache.
 """
 
 import hashlib
 import io
 import os
-import tempfile
-import zipfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.core.archives import read_arrays, reading, write_arrays
 from xpsample.core.errors import DataError
+from xpsample.zoo.data_files import SOURCE_FILES
 from xpsample.zoo.data_sources import CONVERTERS
 
 VARIABLE = "XPSAMPLE_DATA"
+
+MOST_BYTES = 2**28
+"""What the arrays of a file may take, several times the largest one's."""
 
 
 class Dataset(NamedTuple):
@@ -202,12 +206,8 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def _read(path: Path, dataset: Dataset) -> dict[str, np.ndarray]:
-    try:
-        # Opened here: numpy.load leaves the file open if a broken archive makes it fail.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    with reading(path, DataError, f"it is damaged: {dataset.source} is what it is made from"):
+        arrays = read_arrays(path, MOST_BYTES)
     missing = [key for key in dataset.arrays if key not in arrays]
     if missing:
         raise DataError(f"{path} lacks {', '.join(missing)}; it has {', '.join(sorted(arrays))}")
@@ -227,7 +227,7 @@ def _cached(name: str, dataset: Dataset) -> dict[str, np.ndarray]:
             return arrays
     repository = dataset.source.split(",")[0].replace("@", "/")
     try:
-        made = CONVERTERS[name](lambda file: _fetch(f"https://raw.githubusercontent.com/{repository}/{file}"))
+        made = CONVERTERS[name](partial(_checked, name, f"https://raw.githubusercontent.com/{repository}"))
         arrays = {key: made[key] for key in dataset.arrays}
     except DataError:
         raise
@@ -243,15 +243,10 @@ def _cached(name: str, dataset: Dataset) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _keep(path: Path, arrays: dict[str, Any]) -> None:
-    """Write the archive under another name first, so that ``path`` is whole at any time."""
+def _keep(path: Path, arrays: dict[str, np.ndarray]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            part = Path(folder) / path.name
-            with open(part, "wb") as file:
-                np.savez_compressed(file, **arrays)
-            os.replace(part, path)
+        write_arrays(path, arrays)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error}") from error
 
@@ -264,10 +259,36 @@ def _cache_folder() -> Path:
     return Path(pooch.os_cache("xpsample"))
 
 
-def _fetch(url: str) -> bytes:
+def _checked(name: str, address: str, file: str) -> bytes:
+    """The bytes of a source file, which nothing parses before they are known to be the right ones."""
+    expected, url = SOURCE_FILES[name][file], f"{address}/{file}"
+    content = _fetch(url, expected.size)
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected.digest:
+        raise DataError(
+            f"{url} has {len(content)} bytes with the SHA-256 digest {digest} instead of {expected.size} bytes with "
+            f"{expected.digest}, and was not read"
+        )
+    return content
+
+
+class _Limited(io.BytesIO):
+    """Takes so many bytes and no more."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def write(self, content: Any) -> int:
+        if self.tell() + len(content) > self.most:
+            raise OSError(f"it is longer than {self.most} bytes")
+        return super().write(content)
+
+
+def _fetch(url: str, most: int) -> bytes:
     import pooch
 
-    content = io.BytesIO()
+    content = _Limited(most)
     try:
         pooch.HTTPDownloader(timeout=60)(url, content, None)
     except OSError as error:  # the errors of requests are such

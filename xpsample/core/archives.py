@@ -1,0 +1,139 @@
+"""Trees of arrays as npz archives, without pickle. Files that are damaged, or larger than they look, are refused."""
+
+import math
+import os
+import zipfile
+from collections import namedtuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.atomic_files import replacing
+from xpsample.core.errors import XpsampleError
+
+PIECE = 2**20
+"""Bytes that are read at once."""
+
+
+@contextmanager
+def reading(path: Path, error: type[XpsampleError], advice: str) -> Iterator[None]:
+    """Make one error of ours, which names the file and says what to do, of whatever fails while a file is read.
+
+    A damaged file can fail in any way. Too little memory is another matter.
+    """
+    try:
+        yield
+    except (XpsampleError, MemoryError):
+        raise
+    except Exception as cause:
+        raise error(f"{path} cannot be read ({type(cause).__name__}: {cause}): {advice}") from cause
+
+
+class Member(NamedTuple):
+    """An array of an archive whose numbers are not read yet."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    column_major: bool
+    file: IO[bytes]
+
+    def read(self) -> np.ndarray:
+        """All of it."""
+        out = np.empty(self.shape[::-1] if self.column_major else self.shape, self.dtype)
+        self.read_into(out)
+        return out.T if self.column_major else out
+
+    def read_into(self, out: np.ndarray) -> None:
+        """Fill an array that lies in one piece with the first numbers, without a copy of them."""
+        view = out.reshape(-1).view(np.uint8).data
+        while len(view):
+            count = self.file.readinto(view[:PIECE])  # type: ignore[attr-defined]
+            if not count:
+                raise EOFError(f"{self.name} is cut short")
+            view = view[count:]
+
+
+def members(path: Path, most: int | None = None) -> Iterator[Member]:
+    """The arrays of an archive, one after the other.
+
+    Parameters
+    ----------
+    path : Path
+    most : int, optional
+        Bytes that its contents may take where they are compressed. When not given, they must not be, and so take no
+        more than the file.
+    """
+    with open(path, "rb") as raw, zipfile.ZipFile(raw) as archive:
+        size = os.fstat(raw.fileno()).st_size if most is None else most
+        if sum(info.file_size for info in archive.infolist()) > size:
+            raise ValueError(f"its contents would take more than {size} bytes")
+        for info in archive.infolist():
+            if most is None and info.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{info.filename} is compressed")
+            with archive.open(info) as file:
+                version = np.lib.format.read_magic(file)
+                read_header = {
+                    (1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0,
+                }[version]
+                shape, column_major, dtype = read_header(file)
+                if dtype.hasobject:
+                    raise ValueError(f"{info.filename} holds Python objects")
+                if math.prod(shape) * dtype.itemsize != info.file_size - file.tell():
+                    raise ValueError(f"{info.filename} is not as long as its shape says")
+                yield Member(info.filename.removesuffix(".npy"), shape, dtype, column_major, file)
+
+
+def read_arrays(path: Path, most: int | None = None) -> dict[str, np.ndarray]:
+    """All arrays of an archive, by name."""
+    return {member.name: member.read() for member in members(path, most)}
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an archive, whole or not at all."""
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+
+
+def structure(node: Any) -> Any:
+    """The containers of a tree as JSON values, with ``"array"`` at its leaves.
+
+    Raises
+    ------
+    TypeError
+        If a key is no text.
+    """
+    if node is None:
+        return None
+    if isinstance(node, dict):
+        if not all(isinstance(key, str) for key in node):
+            raise TypeError(f"only text keys can be saved, not those of {list(node)}")
+        return {"dict": {key: structure(child) for key, child in node.items()}}
+    if hasattr(node, "_fields"):
+        return {
+            "namedtuple": type(node).__name__,
+            "fields": {f: structure(getattr(node, f)) for f in node._fields},
+        }
+    if isinstance(node, (tuple, list)):
+        return {"tuple" if isinstance(node, tuple) else "list": [structure(child) for child in node]}
+    return "array"
+
+
+def template(described: Any) -> Any:
+    """The tree that `structure` described, with placeholders at its leaves."""
+    match described:
+        case {"dict": children}:
+            return {key: template(child) for key, child in children.items()}
+        case {"namedtuple": name, "fields": children}:
+            return namedtuple(name, children)(*map(template, children.values()))
+        case {"tuple": children}:
+            return tuple(map(template, children))
+        case {"list": children}:
+            return list(map(template, children))
+    return described
