@@ -15,14 +15,15 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.errors import BackendError, CapabilityError, GradientError, LogDensityError
-from xpsample.core.registry import backend_of, check_same_home, compiled, to_host
+from xpsample.core.errors import BackendError, CapabilityError, GradientError
+from xpsample.core.registry import backend_of, check_same_home, compiled
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.space import Real, Space, as_floating
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
+from xpsample.targets.contract import check_form, check_functions, check_start
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
@@ -104,7 +105,7 @@ class Target(AbstractTarget):
 
         Raises
         ------
-        PositionError, CapabilityError, BackendError, GradientError, LogDensityError
+        PositionError, CapabilityError, BackendError, GradientError
         """
         if not is_array(x):
             raise BackendError(f"positions must be an array of a registered library; got {type(x).__name__}")
@@ -112,11 +113,12 @@ class Target(AbstractTarget):
         self.space.check(backend.xp, x)
         # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it.
         key = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
-        if key not in self._bound:
-            self._bound[key] = self._bind(backend, x, requires)
-        bound = self._bound[key]
-        _check_point(bound, x)
-        return bound
+        if key in self._bound:
+            check_start(self._bound[key], x)
+            return self._bound[key]
+        bound = self._bind(backend, x, requires)
+        check_functions(bound, x, bound.hvp if Capability.HVP in requires and self.hvp is not None else None)
+        return self._bound.setdefault(key, bound)
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
@@ -286,10 +288,13 @@ class PreparedTarget(BoundTarget):
         score = differences = None
         if wants_score and wants_density:
             density, score = self.functions.log_density_and_score(at, *args)
+            check_form("the score", score, at, at.shape)
         elif wants_score:
-            score = self.functions.score(at, *args)
+            score = self.score(x)
         elif wants_density:
             density = self.functions.log_density(at, *args)
+        if wants_density:
+            check_form("the log density", density, at, at.shape[:-1])
         if wants_ratio and density is None:
             density = self.xp.zeros_like(at[..., 0])
         if wants_differences:
@@ -309,10 +314,12 @@ class PreparedTarget(BoundTarget):
         return point if self.family is None else self.evaluate(point.x)
 
     def score(self, x: Array) -> Array:
-        return self.functions.score(self.as_floating(x), *self._args)
+        at = self.as_floating(x)
+        return check_form("the score", self.functions.score(at, *self._args), at, at.shape)
 
     def hvp(self, x: Array, v: Array) -> Array:
-        return self.functions.hvp(self.as_floating(x), v, *self._args)
+        at = self.as_floating(x)
+        return check_form("the hvp", self.functions.hvp(at, v, *self._args), at, at.shape)
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         if self.functions.score_plus_hvp is None:
@@ -339,45 +346,3 @@ class PreparedTarget(BoundTarget):
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:
     return lambda *args: both(*args)[1]
-
-
-def _check_point(target: BoundTarget, x: Array) -> None:
-    """The contract of a user's functions, checked at the start positions."""
-    point, x, space = target.evaluate(x), target.as_floating(x), target.space
-    outside = np.zeros(x.shape[:-1], dtype=bool)
-    if point.log_density is not None:
-        _check_array("the log density", point.log_density, x, tuple(x.shape[:-1]))
-        if Capability.ANY_START in target.requires:
-            outside = to_host(point.log_density) == -np.inf
-        _check_finite("log density", point.log_density, outside)
-    if point.score is not None:
-        _check_array("the score", point.score, x, tuple(x.shape))
-        _check_finite("score", point.score, outside[..., None])
-    if point.differences is not None:
-        assert isinstance(space, Discrete)
-        shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
-        _check_array("the log-density differences", point.differences, x, shape)
-
-
-def _check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
-    if not is_array(array):
-        raise LogDensityError(f"{what} must be an array of the positions' library; got {type(array).__name__}")
-    if tuple(array.shape) != shape:
-        raise LogDensityError(
-            f"{what} must be batched over leading axes: positions {tuple(x.shape)} ask for shape {shape}; got "
-            f"{tuple(array.shape)} (sum over the last axis only; batched(f) lifts a single-point function)"
-        )
-    check_same_home(what, array, x)
-    if array.dtype != x.dtype:
-        raise LogDensityError(f"{what} must keep the positions' dtype {dtype_name(x)}; got {dtype_name(array)}")
-
-
-def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
-    host = to_host(array)
-    bad = np.argwhere(~np.isfinite(host) & ~outside)
-    if len(bad):
-        listed = ", ".join(f"{tuple(int(i) for i in at)}: {host[tuple(at)]}" for at in bad[:5])
-        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        raise LogDensityError(
-            f"the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
-        )
