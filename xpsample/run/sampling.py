@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.devices import current_device
-from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError, XpsampleError
+from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError, Interrupted, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
@@ -24,6 +25,7 @@ from xpsample.core.version import __version__
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.checkpoint import Checkpoint, Store, describe
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
+from xpsample.run.pace import Pace, interruptible
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics
 from xpsample.run.summary import RunStatistics
@@ -89,6 +91,8 @@ def sample(
     ------
     XpsampleError
         Before the first step, if anything does not fit together. The message says what would.
+    Interrupted
+        On Ctrl-C, after the block of steps that is under way. Its `trace` holds what was drawn.
     """
     with current_device(x0):
         program = _prepare(target, kernel, x0, tuple(recorders), burn_in, thinning, draws, compile)
@@ -108,6 +112,8 @@ def _run(
     began = time.perf_counter()
 
     carry, buffers, totals, start = program.init(x0), None, Totals(), 0
+    backend.synchronize(carry)
+    pace = Pace(time.perf_counter() - began)
     store = None
     if checkpoint is not None:
         settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
@@ -124,24 +130,37 @@ def _run(
             totals.steps, totals.sums = saved.statistics_steps, saved.run_statistics
             buffers = _restore(program, carry, source, start, saved.rows)
 
-    burning = replace(program, recorders=())
-    with progress_bar(progress, program.steps, start) as bar:
-        for lo, hi in _segments(program, carry, start):
+    burning, done = replace(program, recorders=()), start
+    with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
+        for lo, hi in pace.blocks(_segments(program, carry, start)):
             if lo < program.burn_in:
                 (state, _), _, _ = backend.drive(burning, Carry(carry.state, ()), None, source, lo, hi)
                 carry = Carry(state, carry.recorder_states)
             else:
                 carry, buffers, sums = backend.drive(program, carry, buffers, source, lo, hi)
                 totals.add(hi - lo, sums)
+            done = hi
+            pace.measure(hi - lo, partial(backend.synchronize, carry))
             if store is not None:
-                store.save(hi, carry, totals, buffers, program.rows(hi), final=hi == program.steps)
+                store.save(hi, carry, totals, buffers, program.rows(hi), final=hi == program.steps or interrupted())
             if bar is not None:
                 backend.synchronize(carry.state.point.x)
                 bar.update(hi - lo)
+            if interrupted():
+                break
         backend.synchronize(carry)
 
     seconds = time.perf_counter() - began
-    return _trace(program, carry, buffers, totals.run_statistics(), _metadata(program, x0, source, seconds))
+    rows = program.rows(done)
+    if rows < program.draws:
+        buffers = tree.map(lambda buffer: buffer[:rows, ...], buffers)
+    trace = _trace(program, carry, buffers, totals.run_statistics(), _metadata(program, x0, source, seconds))
+    if interrupted():
+        where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
+        if store is not None:
+            where = f"{store.path}, from where the same call goes on"
+        raise Interrupted(f"Ctrl-C after {rows} of {program.draws} draws, which are in {where}", trace)
+    return trace
 
 
 def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | NoiseSource) -> Iterator[tuple[Any, Any]]:
