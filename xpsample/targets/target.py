@@ -38,6 +38,10 @@ class AbstractTarget(ABC):
         All checks are made here.
         """
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: all but the bound targets, which are of this process and of this target."""
+        return {name: {} if name == "_bound" else value for name, value in vars(self).items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Target(AbstractTarget):
@@ -94,7 +98,7 @@ class Target(AbstractTarget):
     space: Space = Real()
     acceptance: Acceptance = ByDensity()
     constrained: bool = False
-    _bound: dict = field(default_factory=dict, repr=False)
+    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.log_density is None and self.score is None:
@@ -123,7 +127,7 @@ class Target(AbstractTarget):
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
         none: dict[str, Any] = dict.fromkeys(("score", "hvp", "log_density_and_score", "score_plus_hvp"))
-        return replace(self, **none, gradient=gradient, _bound={})
+        return replace(self, **none, gradient=gradient)
 
     def _bind(self, backend: Backend, x: Array, requires: Capability) -> "PreparedTarget":
         requires = self._with_acceptance(requires)
