@@ -14,6 +14,7 @@ from xpsample.core.backend import Autodiff, Backend, Device
 from xpsample.core.cache_keys import by_value
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Specs
+from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import draw_rows
@@ -138,11 +139,12 @@ class JaxBackend(Backend):
 
         keep = start >= program.burn_in
         if keep and buffers is None:
-            buffers = runner.allocate(program.draws, target.data, values, carry)
+            with allocating(program.draws):
+                buffers = runner.allocate(program.draws, target.data, values, carry)
         rest, total = () if not keep else buffers, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(
-                keep, target.data, values, _own(carry), rest, noise, np.int32(origin), np.int32(lo), np.int32(hi)
+                keep, target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
         return carry, (rest if keep else buffers), total
@@ -182,6 +184,11 @@ class JaxBackend(Backend):
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
+
+
+def _index() -> type[np.signedinteger]:
+    """The integers that count steps: of 64 bits where JAX has them."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.int64)).type
 
 
 def _on_one_cpu(x: Array) -> bool:

@@ -133,7 +133,7 @@ class Runner:
         """
         origin = self.origin(start)
         if len(like.sharding.device_set) > 1 or not self.ahead or stop > origin + self.length:
-            return Keys.of(seed, self.specs, like), 0
+            return Keys.of(seed, self.specs, like, start), 0
         return draw_rows(seed, self.specs, origin, self.length, like, start, stop), origin
 
     def origin(self, start: int) -> int:

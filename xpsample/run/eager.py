@@ -11,6 +11,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info
+from xpsample.run.limits import allocating
 from xpsample.run.noise import NoiseSource, cut
 from xpsample.run.program import Carry, Program
 
@@ -67,7 +68,8 @@ def eager_drive(
         del noise  # so that two blocks are never in memory together
         if kept:
             if buffers is None:
-                buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
+                with allocating(program.draws):
+                    buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
             part = slice(program.rows(lo), program.rows(hi))
             tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *kept)
         sums = add_sums(sums, block_sums(xp, infos))

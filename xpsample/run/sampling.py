@@ -24,6 +24,7 @@ from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.checkpoint import Checkpoint, Store, describe
+from xpsample.run.limits import check_limits, example_row
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
 from xpsample.run.pace import Pace, interruptible
 from xpsample.run.program import Carry, Program
@@ -114,6 +115,7 @@ def _run(
     carry, buffers, totals, start = program.init(x0), None, Totals(), 0
     backend.synchronize(carry)
     pace = Pace(time.perf_counter() - began)
+    check_limits(program, carry, source)
     store = None
     if checkpoint is not None:
         settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
@@ -249,13 +251,7 @@ def _restore(program: Program, carry: Carry, source: NoiseSource, start: int, ro
     """Buffers filled with the rows of a checkpoint."""
     if not rows:
         return None
-    # One throw-away step tells the structure of the rows.
-    backend, target = program.target.backend, program.target
-    like = program.like(carry)
-    probe = source if not isinstance(source, Replay) else as_noise_source(0)
-    block = probe.block(backend, program.specs(carry), start, start + 1, like)
-    state, info = program.kernel.step(target, carry.state, {k: a[0, ...] for k, a in block.items()})
-    _, emitted = program.record(carry.recorder_states, state, info)
+    backend, like, emitted = program.target.backend, program.like(carry), example_row(program, carry, source, start)
     buffers = {}
     for path, leaf in tree.items(emitted):
         done = np.concatenate(rows[path])

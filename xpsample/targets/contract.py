@@ -26,7 +26,7 @@ def check_start(bound: BoundTarget, x: Array) -> None:
     ------
     LogDensityError
     """
-    _check_point(bound, bound.evaluate(_copy(bound, x)), x)
+    _check_point(bound, bound.evaluate(_copy(x)), x)
 
 
 def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], Array] | None) -> None:
@@ -48,7 +48,7 @@ def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], 
         product = None if hvp is None else hvp(at, at)
         return {name: part for name, part in (parts | {"hvp": product}).items() if part is not None}
 
-    first = _evaluate_protected(evaluate, bound, x)
+    first = _evaluate_protected(evaluate, x)
     kept = {name: np.array(to_host(part)) for name, part in first.items()}
     other = _elsewhere(bound, x)
     with np.errstate(all="ignore"), suppress(Exception):  # it may be a position that the functions do not take
@@ -61,7 +61,7 @@ def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], 
                 f"the {name} came in memory that the next call writes into, so that a run loses what it still needs: "
                 "return a new array"
             )
-    copy = _copy(bound, x)
+    copy = _copy(x)
     second = evaluate(copy)
     if not np.array_equal(to_host(copy), to_host(x)):
         raise LogDensityError(_WRITES)
@@ -75,9 +75,9 @@ _WRITES = (
 )
 
 
-def _evaluate_protected(evaluate: Callable[[Array], Any], bound: BoundTarget, x: Array) -> Any:
+def _evaluate_protected(evaluate: Callable[[Array], Any], x: Array) -> Any:
     """Evaluate at a copy of x that cannot be written into, where the library has that."""
-    copy = _copy(bound, x)
+    copy = _copy(x)
     if not isinstance(copy, np.ndarray):
         return evaluate(copy)
     copy.flags.writeable = False
@@ -85,12 +85,12 @@ def _evaluate_protected(evaluate: Callable[[Array], Any], bound: BoundTarget, x:
         return evaluate(copy)
     except Exception as error:
         refused = error
-    evaluate(_copy(bound, x))  # raises the function's own error, if that is what it was
+    evaluate(_copy(x))  # raises the function's own error, if that is what it was
     raise LogDensityError(_WRITES) from refused
 
 
-def _copy(bound: BoundTarget, x: Array) -> Array:
-    return bound.xp.asarray(x, copy=True)
+def _copy(x: Array) -> Array:
+    return 1 * x
 
 
 def _elsewhere(bound: BoundTarget, x: Array) -> Array:
