@@ -113,6 +113,40 @@ def test_runs_from_one_recipe_share_what_was_prepared():
     assert target.prepare(POINTS, DENSITY) is not target.prepare(POINTS.astype("float32"), DENSITY)
 
 
+@pytest.mark.first_tier
+def test_what_a_function_sees_is_that_of_the_run(library):
+    """JAX compiles what it saw at the first."""
+    scale = 1.0
+    target, x = Target(lambda x: linear(x, {"weights": [scale]})), library.array(POINTS)
+
+    def draws():
+        run = xps.sample(target, xps.MALA(0.5), x, 5, seed=xps.Portable(1), progress=False)
+        return library.host(run.draws)
+
+    first = draws()
+    np.testing.assert_array_equal(draws(), first)
+    scale = -3.0
+    anew = Target(lambda x: linear(x, {"weights": [-3.0]}))
+    expected = xps.sample(anew, xps.MALA(0.5), x, 5, seed=xps.Portable(1), progress=False).draws
+    np.testing.assert_allclose(draws(), library.host(expected), rtol=1e-12)
+
+
+@pytest.mark.first_tier
+def test_data_that_change_between_runs_are_those_of_the_run(library):
+    weights, x = np.ones(3), library.array(POINTS)
+    target = Target(linear, data={"weights": [weights]})
+    once = library.host(target.prepare(x, DENSITY).evaluate(x).log_density)
+    weights *= 2
+    np.testing.assert_array_equal(library.host(target.prepare(x, DENSITY).evaluate(x).log_density), 2 * once)
+
+
+@pytest.mark.first_tier
+def test_a_target_that_stays_the_same_is_compiled_once(differentiating):
+    scale = differentiating.array(np.ones(3))
+    target, x = Target(lambda x: linear(x, {"weights": [scale]})), differentiating.array(POINTS)
+    assert target.prepare(x, FIRST) is target.prepare(x, FIRST)
+
+
 def narrow(x):
     return -2.0 * array_namespace(x).sum(x * x, axis=-1)
 

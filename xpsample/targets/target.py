@@ -6,7 +6,7 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
+from xpsample.core.cache_keys import by_value
 from xpsample.core.errors import BackendError, CapabilityError, GradientError
 from xpsample.core.registry import backend_of, check_same_home, compiled
 from xpsample.core.tree import dtype_name
@@ -115,14 +116,21 @@ class Target(AbstractTarget):
             raise BackendError(f"positions must be an array of a registered library; got {type(x).__name__}")
         backend = backend_of(x)
         self.space.check(backend.xp, x)
-        # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it.
+        # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it, as long as
+        # its functions see what they saw: what is compiled goes on with that.
         key = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
-        if key in self._bound:
+        if key in self._bound and self._bound[key].seen == self._seen():
             check_start(self._bound[key], x)
             return self._bound[key]
         bound = self._bind(backend, x, requires)
         check_functions(bound, x, bound.hvp if Capability.HVP in requires and self.hvp is not None else None)
-        return self._bound.setdefault(key, bound)
+        self._bound[key] = replace(bound, seen=self._seen())
+        return self._bound[key]
+
+    def _seen(self) -> Any:
+        """A key of what the functions see beside their arguments, and of the data."""
+        given = [getattr(self, f.name) for f in fields(self) if f.init and f.name != "data"]
+        return by_value((*given, *tree.leaves(self.data)))
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
@@ -245,6 +253,7 @@ class Target(AbstractTarget):
 
         def place(path: str, leaf: Any) -> Any:
             if isinstance(leaf, np.ndarray):
+                backend_of(leaf)  # refuses what is no plain array
                 if leaf.dtype.kind == "f" and floating is not None:
                     leaf = leaf.astype(floating, copy=False)
                 return backend.from_host(leaf, x)
@@ -276,6 +285,7 @@ class PreparedTarget(BoundTarget):
     constant_data: bool = True
     family: Family | None = None
     compiled: dict = field(default_factory=dict, repr=False)
+    seen: Any = field(default=None, repr=False)
     _args: tuple = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
