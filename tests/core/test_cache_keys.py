@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from types import FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -170,6 +171,14 @@ def test_attributes_of_an_object_are_a_part_of_the_key_of_its_methods():
 
 def test_functions_that_name_themselves_have_a_key():
     assert by_value(countdown) == by_value(countdown) != by_value(square)
+
+
+def test_functions_of_other_modules_are_not_looked_into(monkeypatch):
+    elsewhere = FunctionType(scaled.__code__, {"SCALE": 1.0})
+    monkeypatch.setitem(globals(), "scaled", elsewhere)
+    before = by_value(scaled_twice)
+    elsewhere.__globals__["SCALE"] = 2.0
+    assert by_value(scaled_twice) == before
 
 
 def test_large_arrays_are_compared_by_identity(monkeypatch):

@@ -57,6 +57,8 @@ def by_value(value: Any, derived: bool = False, within: tuple[int, ...] = ()) ->
     """
     if isinstance(value, SCALARS):
         return type(value), repr(value)  # exact for floats; -0.0 is not 0.0
+    if isinstance(value, _Itself):
+        return value
     if id(value) in within:
         return _Itself(value)
     inside = (*within, id(value))
