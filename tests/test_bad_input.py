@@ -702,6 +702,21 @@ def test_arrays_at_home_pass(library):
     check_same_home("it", array, array)
 
 
+@pytest.mark.parametrize("where", ["positions", "data", "log density"])
+def test_masked_arrays(where):
+    """Arithmetic of a run would lose the mask."""
+
+    def masked(array, here):
+        return np.ma.masked_array(array, np.isnan(array)) if where == here else array
+
+    def weighted(x, weights):
+        return masked(-0.5 * np.sum(weights * np.asarray(x) ** 2, axis=-1), "log density")
+
+    target = xps.Target(weighted, data=masked(np.ones(2), "data"))
+    with pytest.raises(BackendError, match="a masked array would lose its mask in a run"):
+        run(target, RWM(1.0), masked(np.zeros((4, 2)), "positions"))
+
+
 def test_an_array_of_no_library():
     class Foreign:
         def __array_namespace__(self, api_version=None):

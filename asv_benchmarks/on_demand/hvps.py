@@ -84,10 +84,10 @@ def ways(device: str, target: xps.Target) -> dict[str, xps.Target]:
     name = device.partition("-")[0]
 
     def by(gradient: GradientChoice, **own: Any) -> xps.Target:
-        return replace(target, hvp=None, gradient=gradient, _bound={}, **own)
+        return replace(target, hvp=None, gradient=gradient, **own)
 
     def own(hvp: Callable[..., Any]) -> xps.Target:
-        return replace(target, hvp=hvp, _bound={})
+        return replace(target, hvp=hvp)
 
     found = {"analytic": target}
     plain = {"score": None, "log_density_and_score": None}

@@ -15,6 +15,7 @@ from xpsample.core.cache_keys import by_value
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Specs
+from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import draw_rows
@@ -139,13 +140,14 @@ class JaxBackend(Backend):
 
         keep = start >= program.burn_in
         if keep and buffers is None:
-            buffers = runner.allocate(program.draws, target.data, values, carry)
+            with allocating(program.draws):
+                buffers = runner.allocate(program.draws, target.data, values, carry)
         elif keep and buffers is not None:
             buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
         rest, total = () if not keep else buffers, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(
-                keep, target.data, values, _own(carry), rest, noise, np.int32(origin), np.int32(lo), np.int32(hi)
+                keep, target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
         return carry, (rest if keep else buffers), total
@@ -201,6 +203,11 @@ def _check_concrete(array: Array, now: bool = False) -> None:
         raise BackendError(f"an array of {array.dtype} holds no numbers")
     if array.is_deleted():
         raise BackendError("an array was deleted or donated, and holds no numbers any more")
+
+
+def _index() -> type[np.signedinteger]:
+    """The integers that count steps: of 64 bits where JAX has them."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.int64)).type
 
 
 def _on_one_cpu(x: Array) -> bool:

@@ -106,11 +106,11 @@ class Keys:
         self.keys, self.dtype, self.spread = keys, dtype, spread
 
     @classmethod
-    def of(cls, seed: int, specs: Specs, like: Array) -> "Keys":
-        """Keys of a seed, where `like` lives if that is one device."""
+    def of(cls, seed: int, specs: Specs, like: Array, step: int) -> "Keys":
+        """Keys of a seed, where `like` lives if that is one device; each serves 2^32 steps, and here the step's."""
         devices = like.sharding.device_set
         device = next(iter(devices)) if len(devices) == 1 else None
-        return cls({name: _key(seed, name, device) for name in specs}, like.dtype, len(devices) > 1)
+        return cls({name: _key(seed, name, step >> 32, device) for name in specs}, like.dtype, len(devices) > 1)
 
     def draw(self, specs: Specs, t: Array) -> dict[str, Array]:
         """The noise of step t."""
@@ -145,9 +145,9 @@ def _places(shape: tuple[int, ...]) -> Array:
 
 
 @lru_cache(maxsize=64)  # for a run asks at every block
-def _key(seed: int, name: str, device: Any) -> Array:
-    """The data of a stream's key."""
-    return jax.device_put(seed_sequence(seed, name, 0).generate_state(2), device)
+def _key(seed: int, name: str, number: int, device: Any) -> Array:
+    """The data of one of a stream's keys."""
+    return jax.device_put(seed_sequence(seed, name, number).generate_state(2), device)
 
 
 def draw_rows(
@@ -156,10 +156,11 @@ def draw_rows(
     """Flat noise of `length` steps from `origin` on, of all streams; of which that of steps [start, stop) is drawn."""
     # The kinds are arguments, since specs of two kinds compare equal.
     streams = tuple((name, type(spec), math.prod(spec.shape)) for name, spec in specs.items())
-    keys = Keys.of(seed, specs, like).keys
+    keys = Keys.of(seed, specs, like, origin).keys
     part = length // PARTS if length % PARTS == 0 else length
     first, last = (start - origin) // part, -(-(stop - origin) // part)
-    return _draw_parts(streams, like.dtype, length, part, keys, *map(np.int32, (origin, first, last)))
+    within = np.uint32(origin % 2**32), np.int32(first), np.int32(last)
+    return _draw_parts(streams, like.dtype, length, part, keys, *within)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -172,7 +173,7 @@ def _draw_parts(
         drawn = {}
         for name, kind, size in streams:
             at = jnp.arange(part * size, dtype=np.uint32)
-            step, place = origin + i * part + (at // max(size, 1)).astype(np.int32), at % max(size, 1)
+            step, place = origin + (i * part).astype(np.uint32) + at // max(size, 1), at % max(size, 1)
             one = numbers(keys[name], kind, dtype, step, place)
             drawn[name] = jax.lax.dynamic_update_slice_in_dim(rows[name], one, i * part * size, 0)
         return drawn

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from xpsample.core.hyperparameters import with_arguments
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
-from xpsample.run.eager import add_sums
+from xpsample.run.eager import add_sums, summable
 from xpsample.run.noise import LEAST_STEPS, chunk_steps, segment_steps
 from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import Keys, draw_rows
@@ -133,7 +133,7 @@ class Runner:
         """
         origin = self.origin(start)
         if len(like.sharding.device_set) > 1 or not self.ahead or stop > origin + self.length:
-            return Keys.of(seed, self.specs, like), 0
+            return Keys.of(seed, self.specs, like, start), 0
         return draw_rows(seed, self.specs, origin, self.length, like, start, stop), origin
 
     def origin(self, start: int) -> int:
@@ -147,9 +147,13 @@ class Runner:
 
 
 def _counted(info: Any) -> Any:
-    """An info as numbers that can be added up."""
+    """An info as numbers that can be added up, and give the same sum wherever blocks end."""
     dtype = info.acceptance_probability.dtype
-    return info._replace(moved=info.moved.astype(dtype), diverged=info.diverged.astype(dtype))
+    return info._replace(
+        acceptance_probability=summable(jnp, info.acceptance_probability),
+        moved=info.moved.astype(dtype),
+        diverged=info.diverged.astype(dtype),
+    )
 
 
 def _take(flat: Array, i: Array, shape: tuple[int, ...]) -> Array:

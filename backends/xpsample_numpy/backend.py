@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.backend import Backend, Device
+from xpsample.core.errors import BackendError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
@@ -26,6 +27,8 @@ class NumpyBackend(Backend):
     autodiff = None
 
     def owns(self, array: object) -> bool:
+        if isinstance(array, np.ma.MaskedArray):
+            raise BackendError("a masked array would lose its mask in a run: pass array.filled(value), or other data")
         return isinstance(array, (np.ndarray, np.generic))  # operators on 0-d arrays give scalars
 
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:

@@ -9,7 +9,7 @@ import torch
 
 from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Device
-from xpsample.core.errors import BackendError
+from xpsample.core.errors import BackendError, GradientError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.kernels.kernel import Info
@@ -68,12 +68,33 @@ class TorchAutodiff(Autodiff):
     @staticmethod
     def _gradient(value: torch.Tensor, along: Array | None, tracked: tree.Tree, nested: bool) -> tree.Tree:
         leaves = dict(tree.items(tracked))
-        if not value.requires_grad:  # a constant
-            return tree.map(torch.zeros_like, tracked)
-        along = torch.ones_like(value) if along is None else along
-        found = torch.autograd.grad(value, list(leaves.values()), along, create_graph=nested, allow_unused=True)
-        full = [torch.zeros_like(a) if g is None else g for a, g in zip(leaves.values(), found, strict=True)]
+        found: Sequence[torch.Tensor | None] = ()
+        if value.requires_grad:
+            along = torch.ones_like(value) if along is None else along
+            found = torch.autograd.grad(value, list(leaves.values()), along, create_graph=nested, allow_unused=True)
+        if all(g is None for g in found):
+            raise GradientError(_NO_GRAPH)
+        full = [_slope(a, g, nested) for a, g in zip(leaves.values(), found, strict=True)]
         return tree.fill(tracked, dict(zip(leaves, full, strict=True)))
+
+
+_NO_GRAPH = (
+    "torch recorded nothing to differentiate: the function's value does not depend on what its derivative is taken in. "
+    "Leave out torch.no_grad(), torch.inference_mode(), .detach() and NumPy, in the function and around the run, or "
+    "give the derivative yourself. One that is zero everywhere is Target(..., score=torch.zeros_like), or "
+    "hvp=lambda x, v: torch.zeros_like(v)"
+)
+
+
+def _slope(leaf: torch.Tensor, gradient: torch.Tensor | None, nested: bool) -> torch.Tensor:
+    """A gradient, with zeros where the function makes no use of the leaf.
+
+    A nested one stays a function of the leaf though it be the same everywhere, so that its own derivative is zero.
+    """
+    gradient = torch.zeros_like(leaf) if gradient is None else gradient
+    if not nested or gradient.requires_grad:
+        return gradient
+    return torch.where(torch.zeros_like(leaf, dtype=torch.bool), leaf, gradient)
 
 
 class TorchBackend(Backend):

@@ -70,7 +70,7 @@ SPECS = [Normal((3, 2)), Uniform((3, 2)), Normal(()), Uniform((5,)), Normal((2, 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_noise_drawn_ahead_is_that_drawn_in_its_place(spec, spread, like, monkeypatch):
     monkeypatch.setattr(noise, "GROUP", 2)
-    keys = noise.Keys.of(4, {"name": spec}, like)
+    keys = noise.Keys.of(4, {"name": spec}, like, 0)
     keys.spread = spread
     expected = jax.jit(jax.vmap(lambda t: keys.draw({"name": spec}, t)["name"]))(np.arange(6, 11))
     drawn = driver.BACKEND.noise(4, {"name": spec}, 6, 11, like)["name"]
@@ -109,7 +109,7 @@ def test_noise_is_normal_and_independent_over_steps_places_and_streams(ahead, li
     if ahead:
         drawn = noise.draw_rows(1, specs, 0, 64, like, 0, 64)
     else:
-        drawn = jax.jit(jax.vmap(lambda t: noise.Keys.of(1, specs, like).draw(specs, t)))(np.arange(64))
+        drawn = jax.jit(jax.vmap(lambda t: noise.Keys.of(1, specs, like, 0).draw(specs, t)))(np.arange(64))
     x, y = (np.asarray(drawn[name]).astype(np.float64).reshape(64, -1) for name in ("one", "two"))
     for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert abs((x**power).mean() - mean) < 6 * (variance / x.size) ** 0.5

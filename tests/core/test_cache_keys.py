@@ -1,6 +1,8 @@
 """Kernels as keys of compiled programs: equal where they are made of the same, and nowhere else."""
 
 from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +108,85 @@ def test_equal_keys_are_equal_representations(value):
     assert by_value(value) == by_value(value)
     assert by_value(value) != by_value((value,))
     assert (by_value(value) == by_value(Frozen(value))) is False
+
+
+SCALE = 1.0
+
+
+def scaled(t):
+    return SCALE * t
+
+
+def scaled_twice(t):
+    return [scaled(s) for s in t]
+
+
+def countdown(n):
+    return countdown(n - 1) if n else 0
+
+
+class Model:
+    def __init__(self):
+        self.scale = 1.0
+
+    def scaled(self, t):
+        return self.scale * t
+
+
+def assert_changes(function, change):
+    before = by_value(function)
+    assert by_value(function) == before
+    change()
+    assert by_value(function) != before
+
+
+def test_variables_around_a_function_are_a_part_of_its_key():
+    scale, numbers, settings = 1.0, np.ones(3), {"scale": 1.0}
+
+    def rescale():
+        nonlocal scale
+        scale += 1.0
+
+    def inner(t):
+        return scale * t
+
+    assert_changes(inner, rescale)
+    assert_changes(lambda t: inner(t), rescale)
+    assert_changes(partial(inner, 3.0), rescale)
+    assert_changes(Frozen(inner), rescale)
+    assert_changes(lambda t: numbers * t, lambda: numbers.fill(2.0))
+    assert_changes(lambda t: settings["scale"] * t, lambda: settings.update(scale=2.0))
+
+
+@pytest.mark.parametrize("function", [scaled, scaled_twice], ids=["named", "named by a function that is named"])
+def test_globals_that_a_function_names_are_a_part_of_its_key(function, monkeypatch):
+    assert_changes(function, lambda: monkeypatch.setitem(globals(), "SCALE", 2.0))
+
+
+def test_attributes_of_an_object_are_a_part_of_the_key_of_its_methods():
+    model, other = Model(), Model()
+    assert by_value(model.scaled) == by_value(model.scaled) != by_value(other.scaled)
+    assert_changes(model.scaled, lambda: setattr(model, "scale", 2.0))
+
+
+def test_functions_that_name_themselves_have_a_key():
+    assert by_value(countdown) == by_value(countdown) != by_value(square)
+
+
+def test_functions_of_other_modules_are_not_looked_into(monkeypatch):
+    elsewhere = FunctionType(scaled.__code__, {"SCALE": 1.0})
+    monkeypatch.setitem(globals(), "scaled", elsewhere)
+    before = by_value(scaled_twice)
+    elsewhere.__globals__["SCALE"] = 2.0
+    assert by_value(scaled_twice) == before
+
+
+def test_large_arrays_are_compared_by_identity(monkeypatch):
+    numbers = np.ones(3)
+    monkeypatch.setattr("xpsample.core.cache_keys.LARGEST", 16)
+    before = by_value(numbers)
+    numbers[0] = 2.0
+    assert by_value(numbers) == before != by_value(numbers.copy())
 
 
 def test_a_key_holds_what_it_compares_by_identity():

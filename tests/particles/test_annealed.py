@@ -244,6 +244,6 @@ def test_bad_targets():
     with pytest.raises(CapabilityError, match='the entry "sigma"'):
         sample(Target(None, score=lambda x: -x), kernel, x, 1, seed=0, progress=False)
     with pytest.raises(CapabilityError, match="real positions"):
-        sample(replace(NORMAL, space=Binary(), _bound={}), kernel, x, 1, seed=0, progress=False)
+        sample(replace(NORMAL, space=Binary()), kernel, x, 1, seed=0, progress=False)
     with pytest.raises(CapabilityError, match="only a score"):
         sample(Target(None, score=NORMAL.score, data=NORMAL.data), Annealed(MALA(0.1), LADDER), x, 1, seed=0)

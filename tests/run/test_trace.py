@@ -309,6 +309,33 @@ load(sys.argv[1]).save(sys.argv[1])
     assert_same_arrays(load(path).draws, make_trace().draws)
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".nc"])
+def test_a_file_that_cannot_grow_is_an_error_and_not_the_end_of_the_process(tmp_path, suffix):
+    """As on a full disk: HDF5 crashes there."""
+    pytest.importorskip("resource")
+    pytest.importorskip("arviz_base")
+    pytest.importorskip("h5netcdf")
+    make_trace(n=2000).save(tmp_path / "run.npz")
+    script = """
+import resource, signal, sys
+from xpsample.run.trace import load
+
+trace = load(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    trace.save(sys.argv[2])
+except OSError as error:
+    print(error)
+"""
+    root, out = Path(xpsample.__path__[0]).parent, tmp_path / "out"
+    out.mkdir()
+    arguments = [sys.executable, "-c", script, str(tmp_path / "run.npz"), str(out / f"run{suffix}")]
+    ended = subprocess.run(arguments, cwd=root, check=True, capture_output=True, text=True)
+    assert "too large" in ended.stdout
+    assert list(out.iterdir()) == []
+
+
 def test_files_that_are_no_traces(tmp_path):
     path = tmp_path / "other.npz"
     with pytest.raises(FileNotFoundError):

@@ -235,7 +235,7 @@ def test_the_densities_of_the_reference_are_counted():
 @pytest.mark.parametrize("gradient", [FiniteDifference(1e-3), FiniteDifference(1e-3, "forward")], ids=str)
 def test_a_run_that_diverges_leaves_the_others_alone(gradient):
     """Its loss was part of the sum whose differences are the gradients of all runs, which became nan as well."""
-    family = replace(half_plane(), gradient=gradient, parameters=np.zeros((3, 1, 1)), _bound={})
+    family = replace(half_plane(), gradient=gradient, parameters=np.zeros((3, 1, 1)))
     x0 = np.random.default_rng(0).normal(size=(3, 20, 2))
     spoilt = x0.copy()
     spoilt[1] = 1e3

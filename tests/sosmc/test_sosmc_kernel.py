@@ -124,7 +124,7 @@ def differentiable(runs):
     """The shifted family, with the parameters' gradient by differences on libraries that have no other."""
     from xpsample import FiniteDifference
 
-    return replace(shifted(runs), gradient=FiniteDifference(1e-4), _bound={})
+    return replace(shifted(runs), gradient=FiniteDifference(1e-4))
 
 
 class Host:

@@ -1,6 +1,8 @@
 """Targets: where their data goes, what refreshing spends, and that a target made from another is what it says."""
 
+import copy
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +15,7 @@ from xpsample.core.errors import CapabilityError
 from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
 from xpsample.targets import Capability, Exact, Parametric, Shift, Target, Tempered, Tilted
+from xpsample.targets.bridge import Bridge
 from xpsample.targets.tilted import Difference
 
 DENSITY = Capability.LOG_DENSITY
@@ -108,6 +111,70 @@ def test_runs_from_one_recipe_share_what_was_prepared():
     target = Target(linear, data={"weights": [np.ones(3)]})
     assert target.prepare(POINTS, DENSITY) is target.prepare(POINTS[0], DENSITY)
     assert target.prepare(POINTS, DENSITY) is not target.prepare(POINTS.astype("float32"), DENSITY)
+
+
+@pytest.mark.first_tier
+def test_what_a_function_sees_is_that_of_the_run(library):
+    """JAX compiles what it saw at the first."""
+    scale = 1.0
+    target, x = Target(lambda x: linear(x, {"weights": [scale]})), library.array(POINTS)
+
+    def draws():
+        run = xps.sample(target, xps.MALA(0.5), x, 5, seed=xps.Portable(1), progress=False)
+        return library.host(run.draws)
+
+    first = draws()
+    np.testing.assert_array_equal(draws(), first)
+    scale = -3.0
+    anew = Target(lambda x: linear(x, {"weights": [-3.0]}))
+    expected = xps.sample(anew, xps.MALA(0.5), x, 5, seed=xps.Portable(1), progress=False).draws
+    np.testing.assert_allclose(draws(), library.host(expected), rtol=1e-12)
+
+
+@pytest.mark.first_tier
+def test_data_that_change_between_runs_are_those_of_the_run(library):
+    weights, x = np.ones(3), library.array(POINTS)
+    target = Target(linear, data={"weights": [weights]})
+    once = library.host(target.prepare(x, DENSITY).evaluate(x).log_density)
+    weights *= 2
+    np.testing.assert_array_equal(library.host(target.prepare(x, DENSITY).evaluate(x).log_density), 2 * once)
+
+
+@pytest.mark.first_tier
+def test_a_target_that_stays_the_same_is_compiled_once(differentiating):
+    scale = differentiating.array(np.ones(3))
+    target, x = Target(lambda x: linear(x, {"weights": [scale]})), differentiating.array(POINTS)
+    assert target.prepare(x, FIRST) is target.prepare(x, FIRST)
+
+
+def narrow(x):
+    return -2.0 * array_namespace(x).sum(x * x, axis=-1)
+
+
+TARGETS = {
+    "Target": lambda: Target(narrow, data=None),
+    "Tempered": lambda: Tempered(Target(narrow), 0.5),
+    "Parametric": lambda: Parametric(linear, {"weights": [np.ones(3)]}),
+    "Bridge": lambda: Bridge(Target(narrow), Target(narrow)),
+}
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
+@pytest.mark.parametrize("make", TARGETS.values(), ids=TARGETS)
+def test_targets_can_be_copied_and_pickled_after_a_run(library, make, copied):
+    target, x = make(), library.array(POINTS)
+    before = target.prepare(x, DENSITY).evaluate(x).log_density
+    after = copied(target).prepare(x, DENSITY).evaluate(x).log_density
+    np.testing.assert_array_equal(library.host(after), library.host(before))
+
+
+def test_a_target_with_a_part_replaced_is_another_target():
+    """It takes nothing over from the runs of the first."""
+    target = Target(lambda x: -np.sum(x * x, axis=-1))
+    first = target.prepare(POINTS, DENSITY).evaluate(POINTS).log_density
+    second = replace(target, log_density=narrow).prepare(POINTS, DENSITY).evaluate(POINTS).log_density
+    np.testing.assert_allclose(second, 2 * first)
 
 
 def test_other_data_of_the_same_structure(library):

@@ -1,5 +1,7 @@
 """What goes wrong, by name. Every message says what was found and what would help."""
 
+from typing import Any
+
 
 class XpsampleError(Exception):
     """Base class of all errors raised by xpsample."""
@@ -47,6 +49,20 @@ class TraceError(XpsampleError, ValueError):
 
 class DataError(XpsampleError, OSError):
     """A data set is not there, or its file is not what it should be."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run between two blocks of steps.
+
+    Attributes
+    ----------
+    trace : xpsample.run.trace.Trace
+        What the run drew until then.
+    """
+
+    def __init__(self, message: str, trace: Any) -> None:
+        super().__init__(message)
+        self.trace = trace
 
 
 class CheckpointWarning(UserWarning):

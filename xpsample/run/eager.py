@@ -11,6 +11,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info
+from xpsample.run.limits import allocating
 from xpsample.run.noise import NoiseSource, cut
 from xpsample.run.program import Carry, Program
 
@@ -67,7 +68,8 @@ def eager_drive(
         del noise  # so that two blocks are never in memory together
         if kept:
             if buffers is None:
-                buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
+                with allocating(program.draws):
+                    buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
             part = slice(program.rows(lo), program.rows(hi))
             tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *kept)
         sums = add_sums(sums, block_sums(xp, infos))
@@ -123,11 +125,25 @@ def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
     accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
     dtype = accepted[0].dtype
 
-    def total(column: Sequence[Array]) -> Array:
-        return xp.sum(xp.astype(xp.stack(column), dtype), axis=0)
+    def stacked(column: Sequence[Array]) -> Array:
+        return xp.astype(xp.stack(column), dtype)
 
     counts = Evaluations(*(sum(column) for column in zip(*evaluations, strict=True)))
-    return Info(total(accepted), total(moved), total(diverged), counts)
+    parts = (*summable(xp, stacked(accepted)), stacked(moved), stacked(diverged))
+    coarse, fine, moves, divergences = (xp.sum(part, axis=0) for part in parts)
+    accepts: Any = (coarse, fine)
+    return Info(accepts, moves, divergences, counts)
+
+
+def summable(xp: Any, probability: Array) -> tuple[Array, Array]:
+    """A probability as two numbers whose sums over a segment are exact.
+
+    So the sums of a run do not depend on where its blocks end. They are multiples of 2^-12, and of 2^-24 (2^-44 in
+    float64), to which the probability is rounded.
+    """
+    coarse = xp.round(probability * 2.0**12) * 2.0**-12
+    bits = 24 if xp.finfo(probability.dtype).bits < 64 else 44
+    return coarse, xp.round((probability - coarse) * 2.0**bits) * 2.0**-bits
 
 
 def add_sums(sums: Any, more: Any) -> Any:

@@ -238,7 +238,7 @@ class _Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Histogram(Recorder):
-    """How often every chain was in each state of a discrete space, (*chains, states) of int32: memory does not grow.
+    """How often every chain was in each state of a discrete space, (*chains, states): memory does not grow.
 
     The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.
     """
@@ -251,7 +251,7 @@ class Histogram(Recorder):
             raise CapabilityError(f"a histogram of states needs a discrete space, not {type(space).__name__}()")
         states = np.arange(math.prod(space.sizes(x.shape[-1])), dtype=np.int32)
         rows = target.backend.from_host(states, x)
-        counts = target.xp.zeros_like(_hits(target, x, rows))
+        counts = counter(target, x) + target.xp.zeros_like(_hits(target, x, rows))
         return _Counts(rows, counts)
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, given
 from xpsample.core.devices import current_device
-from xpsample.core.errors import CapabilityError, CheckpointError, DivergenceWarning, XpsampleError
+from xpsample.core.errors import CapabilityError, CheckpointError, DivergenceWarning, Interrupted, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
@@ -25,7 +26,9 @@ from xpsample.core.version import __version__
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.checkpoint import Checkpoint, Store, opened, part_of
 from xpsample.run.identity import PYTHON, describe
+from xpsample.run.limits import check_limits, example_row
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
+from xpsample.run.pace import Pace, interruptible
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders
 from xpsample.run.summary import RunStatistics
@@ -95,6 +98,8 @@ def sample(
     ------
     XpsampleError
         Before the first step, if anything does not fit together. The message says what would.
+    Interrupted
+        On Ctrl-C, after the block of steps that is under way. Its `trace` holds what was drawn.
     """
     with current_device(x0):
         check_flag("check", check)
@@ -108,11 +113,15 @@ def sample(
                     "check=True compares the score of a Target with its density; this target is made of one"
                 )
             check_gradient(target, x0)
+        began = time.perf_counter()
         source, carry = as_noise_source(seed), program.init(x0)
+        program.target.backend.synchronize(carry)
+        pace = Pace(time.perf_counter() - began)
+        check_limits(program, carry, source)
         metadata = _metadata(program, x0, source)
         about = identity(target, program, x0, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, about, metadata) as store:
-            return _run(program, carry, source, store, progress, metadata)
+            return _run(program, carry, source, store, progress, metadata, pace)
 
 
 def _run(
@@ -122,6 +131,7 @@ def _run(
     store: Store | None,
     progress: bool | None,
     metadata: dict[str, Any],
+    pace: Pace,
 ) -> Trace:
     backend = program.target.backend
     began = time.perf_counter()
@@ -131,7 +141,7 @@ def _run(
         saved = store.load(carry)
         if saved is not None:
             start, carry, totals = saved
-        row = _row(program, carry, source, start)
+        row = example_row(program, carry, source, start)
         if start < program.steps:
             store.check(row)
         if saved is not None:
@@ -139,24 +149,36 @@ def _run(
         if start > program.steps:
             _check_cut(program, carry, start)
 
-    burning = replace(program, recorders=())
-    with progress_bar(progress, program.steps, start) as bar:
-        for lo, hi in _segments(program, carry, start):
+    burning, done = replace(program, recorders=()), start
+    with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
+        for lo, hi in pace.blocks(_segments(program, carry, start)):
             if lo < program.burn_in:
                 (state, _), _, _ = burning.drive(Carry(carry.state, ()), None, source, lo, hi)
                 carry = Carry(state, carry.recorder_states)
             else:
                 carry, buffers, sums = program.drive(carry, buffers, source, lo, hi)
                 totals.add(hi - lo, sums)
+            done = hi
+            pace.measure(hi - lo, partial(backend.synchronize, carry))
             if store is not None:
-                store.save(hi, carry, totals, buffers, final=hi == program.steps)
+                store.save(hi, carry, totals, buffers, final=hi == program.steps or interrupted())
             if bar is not None:
                 backend.synchronize(carry.state.point.x)
                 bar.update(hi - lo)
+            if interrupted():
+                break
         backend.synchronize(carry)
 
+    rows = program.rows(done)
+    if rows < program.draws:
+        buffers = tree.map(lambda buffer: buffer[:rows, ...], buffers)
     metadata = metadata | {"seconds": time.perf_counter() - began}
     trace = _trace(program, carry, buffers, totals.run_statistics(), metadata)
+    if interrupted():
+        where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
+        if store is not None:
+            where = f"{store.path}, from where the same call goes on"
+        raise Interrupted(f"Ctrl-C after {rows} of {program.draws} draws, which are in {where}", trace)
     return trace if start <= program.steps else replace(trace, state=None)  # the state there is of a later step
 
 
@@ -235,15 +257,6 @@ def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int,
     specs = program.specs(carry)
     yield from segments(specs, start, program.burn_in)
     yield from segments(specs, max(start, program.burn_in), program.steps)
-
-
-def _row(program: Program, carry: Carry, source: NoiseSource, start: int) -> tuple:
-    """The row of every recorder after one throw-away step."""
-    probe = source if not isinstance(source, Replay) else as_noise_source(0)
-    block = probe.block(program.target.backend, program.specs(carry), start, start + 1, program.like(carry))
-    noise = {name: rows[0, ...] for name, rows in block.items()}
-    state, info = program.kernel.step(program.target, carry.state, noise)
-    return program.record(carry.recorder_states, state, info)[1]
 
 
 def _restore(program: Program, row: tuple, saved: dict[str, np.ndarray]) -> tuple | None:

@@ -58,9 +58,10 @@ class Totals:
         n = max(self.steps, 1)
         mean = {path: total / n for path, total in self.sums.items()}
         names = ("log_density", "score", "hvp")
+        accepted = [mean.get(f"acceptance_probability/{part}", np.asarray(np.nan)) for part in (0, 1)]
         return RunStatistics(
             steps=self.steps,
-            acceptance_probability=mean.get("acceptance_probability", np.asarray(np.nan)),
+            acceptance_probability=accepted[0] + accepted[1],
             moved=mean.get("moved", np.asarray(np.nan)),
             diverged=np.rint(self.sums.get("diverged", np.asarray(0.0))).astype(np.int64),
             evaluations={name: float(np.mean(mean.get(f"evaluations/{name}", 0.0))) for name in names},

@@ -156,8 +156,10 @@ class Trace:
                 import h5netcdf  # noqa: F401
             except ImportError as error:
                 raise ImportError('writing .nc needs h5netcdf: pip install "xpsample[io]"') from error
+            # Made in memory: where a disk is full, HDF5 ends the process when it closes its file.
+            content = datatree.to_netcdf(engine="h5netcdf")
             with replacing(path) as temporary:
-                datatree.to_netcdf(temporary, engine="h5netcdf")
+                temporary.write_bytes(content)
         else:
             raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
 

@@ -80,5 +80,4 @@ def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
         log_density_and_score=given(both, target.log_density_and_score),
         score_plus_hvp=given(score_plus_hvp, target.score_plus_hvp),
         data=data,
-        _bound={},
     )

@@ -195,5 +195,8 @@ class WrappedTarget(DerivedTarget):
 
 
 def counter(target: BoundTarget, x: Array) -> Array:
-    """A zero to count steps with: int32, 0-d, where x lives (whole on every device of a sharded x)."""
-    return target.backend.from_host(np.zeros((), dtype=np.int32), x)
+    """A zero to count steps with, 0-d, where x lives (whole on every device of a sharded x).
+
+    Of int64, or the widest integers that the library has switched on.
+    """
+    return target.backend.from_host(np.zeros((), dtype=np.int64), x)

@@ -36,7 +36,7 @@ class Bridge(AbstractTarget):
 
     initial: AbstractTarget
     target: AbstractTarget
-    _bound: dict = field(default_factory=dict, repr=False)
+    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_target("initial", self.initial)

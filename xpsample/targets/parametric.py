@@ -44,7 +44,7 @@ class Parametric(AbstractTarget):
     space: Space = Real()
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
     _target: Target = field(init=False, repr=False)
-    _bound: dict = field(default_factory=dict, repr=False)
+    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         target = Target(

@@ -6,7 +6,7 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,15 +15,17 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
+from xpsample.core.cache_keys import by_value
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
-from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError
-from xpsample.core.registry import backend_of, check_same_home, compiled, to_host
+from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError, XpsampleError
+from xpsample.core.registry import backend_of, check_same_home, compiled
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.space import Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
+from xpsample.targets.contract import check_array, check_form, check_functions, check_start
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
@@ -47,6 +49,10 @@ class AbstractTarget(ABC):
 
         All checks are made here.
         """
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: all but the bound targets, which are of this process and of this target."""
+        return {name: {} if name == "_bound" else value for name, value in vars(self).items()}
 
 
 def check_target(name: str, value: Any) -> AbstractTarget:
@@ -111,7 +117,7 @@ class Target(AbstractTarget):
     space: Space = Real()
     acceptance: Acceptance = ByDensity()
     constrained: bool = False
-    _bound: dict = field(default_factory=dict, repr=False)
+    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, signature in FUNCTIONS.items():
@@ -128,21 +134,36 @@ class Target(AbstractTarget):
 
         Raises
         ------
-        PositionError, CapabilityError, BackendError, GradientError, LogDensityError
+        PositionError, CapabilityError, BackendError, GradientError
         """
         backend = check_positions(x)
         self.space.check(backend.xp, x)
-        # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it.
+        # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it, as long as
+        # its functions see what they saw: what is compiled goes on with that.
         key = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
-        if key not in self._bound:
-            self._bound[key] = self._bind(backend, x, requires)
-        bound = self._bound[key]
+        known = self._bound.get(key)
+        if known is not None and known.seen == self._seen():
+            self._check(known, x, check_start)
+            return known
+        bound = self._bind(backend, x, requires)
+        hvp = bound.hvp if Capability.HVP in requires and self.hvp is not None else None
+        self._check(bound, x, check_functions, hvp)
+        self._bound[key] = replace(bound, seen=self._seen())
+        return self._bound[key]
+
+    def _seen(self) -> Any:
+        """A key of what the functions see beside their arguments, and of the data."""
+        given = [getattr(self, f.name) for f in fields(self) if f.init and f.name != "data"]
+        return by_value((*given, *tree.leaves(self.data)))
+
+    def _check(self, bound: "PreparedTarget", x: Array, check: Callable[..., None], *args: Any) -> None:
+        """Evaluate and check at the start positions; errors of the user's functions become ours."""
         try:
-            point = bound.evaluate(x)
+            check(bound, x, *args)
+        except XpsampleError:
+            raise
         except Exception as error:
             self._explain(error, bound, x)
-        _check_point(point, bound, bound.as_floating(x))
-        return bound
 
     def _explain(self, error: Exception, bound: "PreparedTarget", x: Array) -> NoReturn:
         """Raise an error of ours for what went wrong at the start positions, in the log density above all."""
@@ -154,7 +175,7 @@ class Target(AbstractTarget):
                 if not is_of_a_function(its):
                     raise
                 raise _failed("log density", its, x) from its
-            _check_array("the log density", density, at, tuple(x.shape[:-1]))
+            check_array("the log density", density, at, tuple(x.shape[:-1]))
         if not is_of_a_function(error):
             raise error
         raise _failed("derivatives", error, x) from error
@@ -162,7 +183,7 @@ class Target(AbstractTarget):
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
         none: dict[str, Any] = dict.fromkeys(("score", "hvp", "log_density_and_score", "score_plus_hvp"))
-        return replace(self, **none, gradient=gradient, _bound={})
+        return replace(self, **none, gradient=gradient)
 
     def _bind(self, backend: Backend, x: Array, requires: Capability) -> "PreparedTarget":
         requires = self._with_acceptance(requires)
@@ -315,6 +336,7 @@ class PreparedTarget(BoundTarget):
     constant_data: bool = True
     family: Family | None = None
     compiled: dict = field(default_factory=dict, repr=False)
+    seen: Any = field(default=None, repr=False)
     _args: tuple = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -331,10 +353,13 @@ class PreparedTarget(BoundTarget):
         score = differences = None
         if wants_score and wants_density:
             density, score = self.functions.log_density_and_score(at, *args)
+            check_form("the score", score, at, at.shape)
         elif wants_score:
-            score = self.functions.score(at, *args)
+            score = self.score(x)
         elif wants_density:
             density = self.functions.log_density(at, *args)
+        if wants_density:
+            check_form("the log density", density, at, at.shape[:-1])
         if wants_ratio and density is None:
             density = self.xp.zeros_like(at[..., 0])
         if wants_differences:
@@ -354,10 +379,12 @@ class PreparedTarget(BoundTarget):
         return point if self.family is None else self.evaluate(point.x)
 
     def score(self, x: Array) -> Array:
-        return self.functions.score(self.as_floating(x), *self._args)
+        at = self.as_floating(x)
+        return check_form("the score", self.functions.score(at, *self._args), at, at.shape)
 
     def hvp(self, x: Array, v: Array) -> Array:
-        return self.functions.hvp(self.as_floating(x), v, *self._args)
+        at = self.as_floating(x)
+        return check_form("the hvp", self.functions.hvp(at, v, *self._args), at, at.shape)
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         if self.functions.score_plus_hvp is None:
@@ -393,44 +420,3 @@ def _failed(what: str, error: Exception, x: Array) -> LogDensityError:
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:
     return lambda *args: both(*args)[1]
-
-
-def _check_point(point: Point, target: BoundTarget, x: Array) -> None:
-    """The contract of a user's functions, checked at the start positions."""
-    wants, space, outside = wanted(target.requires), target.space, np.zeros(x.shape[:-1], dtype=bool)
-    if wants.log_density or wants.ratio:
-        _check_array("the log density", point.log_density, x, tuple(x.shape[:-1]))
-        if Capability.ANY_START in target.requires:
-            outside = to_host(point.log_density) == -np.inf
-        _check_finite("log density", point.log_density, outside)
-    if wants.score:
-        _check_array("the score", point.score, x, tuple(x.shape))
-        _check_finite("score", point.score, outside[..., None])
-    if wants.differences:
-        assert isinstance(space, Discrete)
-        shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
-        _check_array("the log-density differences", point.differences, x, shape)
-
-
-def _check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
-    if not is_array(array):
-        raise LogDensityError(f"{what} must be an array of the positions' library; got {type(array).__name__}")
-    if tuple(array.shape) != shape:
-        raise LogDensityError(
-            f"{what} must be batched over leading axes: positions {tuple(x.shape)} ask for shape {shape}; got "
-            f"{tuple(array.shape)} (sum over the last axis only; batched(f) lifts a single-point function)"
-        )
-    check_same_home(what, array, x)
-    if array.dtype != x.dtype:
-        raise LogDensityError(f"{what} must keep the positions' dtype {dtype_name(x)}; got {dtype_name(array)}")
-
-
-def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
-    host = to_host(array)
-    bad = np.argwhere(~np.isfinite(host) & ~outside)
-    if len(bad):
-        listed = ", ".join(f"{tuple(int(i) for i in at)}: {host[tuple(at)]}" for at in bad[:5])
-        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        raise LogDensityError(
-            f"the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
-        )

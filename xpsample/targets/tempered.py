@@ -26,7 +26,7 @@ class Tempered(AbstractTarget):
 
     target: AbstractTarget
     beta: Any
-    _bound: dict = field(default_factory=dict, repr=False)
+    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_target("target", self.target)

@@ -1,0 +1,73 @@
+"""What a run asks for, compared with what the machine has, before the first step."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xpsample.core import tree
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.registry import to_host
+from xpsample.run.noise import NoiseSource, Replay, as_noise_source
+from xpsample.run.program import Carry, Program
+from xpsample.targets.bound import counter
+
+SMALL = 0.01
+"""Share of the memory up to which draws are not looked at more closely."""
+
+ADVICE = "take fewer draws, a larger thinning, or recorders=[Moments()], whose memory does not grow"
+
+
+def check_limits(program: Program, carry: Carry, source: NoiseSource) -> None:
+    """Check that steps can be counted, and that the rows of a run fit into the memory of the machine.
+
+    Raises
+    ------
+    HyperparameterError
+    """
+    x = carry.state.point.x
+    most = int(program.target.xp.iinfo(counter(program.target, x).dtype).max)
+    if program.steps > most:
+        raise HyperparameterError(
+            f"{program.steps} steps are asked for, and {program.target.backend.name} counts to {most} here: take fewer "
+            "steps, or switch its 64-bit types on"
+        )
+    memory = _memory()
+    if program.draws * to_host(x).nbytes < SMALL * memory:
+        return
+    row = sum(to_host(leaf).nbytes for leaf in tree.leaves(example_row(program, carry, source, 0)))
+    if program.draws * row > memory:
+        raise HyperparameterError(
+            f"{program.draws} draws of {row} bytes are {program.draws * row / 2**30:.3g} GiB, and the machine has "
+            f"{memory / 2**30:.3g} GiB of memory: {ADVICE}"
+        )
+
+
+def example_row(program: Program, carry: Carry, source: NoiseSource, start: int) -> tuple:
+    """A row of each recorder, by a throw-away step."""
+    like = program.like(carry)
+    source = as_noise_source(0) if isinstance(source, Replay) else source
+    block = source.block(program.target.backend, program.specs(carry), start, start + 1, like)
+    noise = {name: rows[0, ...] for name, rows in block.items()}
+    return program.record(carry.recorder_states, *program.kernel.step(program.target, carry.state, noise))[1]
+
+
+@contextmanager
+def allocating(draws: int) -> Iterator[None]:
+    """A context in which the memory for a run's rows is taken; its own errors where there is none.
+
+    Raises
+    ------
+    HyperparameterError
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        raise HyperparameterError(f"there is no memory for {draws} draws ({error}): {ADVICE}") from error
+
+
+def _memory() -> int:
+    """Bytes of memory; where the system does not tell, what a processor can address."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**47

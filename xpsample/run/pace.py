@@ -1,0 +1,76 @@
+"""How a run is cut into blocks of steps, between which it is saved and stopped."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from xpsample.run.noise import LEAST_STEPS
+
+SECONDS = 1.0
+"""How long a block of several steps takes at most, about."""
+
+SHORT = 0.1
+"""Seconds up to which nobody waits for a block to end, to measure it."""
+
+
+class Pace:
+    """Cuts segments of a run into blocks that take a second, where steps are slow.
+
+    The draws do not depend on where blocks end. A block has two steps at least, unless its segment has one: libraries
+    that compile may make a single step by another program, which rounds differently.
+
+    Parameters
+    ----------
+    seconds : float
+        A first guess at what a step takes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._each, self._most = seconds, LEAST_STEPS
+        self._began = 0.0
+
+    def blocks(self, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Steps [lo, hi) of one block after the other."""
+        for lo, stop in segments:
+            while lo < stop:
+                hi = lo + max(2, min(self._most, int(SECONDS / max(self._each, 1e-9))))
+                hi = stop if hi >= stop - 1 else hi
+                self._began = time.perf_counter()
+                yield lo, hi
+                lo = hi
+
+    def measure(self, steps: int, synchronize: Callable[[], None]) -> None:
+        """Take the time of the block that was made last, which may still be under way."""
+        expected, taken = steps * self._each, time.perf_counter() - self._began
+        if self._most > LEAST_STEPS and max(expected, taken) < SHORT:
+            return
+        synchronize()
+        self._each, self._most = (time.perf_counter() - self._began) / steps, 2**31
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """A context in which a first Ctrl-C is only noted, and its function that tells whether; a second one interrupts.
+
+    In another thread than the main one, or where a program handles SIGINT by itself, nothing is changed.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    noted = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal noted
+        if noted:
+            signal.default_int_handler(number, frame)
+        noted = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: noted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
