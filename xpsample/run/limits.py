@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xpsample.core import tree
+from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source
@@ -25,8 +26,7 @@ def check_limits(program: Program, carry: Carry, source: NoiseSource) -> None:
     HyperparameterError
     """
     x = carry.state.point.x
-    most = int(program.target.xp.iinfo(counter(program.target, x).dtype).max)
-    if program.steps > most:
+    if program.steps >= 2**31 and program.steps > (most := _counted(program, x)):
         raise HyperparameterError(
             f"{program.steps} steps are asked for, and {program.target.backend.name} counts to {most} here: take fewer "
             "steps, or switch its 64-bit types on"
@@ -63,6 +63,11 @@ def allocating(draws: int) -> Iterator[None]:
         yield
     except (MemoryError, RuntimeError) as error:
         raise HyperparameterError(f"there is no memory for {draws} draws ({error}): {ADVICE}") from error
+
+
+def _counted(program: Program, x: Array) -> int:
+    """How far the counters of a run count."""
+    return int(program.target.xp.iinfo(counter(program.target, x).dtype).max)
 
 
 def _memory() -> int:

@@ -6,7 +6,7 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +17,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.cache_keys import by_value
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
-from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError, XpsampleError
+from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError
 from xpsample.core.registry import backend_of, check_same_home, compiled
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
@@ -153,15 +153,14 @@ class Target(AbstractTarget):
 
     def _seen(self) -> Any:
         """A key of what the functions see beside their arguments, and of the data."""
-        given = [getattr(self, f.name) for f in fields(self) if f.init and f.name != "data"]
-        return by_value((*given, *tree.leaves(self.data)))
+        functions = self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp
+        choices = self.differences, self.gradient, self.acceptance
+        return by_value((*functions, *choices, *tree.leaves(self.data)))
 
     def _check(self, bound: "PreparedTarget", x: Array, check: Callable[..., None], *args: Any) -> None:
         """Evaluate and check at the start positions; errors of the user's functions become ours."""
         try:
             check(bound, x, *args)
-        except XpsampleError:
-            raise
         except Exception as error:
             self._explain(error, bound, x)
 
@@ -301,7 +300,8 @@ class Target(AbstractTarget):
 
         def place(path: str, leaf: Any) -> Any:
             if isinstance(leaf, np.ndarray):
-                if leaf.dtype.kind not in "biufc" or isinstance(leaf, np.ma.MaskedArray):
+                backend_of(leaf)  # refuses what is no plain array
+                if leaf.dtype.kind not in "biufc":
                     raise HyperparameterError(
                         f"{what} {path!r} must be a plain array of numbers; got a {type(leaf).__name__} of {leaf.dtype}"
                     )
@@ -384,7 +384,10 @@ class PreparedTarget(BoundTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         at = self.as_floating(x)
-        return check_form("the hvp", self.functions.hvp(at, v, *self._args), at, at.shape)
+        product = self.functions.hvp(at, v, *self._args)
+        # One vector may serve several axes of chains, and an hvp that does not depend on x has the vector's shape.
+        shape = v.shape if getattr(product, "shape", None) == v.shape else at.shape
+        return check_form("the hvp", product, at, shape)
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         if self.functions.score_plus_hvp is None:
