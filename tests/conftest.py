@@ -14,11 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from xpsample.core.backend import Backend, Device
 from xpsample.core.errors import DataError, XpsampleError
 from xpsample.core.registry import backend_named, compiled
 from xpsample.zoo import data
+
+# How long an example takes says something of the machine, and nothing of the code.
+hypothesis_settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("any machine")
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict", "torch-cuda", "jax-cuda", "cupy")
 """What a test runs on; those that are not here are left out by name."""

@@ -94,7 +94,6 @@ def test_lists_and_dicts_as_positions_come_with_advice(x0, advice):
         (np.zeros((0, 2)), r"at least one chain; got shape \(0, 2\)"),
         (np.zeros((4, 2), dtype="float16"), "must be float32 or float64; got dtype float16"),
         (np.full((4, 2), np.inf), "must be finite"),
-        (np.ma.masked_array(np.zeros((4, 2)), mask=False), "masked array, whose mask would be lost"),
     ],
 )
 def test_positions_that_no_run_can_begin_with(x0, message):

@@ -53,6 +53,7 @@ def test_list_shows_experiments_kernels_and_libraries(capsys, monkeypatch):
 
 
 def test_list_is_grouped(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
     assert cli.main(["list"]) == 0
     groups, title = {}, ""
@@ -85,7 +86,8 @@ def test_devices_of_libraries():
     assert cli._devices("a_library_that_is_not_there") == "not installed"
 
 
-def test_run_unknown_experiment(capsys):
+def test_run_unknown_experiment(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     assert cli.main(["run", "breast-canser"]) == 2
     assert "did you mean breast-cancer?" in capsys.readouterr().err
     assert cli.main(["run", "zzz"]) == 2

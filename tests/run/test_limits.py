@@ -48,8 +48,8 @@ def test_memory_that_is_not_there_after_all(library, monkeypatch):
 
 
 def test_more_steps_than_integers_count(library):
-    with pytest.raises(HyperparameterError, match=r"10{20} steps are asked for, and .* counts to 9223372036854775807"):
-        run(library.array(X0), 10**18, burn_in=10**20 - 10**18, recorders=[Moments()])
+    with pytest.raises(HyperparameterError, match=r"steps are asked for, and .* counts to 9223372036854775807"):
+        run(library.array(X0), 10**18, burn_in=2**63 - 1, recorders=[Moments()])
 
 
 def test_more_steps_than_jax_counts_without_64_bits():

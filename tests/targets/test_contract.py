@@ -72,7 +72,7 @@ def test_a_density_that_writes_into_its_data(writable):
 
 
 def test_the_functions_own_errors_come_through():
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(LogDensityError, match="ZeroDivisionError"):
         run(Target(lambda x: log_density(x) / (1 // 0)), RWM(1.0))
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_function, check_instance, check_result, settle
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import check_count, check_function, check_instance, given, settle
+from xpsample.core.errors import FunctionError, HyperparameterError
 from xpsample.core.hyperparameters import check_range, check_reals
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.spaces.discrete import as_index
@@ -105,5 +105,6 @@ class DrawnBatches(Batches):
 
     def draw(self, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
         batch = self.function(**noise)
-        rows = tuple(getattr(batch, "shape", ()))[-2:-1]
-        return check_result("the function of DrawnBatches", batch, (*x.shape[:-2], *rows, x.shape[-1]))
+        if not is_array(batch) or batch.ndim < 2:
+            raise FunctionError(f"the function of DrawnBatches must give (*runs, size, dim); got {given(batch)}")
+        return batch

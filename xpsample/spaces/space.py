@@ -4,8 +4,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.errors import BackendError, PositionError
@@ -52,8 +50,6 @@ def check_positions(x: Any) -> Backend:
             advice = "; put its values side by side into one array (*chains, dim)"
         got = f"{type(x).__name__}{advice}"
         raise BackendError(f"positions must be an array of a registered library; got {got}")
-    if isinstance(x, np.ma.MaskedArray):
-        raise PositionError("positions are a masked array, whose mask would be lost: pass a plain array")
     return backend_of(x)
 
 
