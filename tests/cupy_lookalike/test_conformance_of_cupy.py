@@ -34,7 +34,12 @@ def test_the_command_prints_the_table():
     """As a developer runs it: in a child, with the look-alike's folder in the path, and warnings as errors."""
     command = [sys.executable, "-W", "error", "-m", "xpsample", "conformance", "--backend", "cupy", "--quick"]
     child = subprocess.run(
-        [*command, "--kernel", "mala"], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+        [*command, "--kernel", "mala"],
+        cwd=ROOT,
+        env=environment() | {"COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert child.returncode == 0, child.stdout + child.stderr
     lines = child.stdout.splitlines()

@@ -141,7 +141,7 @@ def test_the_unspoilt_kernel_passes(guarded, x0):
 
 
 def test_a_step_through_numpy_is_caught(x0):
-    with pytest.raises(TypeError, match="Implicit conversion to a NumPy array is not allowed"):
+    with pytest.raises(FunctionError, match="Implicit conversion to a NumPy array is not allowed"):
         xps.sample(TARGET, spoil(through_numpy), x0, 3, seed=1, progress=False)
 
 
@@ -169,13 +169,13 @@ def test_a_density_that_asks_for_a_value_is_caught(guarded, cupy, x0, ask):
 
 
 def test_a_density_through_numpy_is_caught(x0):
-    with pytest.raises(TypeError, match="Implicit conversion to a NumPy array is not allowed"):
+    with pytest.raises(LogDensityError, match="Implicit conversion to a NumPy array is not allowed"):
         xps.sample(xps.Target(lambda x: -np.asarray(x)[..., 0]), RWM(1.0), x0, 3, seed=1, progress=False)
 
 
 @pytest.mark.parametrize("constant", [np.ones(2), [1.0, 1.0]])
 def test_a_constant_of_the_host_is_caught(x0, constant):
-    with pytest.raises(TypeError, match="Unsupported type"):
+    with pytest.raises(LogDensityError, match="Unsupported type"):
         xps.sample(xps.Target(lambda x: log_density(x * constant)), RWM(1.0), x0, 3, seed=1, progress=False)
 
 
