@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 import xpsample as xps
 from xpsample.conformance import DeviceDtype, run_check, scenarios
 from xpsample.core.backend import Device
-from xpsample.core.errors import BackendError, LogDensityError
+from xpsample.core.errors import BackendError, FunctionError, LogDensityError
 from xpsample.core.registry import backend_named
 from xpsample.core.specs import Normal, Uniform
 from xpsample.core.tree import items
