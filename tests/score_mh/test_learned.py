@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from tests.score_mh.gaussians import GAUSSIAN, PROPOSALS, barker, log_density, log_ratio, score
-from xpsample import HMC, MALA, PCN, RWM, SRMC, Portable, Target, sample
+from xpsample import HMC, MALA, PCN, RWM, SRMC, Portable, Shift, Target, sample
 from xpsample.core.errors import BackendError, CapabilityError
 from xpsample.kernels import IndependentMH
 from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, RandomWalk
@@ -83,7 +83,7 @@ def test_direct_accepts_with_the_probability_itself(name, library):
 def test_direct_is_refused_on_a_derived_target():
     x0 = np.zeros((2, 2))
     for target, kernel in (
-        (learned(LangevinProposal(0.3), direct=True), SRMC(MALA(0.3), alpha=0.5)),
+        (learned(LangevinProposal(0.3), direct=True), SRMC(MALA(0.3), alpha=0.5, tilt=Shift())),
         (Tempered(learned(LangevinProposal(0.3), direct=True), 0.5), MALA(0.3)),
     ):
         with pytest.raises(CapabilityError, match="direct=False"):

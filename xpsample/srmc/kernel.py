@@ -83,8 +83,7 @@ class SRMC(Kernel[SRMCState, Any]):
         settle(self, "alpha", check_strength, Growing)
         object.__setattr__(self, "_strength", as_strength(self.alpha))
         settle(self, "schedule", check_instance, Schedule, "PowerLaw()")
-        if not isinstance(self.tilt, FiniteDifference):
-            settle(self, "tilt", check_instance, Tilt, "Exact(), Shift() or FiniteDifference()")
+        settle(self, "tilt", check_instance, (Tilt, FiniteDifference), "Exact() or Shift()")
         settle(self, "theta", check_vector)
         needs = {
             Trait.SAMPLES: "SRMC tilts the target that the chains sample",
@@ -92,8 +91,9 @@ class SRMC(Kernel[SRMCState, Any]):
             "whole data, or SRLD(Minibatch(...), ...)",
         }
         if not self._tilt.moves:
-            name = type(self._tilt).__name__
-            needs[Trait.INVARIANT] = f"with {name}() only an accept step sees the tilt; take Exact() or Shift()"
+            needs[Trait.INVARIANT] = (
+                f"with {type(self._tilt).__name__}() only an accept step sees the tilt; take Exact() or Shift()"
+            )
         check_base("SRMC", self.base, needs)
 
     @property
