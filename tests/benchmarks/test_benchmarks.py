@@ -236,6 +236,8 @@ def test_a_flow_calls_what_it_says():
         sample(target, flow, np.ones((2, 3)), steps, seed=1, recorders=(Moments(),), progress=False)
         return np.asarray([calls.count("score"), calls.count("hvp")])
 
+    for flow in (hvps.EMPTY, hvps.SCORE, hvps.BOTH):
+        spent(flow, 1)  # a target's first run checks its functions
     for flow, each in ((hvps.EMPTY, [0, 0]), (hvps.SCORE, [1, 0]), (hvps.BOTH, [1, 1])):
         np.testing.assert_array_equal(spent(flow, 7) - spent(flow, 4), 3 * hvps.CALLS * np.asarray(each))
 

@@ -197,7 +197,7 @@ def test_a_key_holds_what_it_compares_by_identity():
 
 
 @pytest.mark.parametrize("discrete", [False, True])
-def test_equal_kernels_share_a_program_and_others_do_not(library, discrete):
+def test_equal_kernels_share_a_program_and_other_numbers_too(library, discrete):
     """Of runs long enough for a driver to prepare one; the chains are those of programs of their own."""
     if discrete:
         x, space = library.array(np.zeros((4, 3))), Binary()
@@ -220,8 +220,7 @@ def test_equal_kernels_share_a_program_and_others_do_not(library, discrete):
         np.testing.assert_array_equal(draws(one, kernel), draws(target(), kernel))
         (bound,) = one._bound.values()
         programs.append(len(bound.compiled))
-    assert programs == [programs[0], programs[0], 2 * programs[0]]
-    assert (programs[0] > 0) == (library.backend.name == "jax")
+    assert programs == 3 * [1 if library.backend.name == "jax" else 0]
 
 
 def test_a_kernel_of_ones_own_that_is_no_dataclass_is_compared_by_identity():

@@ -58,7 +58,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def register(page: Path) -> list[str]:
         declared = {}
         for _, code in blocks(page, "toml"):
-            declared |= tomllib.loads(code)["project"]["entry-points"][registry.ENTRY_POINT_GROUP]
+            points = tomllib.loads(code).get("project", {}).get("entry-points", {})
+            declared |= points.get(registry.ENTRY_POINT_GROUP, {})
         new = {name: EntryPoint(name, value, registry.ENTRY_POINT_GROUP) for name, value in declared.items()}
         monkeypatch.setattr(registry, "_entry_points", lambda: entries | new)
         return list(declared)

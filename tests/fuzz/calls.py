@@ -247,7 +247,7 @@ def _others(folder: str) -> list[Call]:
         Call(
             "load",
             xps.load,
-            {"path": Argument(lambda lib: saved(folder), NONE), "like": arg(None, EVERY_ARRAY | {"none"})},
+            {"path": Argument(lambda lib: saved(folder), {"text"}), "like": arg(None, EVERY_ARRAY | {"none"})},
         ),
         Call("Trace.save", saved_by, {"path": arg(f"{folder}/trace.npz", NONE)}),
         Call("backend_of", xps.backend_of, {"array": Argument(real, EVERY_ARRAY)}),

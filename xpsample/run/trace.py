@@ -243,7 +243,7 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     elif path.suffix == ".nc":
         raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
     elif not path.exists():
-        raise FileNotFoundError(f"there is no {path}")
+        raise FileNotFoundError(f"there is no file at the path {str(path)!r}")
     else:
         with reading(path, TraceError, "it is damaged, or not a trace saved by xpsample as .npz"):
             arrays = read_arrays(path)

@@ -1,17 +1,16 @@
 """Training: a loss is minimised over batches, by the drivers that run chains."""
 
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_count, check_flag, check_instance, given
 from xpsample.core.devices import current_device
 from xpsample.core.errors import GradientError, HyperparameterError
-from xpsample.core.hyperparameters import check_hyperparameters, check_range, check_reals
+from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
@@ -108,8 +107,9 @@ def fit(
     if data.ndim != 2 or not data.shape[0]:
         raise HyperparameterError(f"data have shape (rows, dim); got {given(data)}")
     check_range("data", data)
-    if is_dataclass(loss):
-        check_hyperparameters(loss, data[:1, :], "loss.")
+    for name, value in arguments(loss, is_array).items():
+        if is_array(value):
+            check_array(f"loss.{name}", value, data, {})  # of what shape, the loss knows
     epochs = check_count("epochs", epochs)
     batch_size, steps_per_epoch, patience = (
         None if value is None else check_count(name, value)

@@ -167,10 +167,10 @@ class Stable(Schedule):
         inner = self.schedule.init(target, x)
         if self.eigenvalues is not None:
             return StableMemory(inner, None)
-        xp = target.xp
+        xp, at = target.xp, target.as_floating(x)
         # A fixed start without symmetry: a symmetric one may be orthogonal to eigenvectors.
-        irregular = xp.cos(xp.cumulative_sum(xp.cumulative_sum(xp.ones_like(x), axis=-1), axis=-1))
-        curvature = Curvature(irregular, xp.zeros_like(x[..., 0]))
+        irregular = xp.cos(xp.cumulative_sum(xp.cumulative_sum(xp.ones_like(at), axis=-1), axis=-1))
+        curvature = Curvature(irregular, xp.zeros_like(at[..., 0]))
         for _ in range(20):
             curvature = _follow(target, x, curvature)
         return StableMemory(inner, curvature)

@@ -25,7 +25,16 @@ def out(tmp_path_factory, data_folder):
 
 def test_table(out):
     rows = {row["sampler"]: row for row in json.loads((out / "results.json").read_text())}
-    assert list(rows) == ["GWG", "DMALA", "ACS", "PT+DMALA", "HiSS", "single flip", "random networks"]
+    assert list(rows) == [
+        "GWG",
+        "DMALA",
+        "ACS",
+        "PT+DMALA",
+        "HiSS",
+        "single flip",
+        "uniform proposals",
+        "random networks",
+    ]
     for row in rows.values():
         assert row["rmse"] ** 2 <= -row["log_likelihood"] + 1e-6  # of a mean over networks
         assert 0.1 < row["rmse"] < 1.0

@@ -15,7 +15,7 @@ def test_report_has_all_three_tables(tmp_path):
     assert "Kaufman" in text and "HiSS with G L = 50" in text and "coverage is of the 32 prominent states" in text
     lattice = text[text.index("Energy per site") :]
     assert [line.split()[1] for line in lattice.splitlines() if line.startswith("DMALA")] == ["60"]  # 3 draws of 20
-    assert len(json.loads((tmp_path / "results.json").read_text())) == 12
+    assert len(json.loads((tmp_path / "results.json").read_text())) == 15
 
 
 def test_the_model_has_32_prominent_states():

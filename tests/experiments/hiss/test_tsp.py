@@ -10,7 +10,18 @@ import pytest
 from xpsample.cli import main
 from xpsample.experiments.hiss.tsp import lengths_of, samplers
 
-NAMES = ["GWG", "DMALA", "ACS", "PT+DMALA", "HiSS", "single flip", "2-opt", "independent draws", "uniform tours"]
+NAMES = [
+    "GWG",
+    "DMALA",
+    "ACS",
+    "PT+DMALA",
+    "HiSS",
+    "single flip",
+    "uniform proposals",
+    "2-opt",
+    "independent draws",
+    "uniform tours",
+]
 
 
 @pytest.fixture(scope="module")
