@@ -122,6 +122,7 @@ def test_every_public_name_that_takes_arguments_is_called(tmp_path):
 
 
 def test_a_sample_of_calls_with_a_bad_argument(tmp_path):
+    pytest.importorskip("torch")  # arrays of another library are among the values
     found, wrong = survey(open_library("numpy", "float64"), tmp_path, 400)
     assert not wrong, "\n".join(wrong)
     assert found["ours"] > 200 and found["fine"] > 5
