@@ -1,10 +1,17 @@
 """What is compiled on JAX, and how often."""
 
+from dataclasses import dataclass, field
+from functools import cached_property
+
 import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.core.hyperparameters import PER_CHAIN
 from xpsample.core.registry import whole
+from xpsample.kernels import Kernel
+from xpsample.kernels.kernel import ChainState, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.traits import ADJUSTED
 from xpsample.run.noise import Native
 from xpsample.targets import Capability
 
@@ -67,6 +74,42 @@ def test_values_of_hyper_parameters_share_a_program(name):
     assert runner.block._cache_size() == 1
     np.testing.assert_array_equal(chains[1], run(new(), 0.05))
     assert not np.array_equal(*chains)
+
+
+@dataclass(frozen=True, eq=False)
+class Twice(Kernel):
+    """Random-walk Metropolis that keeps twice its step size, once computed, beside its fields."""
+
+    step_size: object = field(metadata=PER_CHAIN)
+
+    requires = Capability.LOG_DENSITY
+    traits = ADJUSTED
+
+    @cached_property
+    def twice(self):
+        return 2 * self.step_size
+
+    def init(self, target, x):
+        assert self.twice > 0
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x):
+        return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
+
+    def step(self, target, state, noise):
+        proposal = target.evaluate(state.point.x + self.twice * noise["proposal"])
+        log_ratio = target.log_ratio(proposal, state.point)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, state.point, target.costs.evaluate)
+        return ChainState(point), info
+
+
+def test_what_a_kernel_caches_is_not_shared():
+    """A program of a step size of 0.1 took what the kernel had computed of it for every other step size."""
+    x, target = positions(False), xps.Target(lambda x: -0.5 * (x * x).sum(-1))
+    for step_size in (0.1, 0.5):
+        ours = xps.sample(target, Twice(step_size), x, 20, seed=1, progress=False).draws
+        theirs = xps.sample(target, xps.RWM(2 * step_size), x, 20, seed=1, progress=False).draws
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_numbers_that_are_no_arguments_make_programs_of_their_own():

@@ -1,6 +1,5 @@
 """Hyper-parameters: how they are declared, checked and broadcast against the chains."""
 
-import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -149,7 +148,7 @@ def with_arguments(owner: Any, values: Mapping[str, Any], path: str = "") -> Any
     """A kernel with other `arguments`, by path. They are not checked: those of a compiler have no values yet."""
     if not any(name.startswith(path) for name in values) or not is_frozen(owner):
         return owner
-    changed = copy.copy(owner)
+    changed = object.__new__(type(owner))  # the fields and nothing else: what is cached beside them is of other values
     for f in fields(owner):
         name = f"{path}{f.name}"
         value = values[name] if name in values else with_arguments(getattr(owner, f.name), values, f"{name}.")
