@@ -73,7 +73,7 @@ class Residual(Resampling):
         return Uniform((*runs, particles))
 
     def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
-        expected = weights.shape[-1] * _widest(xp, weights)
+        expected = weights.shape[-1] * _in_float64(xp, weights)
         # Rounding of the weights may leave a whole number just below it.
         copies = xp.floor(expected * (1.0 + 16 * float(xp.finfo(weights.dtype).eps)))
         rest = xp.where(expected > copies, expected - copies, 0.0)
@@ -99,7 +99,7 @@ def search(xp: Any, weights: Array, points: Array) -> Array:
     points : array, shape (*runs, points)
         At least 0, below 1.
     """
-    ends = xp.cumulative_sum(_widest(xp, weights), axis=-1)
+    ends = xp.cumulative_sum(_in_float64(xp, weights), axis=-1)
     ends = ends / ends[..., -1:]
     count = math.prod(weights.shape[:-1])
     ends, flat_points = xp.reshape(ends, (count, -1)), xp.reshape(xp.astype(points, ends.dtype), (count, -1))
@@ -137,17 +137,17 @@ def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tre
     return tree.map(gather, value)
 
 
-def _widest(xp: Any, array: Array) -> Array:
+def _in_float64(xp: Any, array: Array) -> Array:
     """In float64, where the library has it."""
     return xp.astype(array, xp.__array_namespace_info__().dtypes(kind="real floating").get("float64", array.dtype))
 
 
 def _slots(xp: Any, weights: Array) -> Array:
     """0, 1, ... N - 1 in the widest dtype."""
-    return _widest(xp, xp.arange(weights.shape[-1], dtype=weights.dtype, device=device_of(weights)))
+    return _in_float64(xp, xp.arange(weights.shape[-1], dtype=weights.dtype, device=device_of(weights)))
 
 
 def _strata(xp: Any, weights: Array, uniforms: Array) -> Array:
-    points = (_slots(xp, weights) + _widest(xp, uniforms)) / weights.shape[-1]
+    points = (_slots(xp, weights) + _in_float64(xp, uniforms)) / weights.shape[-1]
     below_one = 1.0 - 0.5 * float(xp.finfo(points.dtype).eps)
     return xp.where(points < below_one, points, below_one)
