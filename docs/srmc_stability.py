@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xpsample import HMC, SRMC, Moments, PowerLaw, Target, sample
+from xpsample import HMC, SRMC, Exact, Moments, PowerLaw, Target, sample
 from xpsample.srmc import (
     Adaptive,
     LeapfrogAutocorrelation,
@@ -57,7 +57,7 @@ def correlated_gaussian(steps: int = 5000, chains: int = 100) -> None:
     lag_one = LeapfrogAutocorrelation(0.2, LEAPFROG_STEPS)
     bound = np.min(stability_bound(np, alpha[:, None], eigenvalues, lag_one.at(np, eigenvalues)), axis=-1)
     schedules = (PowerLaw(RHO), Stable(lag_one, eigenvalues, PowerLaw(RHO)))
-    plain, capped = (squared_errors(target, SRMC(base, alpha[:, None], s), x0, steps, 0.0) for s in schedules)
+    plain, capped = (squared_errors(target, SRMC(base, alpha[:, None], s, Exact()), x0, steps, 0.0) for s in schedules)
     row("alpha", "bound on gamma", "plain gamma below it from n =", "plain", "`Stable`, spectrum given")
     row(*["---"] * 5)
     for i in range(1, len(alpha)):
@@ -100,7 +100,7 @@ def logistic_regression(steps: int = 2000, chains: int = 50) -> None:
     }
     columns: list[Sequence[str]] = []
     for strength, schedule in settings.values():
-        errors = squared_errors(target, SRMC(base, strength, schedule), x0, steps, mean)
+        errors = squared_errors(target, SRMC(base, strength, schedule, Exact()), x0, steps, mean)
         columns.append([ratio(e, errors[0]) for e in errors])
     row("alpha", *settings)
     row(*["---"] * (1 + len(settings)))

@@ -4,12 +4,15 @@ import numpy as np
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
 
 NAN = float("nan")
 MATRICES = [
     (lambda c: HMC(0.1, 3, mass=c), "mass"),
+    (lambda c: NUTS(0.1, mass=c), "mass"),
+    (lambda c: MAMS(0.1, 1.0, mass=c), "mass"),
+    (lambda c: MCLMC(0.1, 1.0, mass=c), "mass"),
     (lambda c: UnderdampedLangevin(0.1, mass=c), "mass"),
     (lambda c: MALA(0.1, preconditioner=c), "preconditioner"),
     (lambda c: ULA(0.1, preconditioner=c), "preconditioner"),
@@ -22,6 +25,11 @@ PER_CHAIN = [
     (lambda a: ULA(a), "step_size"),
     (lambda a: MALA(a), "step_size"),
     (lambda a: HMC(a, 2), "step_size"),
+    (lambda a: NUTS(a), "step_size"),
+    (lambda a: MAMS(a, 1.0), "step_size"),
+    (lambda a: MAMS(0.1, a), "length"),
+    (lambda a: MCLMC(a, 1.0), "step_size"),
+    (lambda a: MCLMC(0.1, a), "length"),
     (lambda a: UnderdampedLangevin(a), "step_size"),
     (lambda a: UnderdampedLangevin(0.1, friction=a), "friction"),
     (lambda a: PCN(a), "beta"),

@@ -11,7 +11,7 @@ from xpsample.core.errors import (
     HyperparameterError,
     NoiseError,
 )
-from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Tempered
 
@@ -27,6 +27,15 @@ OUT_OF_RANGE = [
     (lambda: UnderdampedLangevin(0.1, friction=-1.0), "friction must be greater than 0; got -1"),
     (lambda: PCN(0.0), "beta must be greater than 0 and at most 1; got 0"),
     (lambda: PCN(1.5), r"beta must be greater than 0 and at most 1; got 1\.5"),
+    (lambda: MAMS(-0.1, 1.0), r"step_size must be greater than 0; got -0\.1"),
+    (lambda: MAMS(0.1, 0.0), "length must be greater than 0; got 0"),
+    (lambda: MCLMC(-0.1, 1.0), r"step_size must be greater than 0; got -0\.1"),
+    (lambda: MCLMC(0.1, 0.0), "length must be greater than 0; got 0"),
+    (lambda: HMC(0.5, length=1e300), "a length of 1e.300 is 2e.300 step sizes"),
+    (lambda: HMC(0.5, 3, length=1.0), "HMC takes steps or length"),
+    (lambda: NUTS(-0.1), r"step_size must be greater than 0; got -0\.1"),
+    (lambda: NUTS(0.1, max_depth=0), "max_depth must be a positive integer and at most 30; got 0"),
+    (lambda: NUTS(0.1, max_depth=31), "max_depth must be a positive integer and at most 30; got 31"),
     (lambda: HMC(0.1, 0), "steps must be a positive integer; got 0"),
     (lambda: HMC(0.1, 2.0), r"steps must be a positive integer; got 2\.0"),
     (lambda: HMC(0.1, True), "steps must be a positive integer; got True"),

@@ -357,7 +357,7 @@ def test_a_target_of_nothing():
 # ---- capabilities ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [RWM(1.0), MALA(0.1), HMC(0.1, 2), PCN(0.5), IndependentMH()])
+@pytest.mark.parametrize("kernel", [RWM(1.0), MALA(0.1), HMC(0.1, 2), PCN(0.5), IndependentMH(0.0)])
 def test_a_kernel_that_needs_a_density_on_a_target_that_has_a_score_only(kernel):
     with pytest.raises(CapabilityError, match=r"needs a log density and the target has only a score: pass Target\("):
         run(xps.Target(None, score=score), kernel)
@@ -385,7 +385,7 @@ def test_no_score_and_nobody_to_differentiate_lists_what_would_help(no_lender):
 
 def test_no_hvp_and_nobody_to_differentiate_lists_what_would_help(no_lender):
     with pytest.raises(CapabilityError, match="the kernel needs Hessian-vector products: numpy has no") as caught:
-        run(xps.Target(log_density, score=score), SRMC(MALA(0.1), alpha=1.0))
+        run(xps.Target(log_density, score=score), SRMC(MALA(0.1), alpha=1.0, tilt=Exact()))
     for help_text in ("no installed library lends one", "hvp=", "Via(NAME)", "gradient=FiniteDifference()"):
         assert help_text in str(caught.value)
 
@@ -415,7 +415,7 @@ def test_a_lender_that_nobody_knows():
 def test_analytic_derivatives_without_an_hvp():
     target = xps.Target(log_density, gradient=xps.Analytic(score))
     with pytest.raises(CapabilityError, match=r"needs Hessian-vector products: Analytic was given no hvp"):
-        run(target, SRMC(MALA(0.1), alpha=1.0))
+        run(target, SRMC(MALA(0.1), alpha=1.0, tilt=Exact()))
 
 
 def test_what_needs_no_hvp_does_not_ask_for_one(no_lender):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from xpsample import HMC, L1, MALA, MYULA, PCN, RWM, SRMC, ULA, IndependentMH, UnderdampedLangevin
+from xpsample import HMC, L1, MALA, MAMS, MCLMC, MYULA, NUTS, PCN, RWM, SRMC, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.citation import REFERENCES, citation, known_names
 from xpsample.core.errors import XpsampleError
 
@@ -37,7 +37,9 @@ def test_nested_kernels_and_expressions_give_all_their_parts_once():
 @pytest.mark.parametrize(
     "kernel",
     [
-        *(MALA(0.1), ULA(0.1), RWM(0.1), PCN(0.1), HMC(0.1, steps=1), IndependentMH(), UnderdampedLangevin(0.1)),
+        *(MALA(0.1), ULA(0.1), RWM(0.1), PCN(0.1), HMC(0.1, steps=1), NUTS(0.1)),
+        *(MAMS(0.1, 1.0), MCLMC(0.1, 1.0)),
+        *(IndependentMH(0.0), UnderdampedLangevin(0.1)),
         MYULA(0.1, L1(), 0.1),
     ],
     ids=lambda k: type(k).__name__,

@@ -188,7 +188,7 @@ def test_the_command_line_imports_no_more_than_it_needs():
         ("xpsample run srmc-s", {"srmc-strength", "srmc-sweeps"}),
         ("xpsample run srmc-mse --rh", {"--rho "}),
         ("xpsample run srmc-mse --backend num", {"numpy "}),
-        ("xpsample conformance --kernel sr-mala-", {"sr-mala-adaptive", "sr-mala-difference"}),
+        ("xpsample conformance --kernel sr-mala-", {"sr-mala-adaptive", "sr-mala-difference", "sr-mala-untilted"}),
         ("xpsample citation srm", {"srmc "}),
     ],
 )

@@ -10,7 +10,7 @@ from tests.bad_input_support import gaussian, log_density, run
 from xpsample.core.errors import (
     DivergenceWarning,
 )
-from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, MAMS, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 
 
 def walled(library):
@@ -19,7 +19,7 @@ def walled(library):
     return gaussian(log_density=lambda x: xp.where(x[..., 0] > 1.0, float("nan"), log_density(x)))
 
 
-@pytest.mark.parametrize("kernel", [RWM(1.0), MALA(0.5), HMC(0.5, 3), PCN(0.5), IndependentMH()])
+@pytest.mark.parametrize("kernel", [RWM(1.0), MALA(0.5), HMC(0.5, 3), MAMS(0.5, 2.0), PCN(0.5), IndependentMH(0.0)])
 def test_a_proposal_without_a_finite_density_is_rejected_and_counted(library, kernel):
     x0 = library.array(np.zeros((20, 2)))
     with pytest.warns(DivergenceWarning, match=r"\d+ of 1000 steps diverged, in \d+ of 20 chains"):
@@ -50,7 +50,7 @@ def test_an_unadjusted_chain_that_explodes_is_frozen_and_the_others_go_on(librar
     with pytest.warns(DivergenceWarning, match="in 1 of 4 chains"):
         trace = run(quartic(library), kernel, library.array(start), **settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DivergenceWarning)
         reference = run(quartic(library), kernel, library.array(calm), **settings)
     draws, diverged = library.host(trace.draws), library.host(trace.statistics["diverged"])
     others = [0, 1, 3]
@@ -73,6 +73,6 @@ def test_an_energy_error_without_bound_is_a_divergence(library):
 
 def test_a_run_without_divergence_is_silent(library):
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DivergenceWarning)
         trace = run(gaussian(), MALA(0.3), library.array(np.zeros((4, 2))), draws=20)
     assert np.all(trace.run_statistics.diverged == 0)

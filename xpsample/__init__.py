@@ -7,6 +7,7 @@ from xpsample.core.version import __version__ as __version__
 TYPE_CHECKING = False  # as in typing, whose import takes most of what this one takes
 
 if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr__` imports a name's home when asked
+    from xpsample.core.covariance import LowRankCovariance
     from xpsample.core.registry import backend_of, installed_backends
     from xpsample.gradients import Analytic, Auto, FiniteDifference, Via
     from xpsample.hiss.kernel import HiSS
@@ -17,7 +18,10 @@ if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr
         GWG,
         HMC,
         MALA,
+        MAMS,
+        MCLMC,
         MYULA,
+        NUTS,
         PCN,
         RWM,
         ULA,
@@ -30,11 +34,12 @@ if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr
         TwoOpt,
         UnderdampedLangevin,
     )
+    from xpsample.kernels.blocks import Blocks
     from xpsample.kernels.minibatch import Minibatch
     from xpsample.metrics.stein import RBF, InverseMultiquadric
     from xpsample.particles.ais import AIS, log_normalizer
     from xpsample.particles.annealed import Annealed
-    from xpsample.particles.ladders import geometric_ladder
+    from xpsample.particles.ladders import annealing_ladder, geometric_ladder
     from xpsample.particles.smc import TemperedSMC, particle_log_normalizer
     from xpsample.particles.svgd import SVGD, AdaGrad, StochasticSVGD
     from xpsample.prox import L1, AnisotropicTV, IsotropicTV
@@ -44,13 +49,43 @@ if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr
     from xpsample.run.sampling import sample, steps
     from xpsample.run.trace import Trace, load
     from xpsample.run.tune_acs import tune_acs
+    from xpsample.run.until import Until
     from xpsample.sosmc import SOSMC
-    from xpsample.spaces import Binary, Categorical, OneHot, Permutations, Spins
+    from xpsample.spaces import (
+        Binary,
+        Categorical,
+        Circular,
+        CorrelationCholesky,
+        CovarianceCholesky,
+        Interval,
+        LowerBounded,
+        OneHot,
+        Ordered,
+        Permutations,
+        Positive,
+        PositiveOrdered,
+        Real,
+        Simplex,
+        Spins,
+        UnitVector,
+        UpperBounded,
+    )
     from xpsample.srld import SRLD, Rolling, Thinned
     from xpsample.srmc import SRMC, PowerLaw
     from xpsample.targets import Exact, Parametric, Ratio, Shift, Target, Tempered, Untilted, posterior
     from xpsample.targets.batched import batched
     from xpsample.targets.bridge import Bridge
+    from xpsample.targets.model import Model
+    from xpsample.targets.start import start
+    from xpsample.warmup import (
+        BoundedBias,
+        DenseMetric,
+        DiagonalMetric,
+        Ladder,
+        LowRankMetric,
+        ProposalCovariance,
+        StepSize,
+    )
 
 __all__ = [
     "ACS",
@@ -61,7 +96,10 @@ __all__ = [
     "HMC",
     "L1",
     "MALA",
+    "MAMS",
+    "MCLMC",
     "MYULA",
+    "NUTS",
     "PCN",
     "RBF",
     "RWM",
@@ -77,9 +115,16 @@ __all__ = [
     "Auto",
     "BatchMeans",
     "Binary",
+    "Blocks",
+    "BoundedBias",
     "Bridge",
     "Categorical",
     "Checkpoint",
+    "Circular",
+    "CorrelationCholesky",
+    "CovarianceCholesky",
+    "DenseMetric",
+    "DiagonalMetric",
     "Draws",
     "Exact",
     "FiniteDifference",
@@ -87,26 +132,39 @@ __all__ = [
     "HiSS",
     "Histogram",
     "IndependentMH",
+    "Interval",
     "InverseMultiquadric",
     "IsotropicTV",
+    "Ladder",
     "LocallyBalanced",
+    "LowRankCovariance",
+    "LowRankMetric",
+    "LowerBounded",
     "Minibatch",
+    "Model",
     "Moments",
     "OneHot",
+    "Ordered",
     "ParallelTempering",
     "Parametric",
     "Permutations",
     "PolynomialDecay",
     "Portable",
+    "Positive",
+    "PositiveOrdered",
     "PowerLaw",
+    "ProposalCovariance",
     "Ratio",
+    "Real",
     "Record",
     "Replay",
     "Rolling",
     "Shift",
+    "Simplex",
     "SingleFlip",
     "Spins",
     "Statistics",
+    "StepSize",
     "StochasticSVGD",
     "Target",
     "Tempered",
@@ -115,8 +173,12 @@ __all__ = [
     "Trace",
     "TwoOpt",
     "UnderdampedLangevin",
+    "UnitVector",
+    "Until",
     "Untilted",
+    "UpperBounded",
     "Via",
+    "annealing_ladder",
     "backend_of",
     "batched",
     "geometric_ladder",
@@ -126,6 +188,7 @@ __all__ = [
     "particle_log_normalizer",
     "posterior",
     "sample",
+    "start",
     "steps",
     "tune_acs",
 ]
@@ -146,10 +209,12 @@ _ROOMS = (
     "srld",
     "srmc",
     "targets",
+    "warmup",
     "zoo",
 )
 
 _HOMES = {
+    "xpsample.core.covariance": ("LowRankCovariance",),
     "xpsample.core.registry": ("backend_of", "installed_backends"),
     "xpsample.gradients": ("Analytic", "Auto", "FiniteDifference", "Via"),
     "xpsample.hiss.kernel": ("HiSS",),
@@ -160,7 +225,10 @@ _HOMES = {
         "GWG",
         "HMC",
         "MALA",
+        "MAMS",
+        "MCLMC",
         "MYULA",
+        "NUTS",
         "PCN",
         "RWM",
         "ULA",
@@ -173,11 +241,12 @@ _HOMES = {
         "TwoOpt",
         "UnderdampedLangevin",
     ),
+    "xpsample.kernels.blocks": ("Blocks",),
     "xpsample.kernels.minibatch": ("Minibatch",),
     "xpsample.metrics.stein": ("RBF", "InverseMultiquadric"),
     "xpsample.particles.ais": ("AIS", "log_normalizer"),
     "xpsample.particles.annealed": ("Annealed",),
-    "xpsample.particles.ladders": ("geometric_ladder",),
+    "xpsample.particles.ladders": ("annealing_ladder", "geometric_ladder"),
     "xpsample.particles.smc": ("TemperedSMC", "particle_log_normalizer"),
     "xpsample.particles.svgd": ("SVGD", "AdaGrad", "StochasticSVGD"),
     "xpsample.prox": ("L1", "AnisotropicTV", "IsotropicTV"),
@@ -185,15 +254,45 @@ _HOMES = {
     "xpsample.run.noise": ("Portable", "Replay"),
     "xpsample.run.recorders": ("BatchMeans", "Draws", "Histogram", "Moments", "Record", "Statistics"),
     "xpsample.run.sampling": ("sample", "steps"),
+    "xpsample.targets.start": ("start",),
     "xpsample.run.trace": ("Trace", "load"),
     "xpsample.run.tune_acs": ("tune_acs",),
+    "xpsample.run.until": ("Until",),
     "xpsample.sosmc": ("SOSMC",),
-    "xpsample.spaces": ("Binary", "Categorical", "OneHot", "Permutations", "Spins"),
+    "xpsample.spaces": (
+        "Binary",
+        "Categorical",
+        "Circular",
+        "CorrelationCholesky",
+        "CovarianceCholesky",
+        "Interval",
+        "LowerBounded",
+        "OneHot",
+        "Ordered",
+        "Permutations",
+        "Positive",
+        "PositiveOrdered",
+        "Real",
+        "Simplex",
+        "Spins",
+        "UnitVector",
+        "UpperBounded",
+    ),
     "xpsample.srld": ("SRLD", "Rolling", "Thinned"),
     "xpsample.srmc": ("SRMC", "PowerLaw"),
     "xpsample.targets": ("Exact", "Parametric", "Ratio", "Shift", "Target", "Tempered", "Untilted", "posterior"),
     "xpsample.targets.batched": ("batched",),
     "xpsample.targets.bridge": ("Bridge",),
+    "xpsample.targets.model": ("Model",),
+    "xpsample.warmup": (
+        "BoundedBias",
+        "DenseMetric",
+        "DiagonalMetric",
+        "Ladder",
+        "LowRankMetric",
+        "ProposalCovariance",
+        "StepSize",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -16,6 +16,7 @@ ALIASES = {
     "wdbc": "breastcancer",
     "minibatch": "sgld",
     "temperedsmc": "smc",
+    "paralleltempering": "tempering",
 }
 """Other spellings, class names among them, of the keys of `REFERENCES`."""
 
@@ -195,6 +196,56 @@ REFERENCES: dict[str, tuple[str, ...]] = {
   year      = {2011},
 }""",
     ),
+    "nuts": (
+        """\
+@article{hoffmangelman2014,
+  title   = {The No-{U}-Turn Sampler: Adaptively Setting Path Lengths in {Hamiltonian} {Monte} {Carlo}},
+  author  = {Hoffman, Matthew D. and Gelman, Andrew},
+  journal = {Journal of Machine Learning Research},
+  volume  = {15},
+  number  = {47},
+  pages   = {1593--1623},
+  year    = {2014},
+}""",
+        """\
+@misc{betancourt2017,
+  title  = {A Conceptual Introduction to {Hamiltonian} {Monte} {Carlo}},
+  author = {Betancourt, Michael},
+  year   = {2017},
+  eprint = {1701.02434},
+  archivePrefix = {arXiv},
+}""",
+    ),
+    "mams": (
+        """\
+@misc{robnik2025mams,
+  title  = {{Metropolis} Adjusted Microcanonical {Hamiltonian} {Monte} {Carlo}},
+  author = {Robnik, Jakob and Cohn-Gordon, Reuben and Seljak, Uro{\v{s}}},
+  year   = {2025},
+  eprint = {2503.01707},
+  archivePrefix = {arXiv},
+}""",
+    ),
+    "mclmc": (
+        """\
+@article{robnik2023mclmc,
+  title   = {Microcanonical {Hamiltonian} {Monte} {Carlo}},
+  author  = {Robnik, Jakob and De Luca, G. Bruno and Silverstein, Eva and Seljak, Uro{\v{s}}},
+  journal = {Journal of Machine Learning Research},
+  volume  = {24},
+  number  = {311},
+  pages   = {1--34},
+  year    = {2023},
+}""",
+        """\
+@misc{robnikseljak2023mclmc,
+  title  = {Fluctuation without Dissipation: Microcanonical {Langevin} {Monte} {Carlo}},
+  author = {Robnik, Jakob and Seljak, Uro{\v{s}}},
+  year   = {2023},
+  eprint = {2303.18221},
+  archivePrefix = {arXiv},
+}""",
+    ),
     "pcn": (
         """\
 @article{cotter2013,
@@ -229,6 +280,26 @@ REFERENCES: dict[str, tuple[str, ...]] = {
   number  = {4},
   pages   = {1701--1728},
   year    = {1994},
+}""",
+    ),
+    "tempering": (
+        """\
+@inproceedings{geyer1991tempering,
+  title     = {{Markov} Chain {Monte} {Carlo} Maximum Likelihood},
+  author    = {Geyer, Charles J.},
+  booktitle = {Computing Science and Statistics: Proceedings of the 23rd Symposium on the Interface},
+  pages     = {156--163},
+  year      = {1991},
+}""",
+        """\
+@article{syed2022tempering,
+  title   = {Non-Reversible Parallel Tempering: A Scalable Highly Parallel {MCMC} Scheme},
+  author  = {Syed, Saifuddin and Bouchard-C{\\^o}t{\\'e}, Alexandre and Deligiannidis, George and Doucet, Arnaud},
+  journal = {Journal of the Royal Statistical Society: Series B},
+  volume  = {84},
+  number  = {2},
+  pages   = {321--350},
+  year    = {2022},
 }""",
     ),
     "breast-cancer": (

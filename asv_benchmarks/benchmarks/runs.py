@@ -31,9 +31,9 @@ class Memory:
 
 
 class Allocated:
-    """Peak bytes that NumPy and Python allocate in a run of `KEPT` steps, in those of one position array (1000, 10).
+    """Peak bytes that NumPy and Python allocate in a run of `KEPT` steps, in those of one position array (5000, 10).
 
-    Of draws, `KEPT` such arrays are the result.
+    Of draws, `KEPT` such arrays are the result. What a diagnosis looks at is bounded, and small beside them.
     """
 
     params = (["mala", "srmc", "gwg"], ["moments", "draws"])
@@ -71,7 +71,7 @@ class Traces:
 def allocated(kernel: str, kept: str) -> float:
     """The peak of a run on NumPy, in position arrays."""
     case = CASES[kernel]
-    x0, target = start(case, "numpy", 1000), case.target(DIM)
+    x0, target = start(case, "numpy", 5000), case.target(DIM)
     recorders = (xps.Moments(),) if kept == "moments" else (xps.Draws(),)
 
     def run(steps: int) -> None:

@@ -11,7 +11,12 @@ from array_api_compat import array_namespace
 import xpsample as xps
 from asv_benchmarks.benchmarks.common import DEVICES, device_or_skip, in_turns, put, runner
 
-KERNELS = {"rwm": xps.RWM(0.1), "mala": xps.MALA(0.1), "hmc": xps.HMC(0.1, 5), "srmc": xps.SRMC(xps.MALA(0.1), 0.1)}
+KERNELS = {
+    "rwm": xps.RWM(0.1),
+    "mala": xps.MALA(0.1),
+    "hmc": xps.HMC(0.1, 5),
+    "srmc": xps.SRMC(xps.MALA(0.1), 0.1, tilt=xps.Exact()),
+}
 CHAINS, DIMS = [1_000, 3_000, 10_000], [10, 30, 100]
 
 

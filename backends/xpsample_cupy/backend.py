@@ -10,7 +10,7 @@ from xpsample.core import tree
 from xpsample.core.backend import Backend, Device
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.kernels.kernel import Info
-from xpsample.run.eager import eager_drive
+from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import NoiseSource, draw_chunks, seed_sequence
 from xpsample.run.program import Carry, Program
 from xpsample_cupy import namespace as xp
@@ -47,10 +47,10 @@ class CupyBackend(Backend):
         with like.device:
             return draw_chunks(draw, specs, start, stop, xp)
 
-    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
-        for i in range(n):
-            carry = body(i, carry)
-        return carry
+    def repeat(
+        self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
+    ) -> Any:
+        return eager_repeat(n, body, carry, until)
 
     def drive(
         self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int

@@ -15,6 +15,7 @@ from xpsample.core.cache_keys import by_value
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Specs
+from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
@@ -113,11 +114,18 @@ class JaxBackend(Backend):
         rows = draw_rows(seed, specs, start, stop - start, like, start, stop)
         return {name: jnp.reshape(rows[name], (stop - start, *spec.shape)) for name, spec in specs.items()}
 
-    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
-        if _traced(carry):
-            return jax.lax.fori_loop(0, n, body, carry) if n else carry
-        for i in range(n):  # a step by hand: a loop would be compiled anew at every call
-            carry = body(i, carry)
+    def repeat(
+        self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
+    ) -> Any:
+        if not _traced((n, carry)):  # a step by hand: a loop would be compiled anew at every call
+            return eager_repeat(n, body, carry, until)
+        if until is None:
+            return carry if isinstance(n, int) and n == 0 else jax.lax.fori_loop(0, n, body, carry)
+        _, carry = jax.lax.while_loop(
+            lambda counted: (counted[0] < n) & ~until(counted[1]),
+            lambda counted: (counted[0] + 1, body(*counted)),
+            (jnp.zeros((), dtype=_index()), carry),
+        )
         return carry
 
     def drive(
@@ -141,7 +149,7 @@ class JaxBackend(Backend):
         keep = start >= program.burn_in
         if keep and buffers is None:
             with allocating(program.draws):
-                buffers = runner.allocate(program.draws, target.data, values, carry)
+                buffers = runner.allocate(max(program.draws, program.room), target.data, values, carry)
         elif keep and buffers is not None:
             buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
         rest, total = () if not keep else buffers, None

@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from xpsample.core.hyperparameters import with_arguments
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
+from xpsample.kernels.kernel import Info
 from xpsample.run.eager import add_sums, summable
 from xpsample.run.noise import LEAST_STEPS, chunk_steps, segment_steps
 from xpsample.run.program import Carry, Program
@@ -149,11 +150,9 @@ class Runner:
 def _counted(info: Any) -> Any:
     """An info as numbers that can be added up, and give the same sum wherever blocks end."""
     dtype = info.acceptance_probability.dtype
-    return info._replace(
-        acceptance_probability=summable(jnp, info.acceptance_probability),
-        moved=info.moved.astype(dtype),
-        diverged=info.diverged.astype(dtype),
-    )
+    accepts: Any = summable(jnp, info.acceptance_probability)
+    # A kernel's own info may hold more.
+    return Info(accepts, info.moved.astype(dtype), info.diverged.astype(dtype), info.evaluations)
 
 
 def _take(flat: Array, i: Array, shape: tuple[int, ...]) -> Array:

@@ -10,7 +10,7 @@ from xpsample.core.errors import BackendError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
-from xpsample.run.eager import eager_drive
+from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
 from xpsample.run.program import Carry, Program
 from xpsample_numpy import namespace as xp
@@ -41,10 +41,10 @@ class NumpyBackend(Backend):
 
         return draw_chunks(draw, specs, start, stop, np, 1)
 
-    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
-        for i in range(n):
-            carry = body(i, carry)
-        return carry
+    def repeat(
+        self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
+    ) -> Any:
+        return eager_repeat(n, body, carry, until)
 
     def drive(
         self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int

@@ -13,7 +13,7 @@ from xpsample.core.errors import BackendError, GradientError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.kernels.kernel import Info
-from xpsample.run.eager import eager_drive
+from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import CHUNK_STEPS, NoiseSource, draw_chunks, seed_sequence
 from xpsample.run.program import Carry, Program
 from xpsample_torch import namespace as xp
@@ -121,10 +121,10 @@ class TorchBackend(Backend):
         # On CPUs normals are made in sixteens; on a GPU, how they are shared out depends on how many there are.
         return draw_chunks(draw, specs, start, stop, xp, 16 if like.device.type == "cpu" else CHUNK_STEPS)
 
-    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
-        for i in range(n):
-            carry = body(i, carry)
-        return carry
+    def repeat(
+        self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
+    ) -> Any:
+        return eager_repeat(n, body, carry, until)
 
     def drive(
         self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int

@@ -34,7 +34,7 @@ def positions(committed):
 def test_all_blocks_of_a_run_are_one_program(committed, data, source):
     """Whether or not the user placed the positions on a device: what a block returns is placed."""
     values = {"none": None, "numpy": np.ones(3), "jax": jax.numpy.ones(3, dtype=np.float32)}[data]
-    kernel = xps.SRMC(xps.MALA(0.1), alpha=0.5)
+    kernel = xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=xps.Exact())
     target = xps.Target(lambda x, *scale: -0.5 * (x * x * (scale[0] if scale else 1.0)).sum(-1), data=values)
     x = positions(committed)
     blocks = []
@@ -48,9 +48,10 @@ def test_all_blocks_of_a_run_are_one_program(committed, data, source):
 KERNELS_OF_A_NUMBER = {
     "MALA": lambda v: xps.MALA(v),
     "HMC": lambda v: xps.HMC(v, 3),
-    "SRMC": lambda v: xps.SRMC(xps.MALA(0.1), v),
+    "SRMC": lambda v: xps.SRMC(xps.MALA(0.1), v, tilt=xps.Exact()),
     "SRLD": lambda v: xps.SRLD(xps.ULA(0.1), v, xps.Rolling(3, 1), xps.RBF(1.0)),
     "tempering": lambda v: xps.ParallelTempering(xps.RWM(v), (1.0, 0.5)),
+    "a ladder": lambda v: xps.ParallelTempering(xps.RWM(0.5), (1.0, v)),
     "a decay": lambda v: xps.ULA(xps.PolynomialDecay(v)),
     "an array": lambda v: xps.MALA(0.1, preconditioner=jax.numpy.asarray([1.0, 2.0, v], dtype=np.float32)),
     "an array per chain": lambda v: xps.RWM(jax.numpy.asarray([0.1, 0.2, 0.3, v], dtype=np.float32)),
@@ -184,3 +185,32 @@ def test_functions_of_data_that_hold_python_values_are_called_as_they_are():
     x = positions(False)
     bound = xps.Target(log_density, data=data).prepare(x, Capability.LOG_DENSITY)
     np.testing.assert_array_equal(bound.evaluate(x).log_density, np.full(4, 15.0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 7])
+def test_a_loop_whose_count_and_condition_are_traced(n):
+    """One program for all counts, which gives what the plain loop gives."""
+    backend = xps.backend_of(jax.numpy.ones(2))
+
+    def loop(n, bound, x, conditional):
+        until = (lambda carry: carry[1][0] > bound) if conditional else None
+        return backend.repeat(n, lambda i, carry: (carry[0] + i, carry[1] * 2), (jax.numpy.asarray(0), x), until)
+
+    compiled, x = jax.jit(loop, static_argnums=3), jax.numpy.ones(2)
+    for conditional in (False, True):
+        for bound in (0.5, 9.0, 1e9):
+            ours, plain = compiled(n, bound, x, conditional), loop(n, bound, x, conditional)
+            np.testing.assert_array_equal(*map(np.asarray, (ours[0], plain[0])))
+            np.testing.assert_array_equal(*map(np.asarray, (ours[1], plain[1])))
+    assert compiled._cache_size() == 2
+
+
+def test_other_tuned_values_and_another_warm_up_length_compile_nothing():
+    target = xps.Target(lambda x, scale: -0.5 * (x * x * scale).sum(-1), data=jax.numpy.ones(3, dtype=np.float32))
+    x = positions(committed=True)
+    sizes = []
+    for seed, warmup in ((1, 60), (2, 60), (3, 90)):
+        trace = xps.sample(target, xps.HMC(), (1.0 + seed) * x, 40, seed=seed, warmup=warmup)
+        runners = target.prepare(x, trace.kernel.requires).compiled.values()
+        sizes.append([runner.block._cache_size() for runner in runners])
+    assert sizes == [[1, 1]] * 3  # the warm-up's program and the run's

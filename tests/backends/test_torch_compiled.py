@@ -1,11 +1,15 @@
 """Runs that ask for ``torch.compile``: the same chain, each step compiled once, and an error where that fails."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import BackendError, CapabilityError, CheckpointError
+from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
+from xpsample.targets import Capability
 
 torch = pytest.importorskip("torch")
 
@@ -61,7 +65,7 @@ def traced(monkeypatch):
 
 KERNELS = {
     "hmc": lambda: xps.HMC(0.3, 3),
-    "sr-mala": lambda: xps.SRMC(xps.MALA(0.3), alpha=0.5, schedule=xps.PowerLaw(0.7)),
+    "sr-mala": lambda: xps.SRMC(xps.MALA(0.3), alpha=0.5, schedule=xps.PowerLaw(0.7), tilt=xps.Exact()),
     "tempering": lambda: xps.ParallelTempering(xps.MALA(0.3), (1.0, 0.5)),
 }
 
@@ -162,3 +166,28 @@ def test_a_checkpoint_is_of_a_compiled_run_or_of_one_that_is_not(compilations, t
     assert_same(
         run(target, kernel, True, draws=40, checkpoint=tmp_path), run(target, kernel, True, draws=40), rtol=1e-12
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Doubling(Kernel[ChainState, Info]):
+    """Twice x, until it is above a bound: whether to go on is a value, which torch's tracing has not."""
+
+    requires = Capability.NONE
+
+    def init(self, target, x):
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x):
+        return {"u": uniform_per_chain(x)}
+
+    def step(self, target, state, noise):
+        double, above = (lambda i, x: 2 * x), (lambda x: target.xp.all(x > 5.0))
+        point = target.evaluate(target.backend.repeat(9, double, state.point.x, above))
+        moved = noise["u"] < 1
+        return ChainState(point), Info(target.xp.astype(moved, point.x.dtype), moved, ~moved, target.costs.evaluate)
+
+
+def test_a_step_with_a_loop_that_ends_early_is_not_compiled(traced):
+    assert torch.all(run(gaussian(), Doubling(), False).draws == 8)
+    with pytest.raises(BackendError, match=r"torch.compile failed \(.*leave compile=True out"):
+        run(gaussian(), Doubling(), True)

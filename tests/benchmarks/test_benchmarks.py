@@ -18,14 +18,20 @@ from xpsample.targets import Capability
 ROOT = Path(__file__).parents[2]
 NO_ALGORITHM = {
     "__init__",
-    "compose",
+    "blocks",
     "common",
+    "compose",
     "covariance",
+    "following",
     "kernel",
+    "microcanonical",
     "minibatch",
+    "schedules",
     "step_sizes",
     "strength",
+    "tempering_state",
     "traits",
+    "tuning",
 }
 """Files of xpsample/kernels that other kernels are built with."""
 

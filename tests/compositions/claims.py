@@ -124,6 +124,8 @@ def weighing(setting: Setting, tree: Tree, kernel: Kernel) -> Found:
         mean, damped = law.offset[0], np.exp(-0.5 * np.diag(COVARIANCE))
         means = np.concatenate([[1.0], damped * np.cos(mean), damped * np.sin(mean)])
     each = np.sum(weights[..., None] * values, axis=1) - means
-    error = np.std(each, axis=0, ddof=1) / math.sqrt(runs)
+    # Where all weights are 1 (one-hot positions have a constant sum, so the family never moves), only rounding is left.
+    rounding = 4.0 * float(np.finfo(weights.dtype).eps)
+    error = np.maximum(np.std(each, axis=0, ddof=1) / math.sqrt(runs), rounding)
     # A normal exceeds 5.7 with probability 1e-8; weights are skewed, so there is room.
     return Found(float(np.max(np.abs(np.mean(each, axis=0)) / error)), 6.5)

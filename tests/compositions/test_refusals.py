@@ -197,7 +197,7 @@ def test_a_kernel_of_ones_own_is_trusted_with_what_it_declares():
 @pytest.mark.parametrize(
     "kernel",
     [xps.RWM(1.0), xps.PCN(0.5), xps.MALA(0.1), xps.HMC(0.1, 2), ULA, xps.SRMC(xps.RWM(1.0), 0.5), xps.SVGD(0.1)]
-    + [xps.IndependentMH(), UNADJUSTED["UnderdampedLangevin"], xps.SRLD(xps.DULA(0.5), 0.5, PAST)]
+    + [xps.IndependentMH(0.0), UNADJUSTED["UnderdampedLangevin"], xps.SRLD(xps.DULA(0.5), 0.5, PAST)]
     + [xps.HiSS(xps.RWM(1.0), 1.0, 1, 1), xps.ParallelTempering(xps.RWM(1.0), BETAS)],
     ids=lambda kernel: type(kernel).__name__,
 )

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, gammaln, psi
 
-from xpsample.core.elementwise import accurate_sigmoid, minimum_with_zero, sigmoid, softplus
+from xpsample.core.elementwise import accurate_sigmoid, digamma, log_gamma, minimum_with_zero, sigmoid, softplus
 
 AT = np.asarray([[-800.0, -90.0, -37.0, -1.5, -1e-9, 0.0], [1e-3, 2.0, 20.1, 36.0, 40.1, 800.0]])
 
@@ -16,7 +16,7 @@ class Plain:
     """A namespace with nothing of its own beyond the standard's."""
 
     def __init__(self, xp):
-        self.abs, self.exp, self.log1p, self.tanh = xp.abs, xp.exp, xp.log1p, xp.tanh
+        self.where, self.exp, self.log1p, self.tanh = xp.where, xp.exp, xp.log1p, xp.tanh
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["own", "standard"])
@@ -44,6 +44,18 @@ def test_derivatives_of_softplus(differentiating):
     np.testing.assert_allclose(library.host(second), expit(AT) * expit(-AT), rtol=1e-12, atol=1e-15)
 
 
+def test_derivatives_at_zero(differentiating):
+    """Where chains often start: the second derivative of softplus is 1/4, as is the first of the sigmoid."""
+    xp, zero = differentiating.xp, differentiating.array([0.0])
+    value_and_grad = differentiating.backend.autodiff.value_and_grad
+    for function, slope in ((softplus, 0.5), (sigmoid, 0.25), (accurate_sigmoid, 0.25)):
+        _, found = value_and_grad(lambda a, f=function: xp.sum(f(xp, a)))(zero)
+        assert float(found[0]) == slope
+    both = value_and_grad(lambda a: xp.sum(softplus(xp, a)))
+    second = differentiating.backend.autodiff.hvp(lambda a: both(a)[1])(zero, zero + 1.0)
+    assert float(second[0]) == 0.25
+
+
 def test_of_one_number(library):
     """Operations on 0-d arrays give scalars in NumPy."""
     a = library.array(np.asarray(2.0))
@@ -63,3 +75,10 @@ def test_minimum_with_zero(library):
 def test_a_namespaces_own_function_is_taken(function):
     own = SimpleNamespace(**{function.__name__: lambda a: "own"})
     assert function(own, AT) == "own"
+
+
+def test_log_gamma_and_its_derivative(library):
+    at = np.concatenate([np.logspace(-6, 5, 40), [0.5, 1.0, 2.0]])
+    found = library.host(log_gamma(library.xp, library.array(at)))
+    np.testing.assert_allclose(found, gammaln(at), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(library.host(digamma(library.xp, library.array(at))), psi(at), rtol=1e-12, atol=1e-12)

@@ -21,6 +21,7 @@ from xpsample.kernels import MALA, RWM, ULA, Kernel
 from xpsample.particles.ais import AIS
 from xpsample.particles.resampling import Systematic
 from xpsample.particles.smc import TemperedSMC
+from xpsample.run.eager import eager_repeat
 from xpsample.run.noise import chunk_steps
 from xpsample.score_mh import Sliced, fit, init_score_network
 from xpsample.targets import check_gradient
@@ -49,9 +50,24 @@ def x0(second):
 
 @pytest.fixture
 def guarded(cupy, monkeypatch):
-    """Runs in whose loop the host must not wait for the device."""
+    """Runs in whose loop the host must not wait for the device, but for how often a loop inside a step goes round."""
     backend = sys.modules[type(backend_named("cupy")).__module__]
-    loop = backend.eager_drive
+    loop, lookalike = backend.eager_drive, cupy.lookalike
+
+    def answered(question: Callable[..., Any]) -> Callable[..., bool]:
+        def answer(*args: Any) -> bool:
+            value = question(*args)
+            with lookalike.waits_allowed():
+                return bool(value)
+
+        return answer
+
+    def repeat(n: Any, body: Callable[..., Any], carry: Any, until: Callable[..., Any] | None = None) -> Any:
+        with lookalike.waits_allowed():
+            n = int(n)
+        return eager_repeat(n, body, carry, until and answered(until))
+
+    monkeypatch.setattr(backend, "eager_repeat", repeat)
 
     def drive(*args: Any, **options: Any) -> Any:
         with cupy.lookalike.no_waits("in the loop"):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+import warnings
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from array_api_compat import array_namespace
 import xpsample
 from xpsample import Portable, Target, sample
 from xpsample.core import registry
+from xpsample.core.errors import ConvergenceWarning
 from xpsample.core.registry import to_host
 
 ROOT = Path(__file__).parents[2]
@@ -36,14 +38,24 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 
 
 def run_page(page: Path, folder: Path) -> dict[str, Any]:
-    """Run a page's blocks in order, in one namespace; a block ``# file: NAME`` is written to `folder` instead."""
+    """Run a page's blocks in order, in one namespace; a block ``# file: NAME`` is written to `folder` instead.
+
+    Runs are healthy, but in blocks that say otherwise in a comment ``# warns: WHY``, and these do warn.
+    """
     namespace: dict[str, Any] = {"__name__": f"docs_{page.stem.replace('-', '_')}"}
     for line, code in blocks(page, "python"):
         file = re.match(r"# file: (\S+)\n", code)
         if file:
             (folder / file.group(1)).write_text(code)
         else:
-            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", ConvergenceWarning)
+                exec(compile("\n" * line + code, str(page), "exec"), namespace)
+            found = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+            assert bool(found) == ("# warns: " in code), f"{page}, block of line {line + 1}: {found or 'no warning'}"
+            for other in caught:
+                if not issubclass(other.category, ConvergenceWarning):
+                    warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     return namespace
 
 

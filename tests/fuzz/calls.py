@@ -27,8 +27,10 @@ from tests.fuzz.uses import (
     Argument,
     Call,
     arg,
+    array,
     as_acceptance,
     as_balance,
+    as_blocks,
     as_gradient,
     as_noise,
     as_recorder,
@@ -39,6 +41,7 @@ from tests.fuzz.uses import (
     binary,
     checkpointed,
     density,
+    density_of_values,
     first_step,
     likelihood,
     likelihood_score,
@@ -55,6 +58,11 @@ from xpsample import metrics, score_mh, sosmc, srmc
 from xpsample.sosmc import LangevinMove
 from xpsample.targets import LineIntegral, Taylor, check_gradient
 
+SIZES = {"none", "whole", "one", "whole numbers", "empty"}
+"""What is a shape, of a discrete parameter."""
+
+METRIC = {"scores": arg(None, {"none", "flag"}), "inverse": arg(None, {"none", "flag"})}
+
 
 def _others(folder: str) -> list[Call]:
     """Of all but kernels and particles."""
@@ -69,6 +77,8 @@ def _others(folder: str) -> list[Call]:
                 "x0": X0,
                 "draws": arg(3, COUNT),
                 "seed": arg(0, SEED),
+                "warmup": arg(0, {"zero", "none"}),
+                "until": arg(None, {"none"}),
                 "burn_in": arg(0, COUNT | {"zero"}),
                 "thinning": arg(1, COUNT),
                 "recorders": arg((xps.Draws(),), {"empty"}),
@@ -78,7 +88,55 @@ def _others(folder: str) -> list[Call]:
                 "compile": arg(False, FLAG),
             },
         ),
-        Call("steps", first_step, {"target": TARGET, "kernel": RWM, "x0": X0, "seed": arg(0, SEED)}),
+        Call(
+            "steps",
+            first_step,
+            {"target": TARGET, "kernel": RWM, "x0": X0, "seed": arg(0, SEED), "warmup": arg(0, {"zero", "none"})},
+        ),
+        Call(
+            "start",
+            xps.start,
+            {
+                "target": TARGET,
+                "like": array([0.0, 1.0], {"vector", "triple", "chains", "chains32", "zeros", "negatives", "foreign"}),
+                "chains": arg(3, COUNT | {"whole numbers", "empty"}),
+                "scale": arg(2.0, NUMBER | {"huge", "number", "integer", "vector"}),
+                "seed": arg(0, SEED),
+            },
+        ),
+        Call(
+            "StepSize",
+            xps.StepSize,
+            {
+                "acceptance": arg(0.5, {"share"}),
+                "harmonic": arg(None, {"none", "flag"}),
+                "first": arg(None, {"none", "huge"} | NUMBER),
+                "most": arg(None, {"none", "huge"} | NUMBER),
+            },
+        ),
+        Call(
+            "Until",
+            xps.Until,
+            {
+                "ess": arg(100, {"none"} | POSITIVE),
+                "rhat": arg(1.5, {"none", "whole", "above", "huge"}),
+                "seconds": arg(1.0, {"none"} | POSITIVE),
+            },
+        ),
+        Call("DiagonalMetric", xps.DiagonalMetric, METRIC),
+        Call("DenseMetric", xps.DenseMetric, METRIC),
+        Call("LowRankMetric", xps.LowRankMetric, {"directions": arg(5, COUNT), "inverse": arg(None, {"none", "flag"})}),
+        Call("ProposalCovariance", xps.ProposalCovariance, {"dense": arg(False, FLAG)}),
+        Call(
+            "BoundedBias",
+            xps.BoundedBias,
+            {
+                "bias": arg(0.05, {"share"}),
+                "metric": arg(None, {"none", "text"}),
+                "underdamped": arg(None, {"none", "flag"}),
+                "smoothing": arg(None, {"none", "text"}),
+            },
+        ),
         Call(
             "tune_acs",
             xps.tune_acs,
@@ -187,10 +245,27 @@ def _others(folder: str) -> list[Call]:
         Call(
             "Categorical",
             xps.Categorical,
-            {"values": arg((0.0, 1.0), {"numbers", "rows", "whole numbers", "vector", "triple"})},
+            {
+                "values": arg((0.0, 1.0), {"numbers", "rows", "whole numbers", "vector", "triple"}),
+                "shape": arg(None, SIZES),
+            },
             as_space,
         ),
-        Call("OneHot", xps.OneHot, {"choices": arg(2, {"whole"})}, as_space),
+        Call("OneHot", xps.OneHot, {"choices": arg(2, {"whole"}), "shape": arg(None, SIZES)}, as_space),
+        # ---- models
+        Call(
+            "Model",
+            lambda **options: xps.Model(options.pop("log_density"), x=xps.Real(2), **options),
+            {
+                "log_density": arg(density_of_values, FUNCTION),
+                "gradient": arg(xps.FiniteDifference(), NONE),
+                "constrained": arg(False, FLAG),
+                "dims": arg(None, {"none", "empty"}),
+                "coords": arg(None, {"none", "empty"}),
+            },
+            as_target,
+        ),
+        Call("Blocks", xps.Blocks, {"sweep": arg({"x": xps.RWM(0.5)}, NONE)}, as_blocks),
         # ---- regularisers
         Call(
             "IsotropicTV",

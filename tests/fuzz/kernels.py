@@ -40,7 +40,11 @@ def kernels() -> list[Call]:
         Call("RWM", xps.RWM, {"step_size": STEP_SIZE, "covariance": COVARIANCE}, on_reals),
         Call("ULA", xps.ULA, {"step_size": STEP_SIZE, "preconditioner": COVARIANCE}, on_reals),
         Call("MALA", xps.MALA, {"step_size": STEP_SIZE, "preconditioner": COVARIANCE}, on_reals),
-        Call("HMC", xps.HMC, {"step_size": STEP_SIZE, "steps": arg(2, COUNT), "mass": COVARIANCE}, on_reals),
+        Call("HMC", xps.HMC, {"step_size": STEP_SIZE, "steps": arg(2, COUNT | {"none"}), "mass": COVARIANCE}, on_reals),
+        Call("HMC by length", lambda length: xps.HMC(0.5, length=length), {"length": STEP_SIZE}, on_reals),
+        Call("NUTS", xps.NUTS, {"step_size": STEP_SIZE, "mass": COVARIANCE, "max_depth": arg(3, COUNT)}, on_reals),
+        Call("MAMS", xps.MAMS, {"step_size": STEP_SIZE, "length": STEP_SIZE, "mass": COVARIANCE}, on_reals),
+        Call("MCLMC", xps.MCLMC, {"step_size": STEP_SIZE, "length": STEP_SIZE, "mass": COVARIANCE}, on_reals),
         Call(
             "UnderdampedLangevin",
             xps.UnderdampedLangevin,
@@ -50,7 +54,11 @@ def kernels() -> list[Call]:
         Call(
             "PCN",
             xps.PCN,
-            {"beta": arg(0.5, SHARE | {"one", "float one"}), "mean": arg(None, VECTOR), "covariance": COVARIANCE},
+            {
+                "beta": arg(0.5, {"none"} | SHARE | {"one", "float one"}),
+                "mean": arg(None, VECTOR),
+                "covariance": COVARIANCE,
+            },
             on_reals,
         ),
         Call("IndependentMH", xps.IndependentMH, {"mean": arg(None, VECTOR), "covariance": COVARIANCE}, on_reals),
@@ -80,7 +88,7 @@ def kernels() -> list[Call]:
         Call(
             "ParallelTempering",
             xps.ParallelTempering,
-            {"base": RWM, "betas": arg((1.0, 0.5), {"numbers"}), "every": arg(1, COUNT)},
+            {"base": RWM, "betas": arg((1.0, 0.5), {"numbers", "none"}), "every": arg(1, COUNT)},
             on_reals,
         ),
         Call("DMALA", xps.DMALA, {"step_size": STEP_SIZE, "balance": arg(0.5, PER_CHAIN | ZERO)}, on_ones),
@@ -125,7 +133,7 @@ def kernels() -> list[Call]:
                 "base": arg(xps.MALA(0.1), {"kernel"}),
                 "alpha": arg(1.0, PER_CHAIN | ZERO),
                 "schedule": arg(xps.PowerLaw(), {"schedule"}),
-                "tilt": arg(xps.Exact(), NONE),
+                "tilt": arg(xps.Exact(), {"none"}),
                 "theta": arg(None, VECTOR | {"positions", "number", "chains"}),
             },
             on_reals,
@@ -199,7 +207,7 @@ def kernels() -> list[Call]:
             xps.SRLD,
             {
                 "base": arg(xps.ULA(0.1), {"kernel"}),
-                "alpha": arg(1.0, PER_CHAIN | ZERO),
+                "alpha": arg(1.0, PER_CHAIN | ZERO | {"none"}),
                 "history": arg(xps.Rolling(1), NONE),
                 "kernel": arg(xps.RBF(1.0), NONE),
                 "shared": arg(False, FLAG),

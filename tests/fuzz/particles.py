@@ -87,6 +87,21 @@ def particles() -> list[Call]:
         ),
         Call("geometric_ladder", xps.geometric_ladder, {"rungs": arg(3, {"whole"}), "hottest": arg(0.1, {"share"})}),
         Call(
+            "Ladder",
+            xps.Ladder,
+            {"rungs": arg(3, {"whole", "none"}), "hottest": arg(0.1, {"share"} | ZERO)},
+        ),
+        Call(
+            "annealing_ladder",
+            xps.annealing_ladder,
+            {
+                "state": Argument(
+                    lambda lib: on_reals(xps.ParallelTempering(xps.RWM(0.5), (1, 0.5, 0)), lib).state, NONE
+                ),
+                "rungs": arg(3, {"whole"}),
+            },
+        ),
+        Call(
             "log_normalizer",
             xps.log_normalizer,
             {

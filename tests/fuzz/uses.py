@@ -83,6 +83,10 @@ def density(x: Any) -> Any:
     return -0.5 * array_namespace(x).sum(x * x, axis=-1)
 
 
+def density_of_values(p: Any) -> Any:
+    return density(p.x)
+
+
 def score(x: Any) -> Any:
     return -x
 
@@ -165,6 +169,11 @@ def as_target(target: Any, library: Library) -> Any:
     x = ones(library) if isinstance(getattr(target, "space", None), xps.Binary) else real(library)
     kernel = xps.SingleFlip() if x.shape[-1] == 3 else xps.HMC(0.1, 2)
     return xps.sample(target, kernel, x, 2, seed=0, progress=False)
+
+
+def as_blocks(kernel: Any, library: Library) -> Any:
+    model = xps.Model(density_of_values, x=xps.Real(2), gradient=xps.FiniteDifference())
+    return xps.sample(model, kernel, real(library), 2, seed=0, progress=False)
 
 
 def as_recorder(recorder: Any, library: Library) -> Any:
@@ -265,7 +274,7 @@ def as_balance(proposal: Any, library: Library) -> Any:
     return score_mh.fit(loss, parameters, real(library), epochs=1, seed=0, progress=False)
 
 
-STEP_SIZE = arg(0.5, PER_CHAIN)
+STEP_SIZE = arg(0.5, PER_CHAIN | {"none"})
 COVARIANCE = arg(None, MATRIX)
 RWM = arg(xps.RWM(0.5), {"kernel"})
 TARGET = arg(gaussian(), {"target"})

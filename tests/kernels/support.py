@@ -10,7 +10,7 @@ from xpsample.gradients import FiniteDifference
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.run.noise import Portable
 from xpsample.srmc import SRMC
-from xpsample.targets import Shift, Target
+from xpsample.targets import Exact, Shift, Target
 
 PRECISION = np.asarray([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 1.5]])
 COVARIANCE = np.asarray([[1.0, 0.4, 0.1], [0.4, 0.8, 0.0], [0.1, 0.0, 1.2]])
@@ -25,7 +25,7 @@ KERNELS = {
     "PCN": lambda eta, c=None: PCN(eta, covariance=c),
     "UnderdampedLangevin": lambda eta, c=None: UnderdampedLangevin(eta, friction=2.0, mass=c),
     "SR-RWM": lambda eta, c=None: SRMC(RWM(eta, covariance=c), alpha=0.5),
-    "SR-MALA": lambda eta, c=None: SRMC(MALA(eta, preconditioner=c), alpha=0.5),
+    "SR-MALA": lambda eta, c=None: SRMC(MALA(eta, preconditioner=c), alpha=0.5, tilt=Exact()),
     "SR-HMC": lambda eta, c=None: SRMC(HMC(eta, 3, mass=c), alpha=0.5, tilt=FiniteDifference(1e-3)),
     "SR-ULA": lambda eta, c=None: SRMC(ULA(eta, preconditioner=c), alpha=0.5, tilt=Shift()),
 }
@@ -34,7 +34,7 @@ ADJUSTED = {
     "MALA": MALA(0.3),
     "HMC": HMC(0.4, 3),
     "PCN": PCN(0.5),
-    "IndependentMH": IndependentMH(),
+    "IndependentMH": IndependentMH(0.0),
 }
 UNADJUSTED = {"ULA": ULA(0.1), "UnderdampedLangevin": UnderdampedLangevin(0.2)}
 BASES = ADJUSTED | UNADJUSTED

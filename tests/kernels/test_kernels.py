@@ -31,7 +31,7 @@ from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Shift, Target
+from xpsample.targets import Exact, Shift, Target
 
 # ---- chains are independent, axes are chains -------------------------------------------------------------------------
 
@@ -74,8 +74,8 @@ def test_a_sweep_is_several_runs(library, make):
     ("make", "values"),
     [
         (lambda a: UnderdampedLangevin(0.2, friction=a), [0.5, 2.0]),
-        (lambda a: SRMC(MALA(0.3), alpha=a), [0.0, 1.0]),
-        (lambda a: SRMC(MALA(0.3), alpha=1.0, schedule=PowerLaw(rho=a)), [0.6, 1.0]),
+        (lambda a: SRMC(MALA(0.3), alpha=a, tilt=Exact()), [0.0, 1.0]),
+        (lambda a: SRMC(MALA(0.3), alpha=1.0, schedule=PowerLaw(rho=a), tilt=Exact()), [0.6, 1.0]),
     ],
     ids=["friction", "alpha", "rho"],
 )
@@ -214,7 +214,7 @@ class Counting:
 COSTS = [
     (RWM(0.5), (1, 0, 0)),
     (PCN(0.5), (1, 0, 0)),
-    (IndependentMH(), (1, 0, 0)),
+    (IndependentMH(0.0), (1, 0, 0)),
     (ULA(0.1), (0, 1, 0)),
     (UnderdampedLangevin(0.1), (0, 1, 0)),
     (MALA(0.1), (1, 1, 0)),
@@ -223,12 +223,12 @@ COSTS = [
     # SRMC: a kernel without a score needs the score for the tilt of its density, and never an hvp.
     (SRMC(RWM(0.5), alpha=0.5), (1, 1, 0)),
     (SRMC(PCN(0.5), alpha=0.5), (1, 1, 0)),
-    (SRMC(IndependentMH(), alpha=0.5), (1, 1, 0)),
+    (SRMC(IndependentMH(0.0), alpha=0.5), (1, 1, 0)),
     # One hvp re-tilts the point, one tilts the proposal, at which ULA does not look.
-    (SRMC(MALA(0.1), alpha=0.5), (1, 1, 2)),
+    (SRMC(MALA(0.1), alpha=0.5, tilt=Exact()), (1, 1, 2)),
     (SRMC(ULA(0.1), alpha=0.5), (0, 1, 1)),
     (SRMC(UnderdampedLangevin(0.1), alpha=0.5), (0, 1, 2)),
-    (SRMC(HMC(0.1, 5), alpha=0.5), (1, 5, 6)),
+    (SRMC(HMC(0.1, 5), alpha=0.5, tilt=Exact()), (1, 5, 6)),
     (SRMC(MALA(0.1), alpha=0.5, tilt=Shift()), (1, 3, 0)),
     (SRMC(MALA(0.1), alpha=0.5, tilt=FiniteDifference(1e-3, "forward")), (1, 3, 0)),
     (SRMC(MALA(0.1), alpha=0.5, tilt=FiniteDifference(1e-3, "central")), (1, 5, 0)),

@@ -14,6 +14,7 @@ from xpsample.kernels.kernel import Kernel, with_position
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC
 from xpsample.targets import Target, Tempered
+from xpsample.targets.bridge import Bridge, annealed
 from xpsample.targets.tempered import TemperedTarget
 
 BETAS = (1.0, 0.5, 0.0)
@@ -110,6 +111,86 @@ def test_swaps_by_hand(library):
     np.testing.assert_allclose(library.host(state.base.point.base.x), rungs, rtol=1e-12)
     np.testing.assert_allclose(library.host(state.swap_rates), np.mean(probabilities, axis=1), rtol=1e-9)
     assert infos[0].evaluations.log_density == 4
+
+
+@dataclass(frozen=True, eq=False)
+class Still(Kernel):
+    """A kernel that stays where it is, with a random walk's state."""
+
+    walk = RWM(0.5)
+    requires, traits = walk.requires, walk.traits
+    init, noise = walk.init, walk.noise
+
+    def step(self, target, state, noise):
+        _, info = self.walk.step(target, state, noise)
+        return state._replace(point=target.refresh(state.point)), info
+
+
+@pytest.mark.parametrize("rungs", [2, 5])
+def test_round_trips_are_those_of_positions_that_are_followed(rungs):
+    """Positions that only swaps move: each is followed by where it is, from the cold end to the hot one and back."""
+    kernel, chains, steps = ParallelTempering(Still(), np.linspace(1.0, 0.5, rungs)), 20, 300
+    x = np.stack([np.full((chains, 1), 0.3 * k) for k in range(rungs)])
+    target = Target(lambda x: -0.5 * np.sum(x * x, axis=-1))
+    bound = target.prepare(x[0], kernel.requires)
+    state = kernel.init(bound, x[0])
+    state = state._replace(base=kernel.base.init(TemperedTarget(bound, state.betas), x))
+    noise = noise_of(kernel, x[0], steps)
+    paths = [x[..., 0]]
+    for t in range(steps):
+        state, _ = kernel.step(bound, state, {name: rows[t] for name, rows in noise.items()})
+        paths.append(state.base.point.base.x[..., 0])
+
+    for chain in range(chains):
+        trips = 0
+        for k in range(rungs):
+            where = [int(np.flatnonzero(rows[:, chain] == 0.3 * k)[0]) for rows in paths]
+            ends = [r for r in where if r in (0, rungs - 1)]
+            ends = [a for i, a in enumerate(ends) if i == 0 or a != ends[i - 1]]
+            ends = ends[ends.index(0) :] if 0 in ends else []
+            trips += (len(ends) - 1) // 2 if ends else 0
+        assert trips > 0 and state.round_trips[chain] == trips
+
+
+def exact_draws(precision=lambda beta: beta):
+    """A kernel that draws exactly from N(0, I / precision(beta)) at every step."""
+
+    @dataclass(frozen=True, eq=False)
+    class ExactDraws(Still):
+        def step(self, target, state, noise):
+            _, info = self.walk.step(target, state, noise)
+            x = noise["proposal"] / np.sqrt(precision(target.beta))[..., None]
+            return state._replace(point=target.evaluate(x)), info
+
+    return ExactDraws()
+
+
+def trips_and_prediction(steps=2000, chains=20, rungs=10):
+    """Round trips of a ladder of exact draws, and how many the non-reversible scheme makes (Syed et al. 2021)."""
+    kernel = ParallelTempering(exact_draws(), geometric_ladder(rungs, 0.01))
+    target = Target(lambda x: -0.5 * np.sum(x * x, axis=-1))
+    trace = sample(target, kernel, np.zeros((chains, 5)), steps, seed=4, recorders=(), progress=False)
+    rejected = 1 - np.mean(trace.state.swap_rates, axis=1)
+    return np.mean(trace.state.round_trips), steps / (2 + 2 * np.sum(rejected / (1 - rejected)))
+
+
+def test_round_trips_are_those_of_the_non_reversible_scheme():
+    """About 3,000 in all, with a standard error below 2 %; the first trips are still under way at the end."""
+    trips, predicted = trips_and_prediction()
+    assert abs(trips / predicted - 1) < 0.1
+
+
+def test_swaps_in_no_order_make_fewer_round_trips(monkeypatch):
+    """The wrong twin: even or odd pairs by chance, which makes the scheme reversible."""
+    right, rng = ParallelTempering._turns, np.random.default_rng(5)
+
+    def turns(self, xp, n, like):
+        _, turns = right(self, xp, n, like)
+        return (np.arange(like.shape[0]) % 2 == rng.integers(2))[:, None] & np.full(like.shape, True), turns
+
+    monkeypatch.setattr(ParallelTempering, "_turns", turns)
+    trips, predicted = trips_and_prediction()
+    assert trips / predicted < 0.7
 
 
 def walled(x):
@@ -258,6 +339,24 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path):
     whole = sample(target, kernel, x0, 20, seed=1, progress=False)
     np.testing.assert_array_equal(resumed.draws, whole.draws)
     np.testing.assert_array_equal(resumed.state.swap_rates, whole.state.swap_rates)
+
+
+def test_on_a_bridge_the_hot_rung_is_the_initial_target():
+    """Exact draws of all rungs stay such: chi-squared variances of N(0, 1 / precision), 20,000 of each."""
+    wide, chains = Target(lambda x: -0.25 * np.sum(x * x, axis=-1)), 20_000
+    narrow = Target(lambda x: -0.5 * np.sum(x * x, axis=-1))
+    kernel = ParallelTempering(RWM(1.0), (1.0, 0.3, 0.0))
+    precision = np.asarray([1.0, 0.3 + 0.7 * 0.5, 0.5])
+    bound = Bridge(wide, narrow).prepare(start(chains), kernel.requires)
+    x = np.random.default_rng(6).normal(size=(3, chains, 3)) / np.sqrt(precision)[:, None, None]
+    state = kernel.init(bound, x[0])
+    state = state._replace(base=kernel.base.init(annealed(bound, state.betas), x))
+    noise = noise_of(kernel, x[0], 6)
+    for t in range(6):
+        state, _ = kernel.step(bound, state, {name: rows[t] for name, rows in noise.items()})
+    assert 0.3 < np.mean(state.swap_rates) < 0.95
+    variances = np.mean(state.base.point.base.x**2, axis=1) * precision[:, None]
+    assert np.all(np.abs(variances - 1) < BOUND * np.sqrt(2 / chains))
 
 
 def test_integer_positions():

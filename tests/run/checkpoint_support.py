@@ -5,12 +5,13 @@ import numpy as np
 from xpsample import (
     MALA,
     SRMC,
+    Exact,
 )
 from xpsample.core import tree
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.array([[1.0, 0.4], [0.4, 1.5]]))
-KERNEL = SRMC(MALA(0.3), 0.5)
+KERNEL = SRMC(MALA(0.3), 0.5, tilt=Exact())
 
 
 def start(library, chains=300):

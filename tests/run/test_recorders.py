@@ -9,7 +9,7 @@ import xpsample as xps
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import MALA, RWM
 from xpsample.srmc import SRMC
-from xpsample.targets import Target, Tempered
+from xpsample.targets import Exact, Target, Tempered
 
 X0 = np.random.default_rng(0).normal(size=(2, 3, 2))
 KERNEL = RWM(0.8)
@@ -121,9 +121,9 @@ SMOOTH = Target(half_square, score=score, hvp=lambda x, v: -v)
 @pytest.mark.parametrize(
     ("target", "kernel", "power"),
     [
-        (SMOOTH, SRMC(MALA(0.3), alpha=1.0), 1),
+        (SMOOTH, SRMC(MALA(0.3), alpha=1.0, tilt=Exact()), 1),
         (Tempered(SMOOTH, 0.3), KERNEL, 0.3),
-        (Tempered(SMOOTH, 0.3), SRMC(MALA(0.3), alpha=1.0), 0.3),
+        (Tempered(SMOOTH, 0.3), SRMC(MALA(0.3), alpha=1.0, tilt=Exact()), 0.3),
     ],
     ids=["tilted", "tempered", "both"],
 )
@@ -192,7 +192,7 @@ def test_a_function_of_the_state(library):
 
 def test_the_history_of_srmc_can_be_kept(library):
     recorders = (xps.Draws(), xps.Record("theta", lambda state: state.theta))
-    trace = run(library, 6, recorders, SMOOTH, SRMC(MALA(0.3), alpha=1.0))
+    trace = run(library, 6, recorders, SMOOTH, SRMC(MALA(0.3), alpha=1.0, tilt=Exact()))
     theta = np.zeros(X0.shape)
     for n, (x, kept) in enumerate(
         zip(library.host(trace.draws), library.host(trace.recorded["theta"]), strict=True), start=1

@@ -11,7 +11,7 @@ from xpsample.core.errors import XpsampleError
 from xpsample.kernels import HMC, MALA, RWM, Info
 from xpsample.run import totals as totals_module
 from xpsample.srmc import SRMC
-from xpsample.targets import Target, Tempered
+from xpsample.targets import Exact, Target, Tempered
 
 X0 = np.random.default_rng(0).normal(size=(2, 3, 2))
 
@@ -33,7 +33,7 @@ TARGET = Target(log_density, score=score, hvp=hvp, data=DATA)
 KERNELS = {
     "RWM": RWM(0.8),
     "HMC": HMC(0.3, 3),
-    "SR-MALA": SRMC(MALA(0.2), alpha=0.5),
+    "SR-MALA": SRMC(MALA(0.2), alpha=0.5, tilt=Exact()),
 }
 WALK = KERNELS["RWM"]
 SEED = xps.Portable(3)
@@ -149,7 +149,7 @@ def test_the_users_data_stays(library):
 def test_the_history_that_srmc_starts_from_stays(library):
     theta = library.array(np.ones(X0.shape))
     for _ in range(2):
-        draws(library, SRMC(MALA(0.2), alpha=0.5, theta=theta))
+        draws(library, SRMC(MALA(0.2), alpha=0.5, theta=theta, tilt=Exact()))
     np.testing.assert_array_equal(library.host(theta), np.ones(X0.shape))
 
 

@@ -13,19 +13,22 @@ import pytest
 pytest.importorskip("jax")
 
 SCRIPT = """
+    import warnings
     import numpy as np
     import jax, jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec as P
-    from xpsample import HMC, MALA, SRMC, Moments, Portable, Draws, Statistics, sample
+    from xpsample.core.errors import ConvergenceWarning
+    from xpsample import HMC, MALA, NUTS, SRMC, Exact, Moments, Portable, Draws, Statistics, sample
     from xpsample.zoo.gaussian import gaussian
 
+    warnings.simplefilter("ignore", ConvergenceWarning)
     assert len(jax.devices()) == 4
     mesh = jax.make_mesh((4,), ("chains",))
     sharding = NamedSharding(mesh, P("chains"))
     x0 = jnp.asarray(np.random.default_rng(0).standard_normal((16, 3)))
     target = gaussian(np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]]))
     recorders = (Draws(), Statistics(), Moments())
-    for kernel in (SRMC(MALA(0.3), 0.5), HMC(0.3, 5)):
+    for kernel in (SRMC(MALA(0.3), 0.5, tilt=Exact()), HMC(0.3, 5)):
         for seed in (4, Portable(4)):
             settings = dict(seed=seed, burn_in=5, thinning=2, recorders=recorders, progress=False)
             plain = sample(target, kernel, x0, 100, **settings)
@@ -36,17 +39,26 @@ SCRIPT = """
             assert spread.statistics["moved"].sharding.is_equivalent_to(rows, 2)
             assert spread.recorded["moments"].mean.sharding.is_equivalent_to(sharding, 2)
             np.testing.assert_allclose(np.asarray(spread.draws), np.asarray(plain.draws), atol=1e-12)
+    for kernel in (NUTS(0.4), HMC()):  # a loop with a condition, and a warm-up
+        plain = sample(target, kernel, x0, 20, seed=Portable(4), progress=False)
+        spread = sample(target, kernel, jax.device_put(x0, sharding), 20, seed=Portable(4), progress=False)
+        assert spread.draws.sharding.is_equivalent_to(rows, 3), spread.draws.sharding
+        assert spread.kernel.step_size == plain.kernel.step_size
+        np.testing.assert_allclose(np.asarray(spread.draws), np.asarray(plain.draws), atol=1e-9)
     print("sharded")
 """
 
 RESUMED = """
     import sys
+    import warnings
     import numpy as np
     import jax, jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec as P
     from xpsample import MALA, sample
-    from xpsample.core.errors import CheckpointError
+    from xpsample.core.errors import CheckpointError, ConvergenceWarning
     from xpsample.zoo.gaussian import gaussian
+
+    warnings.simplefilter("ignore", ConvergenceWarning)
 
     def run(devices, draws):
         mesh = jax.make_mesh((devices,), ("chains",), devices=jax.devices()[:devices])

@@ -1,9 +1,6 @@
-"""What a summary warns of."""
-
-import sys
+"""What a summary shows: rows that are bad, states of discrete spaces, and the findings below the table."""
 
 import numpy as np
-import pytest
 
 import xpsample as xps
 from xpsample.zoo.gaussian import gaussian
@@ -12,22 +9,18 @@ TARGET = gaussian(np.eye(2))
 STARTS = np.random.default_rng(0).normal(size=(4, 2))
 
 
-@pytest.fixture(params=["arviz", "no arviz"], autouse=True)
-def diagnostics(request, monkeypatch):
-    if request.param == "no arviz":
-        monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
-    else:
-        pytest.importorskip("arviz_stats")
+def summary(kernel, draws, x0=STARTS, target=TARGET):
+    return xps.sample(target, kernel, x0, draws, seed=1, progress=False).summary()
 
 
-def summary(kernel, draws, x0=STARTS):
-    return xps.sample(TARGET, kernel, x0, draws, seed=1, progress=False).summary()
+def row(found, name):
+    return next(line for line in str(found).splitlines() if line.startswith(name))
 
 
 def test_a_good_run_has_no_warnings():
     found = summary(xps.HMC(0.3, 4), 1000)
-    assert found.warnings == ()
-    assert "warning" not in str(found)
+    assert found.findings == () and found.warnings == ()
+    assert "warning" not in str(found) and "!" not in str(found)
 
 
 def test_hmc_in_resonance_does_not_look_good():
@@ -35,26 +28,47 @@ def test_hmc_in_resonance_does_not_look_good():
     found = summary(xps.HMC(0.1, 31), 1000)
     assert np.all(found.ess_bulk > 4000)
     assert np.all(found.ess_tail < 100)
-    assert any("swing from side to side" in text and "x[0], x[1]" in text for text in found.warnings)
+    assert any("swing from side to side" in text and "x[0]" in text and "x[1]" in text for text in found.warnings)
     assert "\nwarning: ess_bulk above the 4000 draws" in str(found)
+    assert row(found, "x[0]").endswith("! rhat, ess_tail")
 
 
 def test_chains_that_do_not_move():
     found = summary(xps.RWM(1e9), 100)
     assert np.all(np.isnan(found.ess_bulk)) and np.all(np.isnan(found.mcse))
     assert np.all(np.isinf(found.rhat))
-    assert found.warnings[0].startswith("no chain moves in x[0], x[1]")
+    assert [f.kind for f in found.findings] == ["stuck"]
+    assert row(found, "x[0]").split()[4:6] == ["-", "-"] and row(found, "x[0]").endswith("! constant, rhat")
 
 
 def test_too_few_draws():
     found = summary(xps.RWM(1.0), 9)
     assert np.all(np.isnan(found.ess_bulk))
-    assert found.warnings == ("9 draws are too few for an ESS; 10 or more are needed",)
+    assert found.warnings == ("9 draws are too few for an ESS: 10 or more are needed",)
+    assert row(found, "x[0]").count("too few") == 2
 
 
 def test_few_effective_draws_and_draws_that_are_not_finite():
     trace = xps.sample(TARGET, xps.RWM(0.3), STARTS, 200, seed=1, progress=False)
     found = trace.summary()
-    assert any(text.startswith("ess_bulk below 400") for text in found.warnings)
-    trace.draws[3, 0, 1] = np.inf
-    assert any(text.startswith("draws that are not finite in x[1]") for text in trace.summary().warnings)
+    assert any(text.startswith("ess_bulk below 400, ") for text in found.warnings)
+    trace.draws[7, 0, 1] = np.inf
+    found = trace.summary()
+    assert any(text.startswith("draws that are not finite in x[1]") for text in found.warnings)
+    assert row(found, "x[1]").endswith("! not finite")
+
+
+def test_states_are_states_and_not_numbers():
+    """Two chains that stay in states 0 and 2, and two in state 1: all have mean 1, and no state's frequency agrees."""
+    rng = np.random.default_rng(0)
+    space = xps.Categorical([0.0, 1.0, 2.0])
+    target = xps.Target(lambda x: 0.0 * x[..., 0], space=space)
+    trace = xps.sample(target, xps.Gibbs(), np.zeros((4, 1)), 400, seed=1, progress=False)
+    assert trace.summary().names == ("x[0]=0", "x[0]=1", "x[0]=2")
+    np.testing.assert_allclose(trace.summary().mean, 1 / 3, atol=0.1)
+    assert not any(f.kind == "rhat" for f in trace.diagnose())
+    trace.draws[:, :2, 0] = 2.0 * (rng.random((400, 2)) < 0.5)
+    trace.draws[:, 2:, 0] = 1.0
+    for found in (trace.summary().findings, trace.diagnose()):
+        (rhat,) = (f for f in found if f.kind == "rhat")
+        assert rhat.value == np.inf and rhat.coordinates[0] == "x[0]=1"

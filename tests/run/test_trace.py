@@ -14,7 +14,7 @@ import xpsample
 from tests.damage import damages
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
-from xpsample.metrics import chain_ess, mcse_mean, split_rhat
+from xpsample.metrics import mcse_mean
 from xpsample.run.summary import RunStatistics, Summary
 from xpsample.run.trace import Trace, load
 
@@ -65,12 +65,12 @@ def assert_same_arrays(actual, expected):
 # ---- summary -----------------------------------------------------------------------------------------------
 
 
-def test_summary_with_arviz():
+def test_summary_agrees_with_arviz():
     stats = pytest.importorskip("arviz_stats.base").array_stats
     trace = make_trace()
-    summary = trace.summary()
+    summary = trace.summary(by=())
     draws = trace.draws.reshape(200, 6, 2).astype(np.float64)
-    assert summary.method == "rank-normalised (arviz-stats)"
+    assert summary.method == "rank-normalised, split R-hat"
     np.testing.assert_allclose(summary.mean, draws.mean(axis=(0, 1)))
     np.testing.assert_allclose(summary.sd, draws.std(axis=(0, 1), ddof=1))
     np.testing.assert_allclose(summary.mcse, mcse_mean(draws))
@@ -81,28 +81,27 @@ def test_summary_with_arviz():
         assert summary.rhat[i] == pytest.approx(stats.rhat(chains, method="rank"))
 
 
-def test_summary_without_arviz(monkeypatch):
-    monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
-    trace = make_trace()
-    summary = trace.summary()
-    draws = trace.draws.astype(np.float64)
-    assert summary.method == "plain split-chain"
-    np.testing.assert_array_equal(summary.ess_bulk, chain_ess(draws))
-    np.testing.assert_array_equal(summary.rhat, split_rhat(draws))
-    tails = [
-        chain_ess((draws <= np.quantile(draws, 0.05, axis=(0, 1, 2))).astype(np.float64)),
-        chain_ess((draws >= np.quantile(draws, 0.95, axis=(0, 1, 2))).astype(np.float64)),
-    ]
-    np.testing.assert_array_equal(summary.ess_tail, np.minimum(*tails))
+def test_groups_of_a_sweep_are_kept_apart():
+    trace = make_trace(n=400)
+    trace.draws[:, 1] += 5
+    whole = trace.summary()
+    assert whole.mean.shape == (2, 2) and whole.chains == 3
+    for group in range(2):
+        alone = make_trace(n=400, draws=trace.draws[:, group]).summary()
+        for name in ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"):
+            np.testing.assert_allclose(getattr(whole, name)[group], getattr(alone, name), err_msg=name)
+    assert np.all(whole.rhat < 1.02) and np.all(trace.summary(by=()).rhat > 1.5)
+    np.testing.assert_array_equal(trace.summary(by=0).rhat, whole.rhat)
+    assert trace.summary(by=1).mean.shape == (3, 2) and trace.summary(by=(0, 1)).mean.shape == (2, 3, 2)
+    lines = str(whole).splitlines()
+    assert [line for line in lines if line.startswith("group")] == ["group 0", "group 1"]
+    for wrong in (2, -1, (0, 0), "a"):
+        with pytest.raises(TraceError, match="by must name chain axes, of which there are 2"):
+            trace.summary(by=wrong)
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("arviz", [True, False])
-def test_summary_of_awkward_coordinates(monkeypatch, arviz):
-    if arviz:
-        pytest.importorskip("arviz_stats")
-    else:
-        monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
+def test_summary_of_awkward_coordinates():
     draws = np.random.default_rng(0).normal(size=(100, 2, 4))
     draws[..., 0] = 0.1
     draws[7, 1, 1] = np.nan
@@ -117,12 +116,12 @@ def test_summary_of_awkward_coordinates(monkeypatch, arviz):
 
 def test_summary_text():
     trace = make_trace(metadata={"names": ["slope", "intercept"]})
-    lines = str(trace.summary()).splitlines()
+    lines = str(trace.summary(by=())).splitlines()
     assert lines[0].split() == ["mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"]
     assert [line.split()[0] for line in lines[1:3]] == ["slope", "intercept"]
     assert len({len(line) for line in lines[:3]}) == 1
     assert lines[3] == "200 draws of 6 chains"
-    assert lines[4] == f"ESS and R-hat: {trace.summary().method}"
+    assert lines[4] == "ESS and R-hat: rank-normalised, split R-hat"
     assert lines[5].startswith("acceptance probability 0.3")
     assert lines[6] == "divergences: 6 in 2400 steps"
     assert lines[7] == "evaluations per step and chain: 1 log_density, 2.5 score, 0 hvp"

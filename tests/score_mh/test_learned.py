@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from tests.score_mh.gaussians import GAUSSIAN, PROPOSALS, barker, log_density, log_ratio, score
-from xpsample import HMC, MALA, PCN, RWM, SRMC, Portable, Shift, Target, sample
+from xpsample import HMC, MALA, PCN, RWM, SRMC, Exact, Portable, Shift, Target, sample
 from xpsample.core.errors import BackendError, CapabilityError
 from xpsample.kernels import IndependentMH
 from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, RandomWalk
@@ -37,9 +37,9 @@ def test_the_chain_of_the_density(name, divisor, library):
     ("kernel", "tempered"),
     [
         (HMC(0.4, 3), False),
-        (IndependentMH(), False),
+        (IndependentMH(0.0), False),
         (MALA(0.7), False),
-        (SRMC(MALA(0.3), alpha=0.5), False),
+        (SRMC(MALA(0.3), alpha=0.5, tilt=Exact()), False),
         (MALA(0.5), True),
     ],
     ids=["HMC", "independent", "another step size", "SR-MALA", "tempered"],

@@ -1,15 +1,18 @@
 """Training: the same on all libraries, early stopping by hand, other people's networks, and bad input."""
 
+import signal
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
+from tests.run.test_pace import Stopping
 from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via
 from xpsample.core import tree
-from xpsample.core.errors import BackendError, CheckpointError, GradientError, HyperparameterError
+from xpsample.core.errors import BackendError, CheckpointError, GradientError, HyperparameterError, Interrupted
 from xpsample.optimize.optimizers import SGD, Adam, Clipped
+from xpsample.run import pace
 from xpsample.run.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,
@@ -100,6 +103,36 @@ def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
         train(rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings | {"epochs": 9})
     with pytest.raises(CheckpointError, match="data rows"):
         train(2 * rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings)
+
+
+@pytest.fixture
+def interruptible():
+    """A shell that starts a program in the background lets it ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("validated", [False, True])
+def test_ctrl_c_keeps_what_was_trained(tmp_path, interruptible, validated, monkeypatch):
+    monkeypatch.setattr(pace, "SECONDS", 1e-9)  # blocks of two epochs
+    settings = {"epochs": 40, "gradient": FiniteDifference(), "optimizer": SGD(0.05), "batch_size": 8}
+    settings |= {"validation": DATA[:20]} if validated else {}
+    rows, start = DATA, {"p": np.zeros(2)}
+    whole = train(rows, Quadratic(), start, **settings | {"seed": Portable(3)})
+    with pytest.raises(Interrupted, match=r"Ctrl-C after \d+ of 40 epochs.*sys.last_value.fitted") as stop:
+        train(rows, Quadratic(), start, **settings | {"seed": Stopping(5)})
+    fitted = stop.value.fitted
+    done = len(fitted.losses)
+    assert 5 < done < 40 and stop.value.trace is None and not fitted.stopped_early
+    assert np.all(fitted.parameters["p"] != 0) and (fitted.validation_losses is not None) == validated
+    np.testing.assert_array_equal(fitted.losses, whole.losses[:done])
+
+    with pytest.raises(Interrupted, match="from where the same call goes on"):
+        train(rows, Quadratic(), start, checkpoint=tmp_path, **settings | {"seed": Stopping(5)})
+    again = train(rows, Quadratic(), start, checkpoint=tmp_path, **settings | {"seed": Portable(3)})
+    np.testing.assert_array_equal(again.losses, whole.losses)
+    np.testing.assert_array_equal(again.parameters["p"], whole.parameters["p"])
 
 
 def test_single_precision(library32):

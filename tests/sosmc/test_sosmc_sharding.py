@@ -45,6 +45,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.slow
 def test_sharded_particles():
     environment = {
         **os.environ,

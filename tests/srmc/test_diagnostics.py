@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from xpsample import HMC, MALA, RWM, SRMC, ULA, Draws, PowerLaw, Record, sample
+from xpsample import HMC, MALA, RWM, SRMC, ULA, Draws, Exact, PowerLaw, Record, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError, RepellenceWarning
 from xpsample.srmc import (
     Estimator,
@@ -36,7 +36,7 @@ def test_functions_of_the_state(library):
         Record("norm", theta_norm),
         Record("scale", exponent_scale),
     )
-    trace = run(SRMC(MALA(0.3), 0.7), recorders, x0=library.array(np.ones((4, 3))))
+    trace = run(SRMC(MALA(0.3), 0.7, tilt=Exact()), recorders, x0=library.array(np.ones((4, 3))))
     theta = library.host(trace.recorded["theta"])
     score = -library.host(trace.draws) @ PRECISION
     np.testing.assert_allclose(library.host(trace.recorded["norm"]), np.linalg.norm(theta, axis=-1), rtol=1e-12)
@@ -46,7 +46,7 @@ def test_functions_of_the_state(library):
 
 @pytest.mark.parametrize("shape", [(), (2, 2)])
 def test_functions_of_the_state_take_any_chain_axes(shape):
-    x0, kernel = np.ones((*shape, 3)), SRMC(MALA(0.3), 0.7)
+    x0, kernel = np.ones((*shape, 3)), SRMC(MALA(0.3), 0.7, tilt=Exact())
     state = run(kernel, (), steps=5, x0=x0).state
     np.testing.assert_allclose(theta_norm(state), np.linalg.norm(state.theta, axis=-1), rtol=1e-12)
     expected = 0.7 * np.abs(np.sum(state.score * state.theta, axis=-1))
@@ -55,7 +55,9 @@ def test_functions_of_the_state_take_any_chain_axes(shape):
 
 def test_the_report_is_about_the_kept_steps(library):
     recorders = (Repellence(limit=0.3), Record("scale", exponent_scale), Record("norm", theta_norm))
-    trace = run(SRMC(MALA(0.3), 0.7), recorders, x0=library.array(np.ones((4, 3))), burn_in=10, thinning=2)
+    trace = run(
+        SRMC(MALA(0.3), 0.7, tilt=Exact()), recorders, x0=library.array(np.ones((4, 3))), burn_in=10, thinning=2
+    )
     report, scale = trace.recorded["repellence"], library.host(trace.recorded["scale"])
     np.testing.assert_allclose(library.host(report.exponent_scale), scale.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(library.host(report.above), (scale > 0.3).mean(axis=0), rtol=1e-12)
@@ -65,18 +67,18 @@ def test_the_report_is_about_the_kept_steps(library):
 
 
 def test_share_of_products():
-    assert hvp_share(run(SRMC(MALA(0.3), 0.7), ()).run_statistics) == 2 / 3
-    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).run_statistics) == 5 / 9
+    assert hvp_share(run(SRMC(MALA(0.3), 0.7, tilt=Exact()), ()).run_statistics) == 2 / 3
+    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7, tilt=Exact()), ()).run_statistics) == 5 / 9
     # ULA reads where it went only in the next step, under the next tilt.
     assert hvp_share(run(SRMC(ULA(0.3), 0.7), ()).run_statistics) == 1 / 2
-    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7), ()).run_statistics, hvp_cost=2) == 10 / 14
+    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7, tilt=Exact()), ()).run_statistics, hvp_cost=2) == 10 / 14
     assert hvp_share(run(RWM(0.5), ()).run_statistics) == 0
 
 
 def test_a_moderate_tilt_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(SRMC(MALA(0.3), np.array([0.0, 0.5, 1.0, 2.0])), (Repellence(),), steps=500)
+        run(SRMC(MALA(0.3), np.array([0.0, 0.5, 1.0, 2.0]), tilt=Exact()), (Repellence(),), steps=500)
 
 
 def test_a_diverging_history_warns_and_says_what_to_change():
@@ -85,7 +87,9 @@ def test_a_diverging_history_warns_and_says_what_to_change():
         np.errstate(all="ignore"),
         pytest.warns(RepellenceWarning, match=r"too strong in 2 of 4 chains.*Adaptive.*Stable"),
     ):
-        trace = run(SRMC(HMC(0.5, 3), np.array([0.0, 0.1, 50.0, 50.0]), PowerLaw(0.6)), (Repellence(),), 60, x0)
+        trace = run(
+            SRMC(HMC(0.5, 3), np.array([0.0, 0.1, 50.0, 50.0]), PowerLaw(0.6), tilt=Exact()), (Repellence(),), 60, x0
+        )
     assert np.all(trace.recorded["repellence"].above[2:] > 0.9)
 
 
@@ -105,7 +109,7 @@ def test_a_weak_repellence_is_judged_too_and_none_is_not():
 
 def test_a_history_that_may_not_move_warns():
     with pytest.warns(RepellenceWarning, match="nothing repels in 4 of 4 chains"):
-        run(SRMC(HMC(0.5, 20), 1.0, Stable(LeapfrogAutocorrelation(0.5, 20), 3.0)), (Repellence(),))
+        run(SRMC(HMC(0.5, 20), 1.0, Stable(LeapfrogAutocorrelation(0.5, 20), 3.0), tilt=Exact()), (Repellence(),))
 
 
 @pytest.mark.parametrize(
@@ -139,6 +143,7 @@ def test_the_estimator_is_equation_7_with_the_gamma_of_the_history(function, lib
             MALA(0.3),
             2.0,
             Stable(LeapfrogAutocorrelation(0.3, 1), library.array(np.linalg.eigvalsh(PRECISION)), PowerLaw(0.7)),
+            tilt=Exact(),
         ),
         (Draws(), Record("gamma", lambda state: state.gamma), Estimator(function)),
         x0=library.array(np.ones((4, 3))),
@@ -157,13 +162,13 @@ def test_the_estimator_is_equation_7_with_the_gamma_of_the_history(function, lib
 
 @pytest.mark.parametrize("schedule", [Frozen(), Stable(LeapfrogAutocorrelation(1.0, 3), 9.0)], ids=str)
 def test_without_any_weight_the_estimator_is_the_average(schedule):
-    estimate = run(SRMC(HMC(0.3, 3), 0.5, schedule), (Estimator(),)).recorded["estimate"]
+    estimate = run(SRMC(HMC(0.3, 3), 0.5, schedule, tilt=Exact()), (Estimator(),)).recorded["estimate"]
     np.testing.assert_array_equal(estimate.weighted, estimate.average)
 
 
 def test_gamma_is_at_most_one():
     recorders = (Record("gamma", lambda state: state.gamma), Estimator(), Draws())
-    trace = run(SRMC(MALA(0.3), 0.5, PowerLaw(0.6, scale=5.0)), recorders)
+    trace = run(SRMC(MALA(0.3), 0.5, PowerLaw(0.6, scale=5.0), tilt=Exact()), recorders)
     gamma = 5.0 * (np.arange(50) + 2.0) ** -0.6
     assert gamma[0] > 3
     np.testing.assert_allclose(trace.recorded["gamma"][:, 0], np.minimum(gamma, 1.0), rtol=1e-12)
@@ -172,5 +177,5 @@ def test_gamma_is_at_most_one():
 
 
 def test_with_gamma_one_over_n_the_estimator_is_the_average():
-    estimate = run(SRMC(MALA(0.3), 0.5, PowerLaw(1.0)), (Estimator(),)).recorded["estimate"]
+    estimate = run(SRMC(MALA(0.3), 0.5, PowerLaw(1.0), tilt=Exact()), (Estimator(),)).recorded["estimate"]
     np.testing.assert_allclose(estimate.weighted, estimate.average, rtol=1e-12)

@@ -3,9 +3,25 @@
 import numpy as np
 import pytest
 
-from xpsample import HMC, MALA, RWM, SRMC, ULA, Exact, FiniteDifference, PowerLaw, Record, Replay, Shift, sample
+from xpsample import (
+    HMC,
+    MALA,
+    RWM,
+    SRMC,
+    ULA,
+    Exact,
+    FiniteDifference,
+    PowerLaw,
+    Record,
+    Replay,
+    Shift,
+    UnderdampedLangevin,
+    Untilted,
+    sample,
+)
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels.kernel import with_position
+from xpsample.targets.point import Capability
 from xpsample.zoo.gaussian import gaussian
 
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
@@ -82,7 +98,7 @@ def test_equals_the_algorithm_by_hand(base, propose, names, library):
     x, theta = by_hand(propose, z)
     trace = sample(
         TARGET,
-        SRMC(base, ALPHA, PowerLaw(RHO)),
+        SRMC(base, ALPHA, PowerLaw(RHO), tilt=Exact()),
         library.array(np.ones((CHAINS, DIM))),
         STEPS,
         seed=Replay({name: library.array(rows) for name, rows in z.items()}),
@@ -97,7 +113,7 @@ def test_equals_the_algorithm_by_hand(base, propose, names, library):
 def test_wrapped_twice_each_history_follows_its_own_target(base):
     # The outer history averages the scores of the target itself, not those that the other tilt made of them.
     x0 = np.ones((CHAINS, DIM))
-    kernel = SRMC(SRMC(base, 0.4), 0.3)
+    kernel = SRMC(SRMC(base, 0.4, tilt=Exact()), 0.3)
     trace = sample(
         TARGET,
         kernel,
@@ -179,10 +195,12 @@ def test_a_sweep_of_strengths_is_one_run():
     x0 = np.broadcast_to(np.ones((CHAINS, DIM)), (3, CHAINS, DIM)).copy()
     z = {"proposal": np.random.default_rng(5).standard_normal((STEPS, 3, CHAINS, DIM))}
     z["accept"] = np.random.default_rng(6).random((STEPS, 3, CHAINS))
-    sweep = sample(TARGET, SRMC(MALA(0.3), strengths[:, None]), x0, STEPS, seed=Replay(z), progress=False)
+    sweep = sample(TARGET, SRMC(MALA(0.3), strengths[:, None], tilt=Exact()), x0, STEPS, seed=Replay(z), progress=False)
     for i, alpha in enumerate(strengths):
         one = {name: rows[:, i] for name, rows in z.items()}
-        alone = sample(TARGET, SRMC(MALA(0.3), float(alpha)), x0[i], STEPS, seed=Replay(one), progress=False)
+        alone = sample(
+            TARGET, SRMC(MALA(0.3), float(alpha), tilt=Exact()), x0[i], STEPS, seed=Replay(one), progress=False
+        )
         np.testing.assert_allclose(sweep.draws[:, i], alone.draws, atol=1e-12)
 
 
@@ -191,7 +209,7 @@ def test_decays_can_be_swept_too():
     x0 = np.ones((2, CHAINS, DIM))
     trace = sample(
         TARGET,
-        SRMC(MALA(0.3), 0.5, PowerLaw(rho)),
+        SRMC(MALA(0.3), 0.5, PowerLaw(rho), tilt=Exact()),
         x0,
         3,
         seed=1,
@@ -211,7 +229,7 @@ def test_out_of_range(make):
 @pytest.mark.parametrize("base", [RWM(0.1), MALA(0.3), ULA(0.1)])
 def test_moved_to_another_position_the_histories_stay(base):
     """A step from there is that of chains that were there all the time, with those histories."""
-    kernel = SRMC(SRMC(base, 0.4), 0.3)
+    kernel = SRMC(SRMC(base, 0.4, tilt=Exact()), 0.3)
     x0, there = np.ones((CHAINS, DIM)), np.random.default_rng(2).standard_normal((CHAINS, DIM))
     state = sample(TARGET, kernel, x0, 6, seed=3, progress=False).state
     bound = TARGET.prepare(x0, kernel.requires)
@@ -224,3 +242,25 @@ def test_moved_to_another_position_the_histories_stay(base):
     assert np.any(ours.point.x != there)
     for find in (lambda at: at.point.x, lambda at: at.theta, lambda at: at.base.theta):
         np.testing.assert_allclose(find(ours), find(theirs), rtol=1e-12)
+
+
+@pytest.mark.parametrize("base", [RWM(0.6), MALA(0.3), HMC(0.3, 4)], ids=lambda base: type(base).__name__)
+def test_the_default_tilt_leaves_the_proposals_of_a_base_that_accepts_or_rejects(library, base):
+    assert Capability.HVP not in SRMC(base, ALPHA).requires
+    x0 = library.array(np.ones((CHAINS, DIM)))
+    default, untilted = (
+        sample(TARGET, SRMC(base, ALPHA, tilt=tilt), x0, STEPS, seed=3, progress=False) for tilt in (None, Untilted())
+    )
+    np.testing.assert_array_equal(library.host(default.draws), library.host(untilted.draws))
+    plain = sample(TARGET, base, x0, STEPS, seed=3, progress=False)
+    assert np.any(library.host(default.draws) != library.host(plain.draws))  # the accept step sees it
+
+
+@pytest.mark.parametrize("base", [ULA(0.3), UnderdampedLangevin(0.3)], ids=lambda base: type(base).__name__)
+def test_the_default_tilt_is_exact_where_nothing_is_rejected(base):
+    assert Capability.HVP in SRMC(base, ALPHA).requires
+    x0 = np.ones((CHAINS, DIM))
+    default, exact = (
+        sample(TARGET, SRMC(base, ALPHA, tilt=tilt), x0, STEPS, seed=3, progress=False) for tilt in (None, Exact())
+    )
+    np.testing.assert_array_equal(default.draws, exact.draws)

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from xpsample import MALA, SRMC, Draws, PowerLaw, Record, Target, sample
+from xpsample import MALA, SRMC, Draws, Exact, PowerLaw, Record, Target, sample
 from xpsample.core.errors import RepellenceWarning
 from xpsample.srmc import Repellence, theory
 
@@ -31,7 +31,7 @@ def linearization():
 
 def run(alpha, offset):
     """The chains' means, and each chain's acceptance probability."""
-    kernel = SRMC(BASE, alpha, PowerLaw(1.0, offset=offset))
+    kernel = SRMC(BASE, alpha, PowerLaw(1.0, offset=offset), tilt=Exact())
     trace = sample(TARGET, kernel, exact_draws(), STEPS, seed=1, recorders=(Draws(), Repellence()), progress=False)
     return trace.draws.mean(axis=0)[:, 0], trace.recorded["repellence"].acceptance_probability
 

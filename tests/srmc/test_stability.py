@@ -13,6 +13,7 @@ from xpsample import (
     SRMC,
     ULA,
     Analytic,
+    Exact,
     FiniteDifference,
     IndependentMH,
     PowerLaw,
@@ -120,7 +121,7 @@ def test_the_least_autocorrelation_over_a_range():
 
 
 def test_kernels_without_a_known_autocorrelation_are_refused():
-    assert all(autocorrelation(kernel).value == 0 for kernel in (RWM(1.0), PCN(0.5), IndependentMH()))
+    assert all(autocorrelation(kernel).value == 0 for kernel in (RWM(1.0), PCN(0.5), IndependentMH(0.0)))
     with pytest.raises(HyperparameterError, match="mass"):
         autocorrelation(HMC(0.3, 4, np.ones(3)))
     with pytest.raises(HyperparameterError, match="preconditioner"):
@@ -150,7 +151,7 @@ def test_the_kernel_itself_diverges_above_the_bound_and_not_below(base):
     assert bound < 0.6
 
     def reach(gamma):  # Metropolis does not protect: every proposal here has probability near one
-        kernel = SRMC(base, alpha, Steady(gamma))
+        kernel = SRMC(base, alpha, Steady(gamma), tilt=Exact())
         x0 = np.ones((200, 3))
         with np.errstate(all="ignore"):
             state = sample(gaussian(COVARIANCE), kernel, x0, 1, burn_in=400, seed=1, progress=False).state
@@ -186,7 +187,7 @@ def test_the_spectrum_needs_products():
 def gammas(schedule, base, alpha, chains=4, steps=30):
     trace = sample(
         gaussian(COVARIANCE),
-        SRMC(base, alpha, schedule),
+        SRMC(base, alpha, schedule, tilt=Exact()),
         np.ones((*np.broadcast_shapes(np.shape(alpha), (chains,)), 3)),
         steps,
         seed=1,
@@ -287,7 +288,13 @@ def test_capped_where_the_plain_history_diverges():
     def error(schedule, alpha):
         with np.errstate(all="ignore"):
             state = sample(
-                gaussian(covariance), SRMC(HMC(0.2, 10), alpha, schedule), x0, 1, burn_in=600, seed=1, progress=False
+                gaussian(covariance),
+                SRMC(HMC(0.2, 10), alpha, schedule, tilt=Exact()),
+                x0,
+                1,
+                burn_in=600,
+                seed=1,
+                progress=False,
             ).state
         return np.abs(state.point.x).max()
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from xpsample import MALA, SRMC, Portable, PowerLaw, Record, sample
+from xpsample import MALA, SRMC, Exact, Portable, PowerLaw, Record, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.srmc import Adaptive, warmup_steps
 from xpsample.zoo.gaussian import gaussian
@@ -79,7 +79,9 @@ def test_nan_counts_as_too_strong():
 
 
 def test_alpha_is_each_chains_own_on_every_library(library):
-    kernel = SRMC(MALA(0.3), Adaptive(library.array(np.array([[1.0], [6.0]])), 60, threshold=4.0), PowerLaw(0.6))
+    kernel = SRMC(
+        MALA(0.3), Adaptive(library.array(np.array([[1.0], [6.0]])), 60, threshold=4.0), PowerLaw(0.6), tilt=Exact()
+    )
     trace = sample(
         gaussian(COVARIANCE),
         kernel,

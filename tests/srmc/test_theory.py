@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_continuous_lyapunov
 
-from xpsample import MALA, PCN, SRMC, PowerLaw, sample
+from xpsample import MALA, PCN, SRMC, Exact, PowerLaw, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import ChainState, Info, Kernel, normal_like
@@ -318,7 +318,9 @@ def test_costs_count_as_budgets_do():
 def test_a_step_is_priced_by_what_it_evaluates():
     target, x0 = gaussian(np.eye(2)), np.zeros((4, 2))
     base = sample(target, MALA(0.3), x0, 5, seed=1, progress=False).run_statistics.evaluations
-    repelled = sample(target, SRMC(MALA(0.3), 1.0), x0, 5, seed=1, progress=False).run_statistics.evaluations
+    repelled = sample(
+        target, SRMC(MALA(0.3), 1.0, tilt=Exact()), x0, 5, seed=1, progress=False
+    ).run_statistics.evaluations
     # The paper's 3 to 1, though by another way: two tilts a step, at the current point and at the proposal.
     assert (theory.cost_per_step(base), theory.cost_per_step(repelled)) == (1.0, 3.0)
     assert theory.cost_per_step(repelled, Evaluations(0.5, 1.0, 2.0)) == 5.5
@@ -377,7 +379,7 @@ def step_size(schedule, n):
 def measure(base, schedule, steps, chains, seed):
     """Measured covariances of (theta_n, mu_n) and of the plain average, for all of `ALPHA` in one run."""
     x0 = np.random.default_rng(seed).standard_normal((len(ALPHA), chains, 2)) @ ROOT.T
-    kernel = SRMC(base, ALPHA, schedule)
+    kernel = SRMC(base, ALPHA, schedule, tilt=Exact())
     trace = sample(TARGET, kernel, x0, steps, seed=seed, recorders=(Estimator(three),), progress=False)
     weighted, average = trace.recorded["estimate"]
     iterates = np.concatenate([trace.state.theta, weighted], axis=-1)

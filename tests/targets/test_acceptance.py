@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample import HMC, MALA, PCN, RWM, SRMC, ParallelTempering, Portable, sample
+from xpsample import HMC, MALA, PCN, RWM, SRMC, Exact, ParallelTempering, Portable, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import IndependentMH
 from xpsample.spaces import Spins
@@ -104,10 +104,10 @@ def test_a_mixture_with_eight_nodes(library):
 KERNELS = {
     "RWM": RWM(0.7),
     "PCN": PCN(0.4),
-    "independent": IndependentMH(),
+    "independent": IndependentMH(0.0),
     "MALA": MALA(0.3),
     "HMC": HMC(0.3, 4),
-    "SR-MALA": SRMC(MALA(0.3), alpha=0.5),
+    "SR-MALA": SRMC(MALA(0.3), alpha=0.5, tilt=Exact()),
 }
 
 

@@ -120,7 +120,7 @@ def test_sr_hmc_moves_along_it(library):
 
     def chain(**own):
         target = Target(good.log_density, score=good.score, hvp=good.hvp, data=good.data, **own)
-        kernel = xps.SRMC(xps.HMC(0.2, 10), alpha=0.5)
+        kernel = xps.SRMC(xps.HMC(0.2, 10), alpha=0.5, tilt=xps.Exact())
         trace = xps.sample(target, kernel, library.array(X), 5, seed=xps.Portable(1), progress=False)
         assert trace.run_statistics.evaluations == {"log_density": 1, "score": 10, "hvp": 11}
         return library.host(trace.draws)

@@ -158,6 +158,54 @@ def _cifar(arrays):
     return {**files, "demo/cifar10/cifar10_labels.js": _js(labels)}
 
 
+def _python(**arrays):
+    lines = ["# A comment.", '"""', "EXAMPLE = [", '"""', "import numpy as np", ""]
+    for name, values in arrays.items():
+        listed = "".join(f"    {'np.nan' if value != value else value},\n" for value in values.tolist())
+        lines += [f"{name} = np.array([\n{listed}]).reshape(({len(values)},))", ""]
+    return "\n".join([*lines, "NOISE = .1"]).encode()
+
+
+GYM = "spinoffs/inference_gym/inference_gym"
+
+
+def _brownian_motion(arrays):
+    path = f"{GYM}/internal/datasets/brownian_motion_missing_middle_observations.py"
+    return {path: _python(OBSERVED_LOC=arrays["observed"])}
+
+
+def _item_response(arrays):
+    answers = {
+        f"{long}": arrays[short]
+        for short, long in (("student", "STUDENT_IDS"), ("question", "QUESTION_IDS"), ("correct", "CORRECT"))
+    }
+    known = {}
+    for name in ("mean_student_ability", "question_difficulty", "centered_student_ability"):
+        for what, long in (("mean", "MEAN"), ("mean_error", "MEAN_STANDARD_ERROR"), ("sd", "STANDARD_DEVIATION")):
+            known[f"IDENTITY_{name.upper()}_{long}"] = arrays[f"{name}_{what}"]
+    return {
+        f"{GYM}/internal/datasets/synthetic_item_response_theory.py": _python(**answers),
+        f"{GYM}/targets/ground_truth/synthetic_item_response_theory.py": _python(**known),
+    }
+
+
+def _german_credit(arrays):
+    rows = np.column_stack([arrays["features"].astype(int), 1 + arrays["bad"]])
+    return {"german.data-numeric": _text(rows, ", ").replace(b"\n", b" \n")}
+
+
+def _npy(array):
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
+
+
+def _stochastic_volatility(arrays):
+    folder = "sampler-evaluation/sampler_evaluation/models/data"
+    moments = np.stack([arrays["square_mean"], arrays["square_variance"]])
+    return {f"{folder}/SP500.npy": _npy(arrays["returns"]), f"{folder}/stoch_vol_moments.npy": _npy(moments)}
+
+
 REBUILT = {
     "blogfeedback": _blog,
     "breast_cancer_split": lambda arrays: {},
@@ -165,6 +213,10 @@ REBUILT = {
     "compas": _compas,
     "hiv1_1625": _octamers,
     "mnist_small": _mnist,
+    "targets/brownian_motion": _brownian_motion,
+    "targets/german_credit": _german_credit,
+    "targets/item_response": _item_response,
+    "targets/stochastic_volatility": _stochastic_volatility,
     "tsp_eil": _cities,
     "uci_boston": functools.partial(_uci, folder="bostonHousing"),
     "uci_concrete": functools.partial(_uci, folder="concrete"),
@@ -216,7 +268,7 @@ def _serve(monkeypatch, folder, name):
 
 
 def _files(folder):
-    return sorted(path.name for path in folder.rglob("*")) if folder.exists() else []
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
 def test_what_downloads_has_a_digest_and_the_rest_has_none():
@@ -234,7 +286,8 @@ def test_a_download_gives_the_arrays_of_the_folder_and_is_kept(data_folder, cach
             assert array.dtype == stored[key].dtype
             np.testing.assert_array_equal(array, stored[key])
     assert sorted(network.asked) == sorted(network.files)  # once each: the second reads the cache
-    assert _files(cache) == [f"{name}.npz"]
+    assert _files(cache) == [f"{name.split('/')[-1]}.npz"]
+    assert (cache / f"{name}.npz").is_file()
 
 
 def test_arrays_other_than_known_are_refused_with_both_digests(data_folder, cache, monkeypatch):

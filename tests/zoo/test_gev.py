@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from xpsample import MALA, RWM, SRMC, ULA, sample
+from xpsample import MALA, RWM, SRMC, ULA, Exact, sample
 from xpsample.core.errors import DivergenceWarning, HyperparameterError
 from xpsample.zoo.gev import gev, gev_quantile
 
-EVERYTHING = SRMC(MALA(0.1), alpha=1.0).requires
+EVERYTHING = SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires
 SHAPES = np.array([-0.4, -1e-9, 0.0, 1e-9, 0.3, 1.2])
 LOCATION, SCALE = 0.5, 2.0
 

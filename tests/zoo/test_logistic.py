@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from xpsample import MALA, SRMC, Target
+from xpsample import MALA, SRMC, Exact, Target
 from xpsample.core.errors import HyperparameterError
 from xpsample.targets.affine import affine
 from xpsample.zoo.breast_cancer import breast_cancer, load_breast_cancer
 from xpsample.zoo.logistic import logistic_regression
 
-EVERYTHING = SRMC(MALA(0.1), alpha=1.0).requires
+EVERYTHING = SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires
 ROWS, DIM = 40, 5
 
 
@@ -49,6 +49,26 @@ def test_density_is_the_definition_and_derivatives_are_its_differences(problem):
     np.testing.assert_allclose(bound.score(x), point.score, rtol=1e-14)
     curvature = (bound.score(x + h * v) - bound.score(x - h * v)) / (2 * h)
     np.testing.assert_allclose(bound.hvp(x, v), curvature, rtol=1e-6, atol=1e-7)
+
+
+def test_many_data_sets_are_one_target_each(library):
+    """With data along an axis, chains (data, chains) see their own."""
+    rng = np.random.default_rng(5)
+    features, labels = rng.standard_normal((3, ROWS, DIM)), (rng.random((3, ROWS)) < 0.4).astype(int)
+    x, v = rng.standard_normal((2, 3, 4, DIM))
+    together = logistic_regression(features, labels).prepare(library.array(x), EVERYTHING)
+    point = together.evaluate(library.array(x))
+    products = together.hvp(library.array(x), library.array(v))
+    sums = together.score_plus_hvp(library.array(x), library.array(v))
+    for i in range(3):
+        alone = logistic_regression(features[i], labels[i]).prepare(x[i], EVERYTHING)
+        expected = alone.evaluate(x[i])
+        np.testing.assert_allclose(library.host(point.log_density)[i], expected.log_density, rtol=1e-12)
+        np.testing.assert_allclose(library.host(point.score)[i], expected.score, rtol=1e-11)
+        np.testing.assert_allclose(library.host(products)[i], alone.hvp(x[i], v[i]), rtol=1e-11)
+        np.testing.assert_allclose(library.host(sums)[i], alone.score_plus_hvp(x[i], v[i]), rtol=1e-11)
+    with pytest.raises(HyperparameterError, match=r"features have shape \(\*data, rows, dim\)"):
+        logistic_regression(features, labels[0])
 
 
 def test_every_library_gives_the_same_in_its_dtype(problem, typed_library):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from xpsample import MALA, SRMC
+from xpsample import MALA, SRMC, Exact
 from xpsample.core.errors import HyperparameterError
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.mixture import gaussian_mixture, smoothed_mixture
 
-EVERYTHING = SRMC(MALA(0.1), alpha=1.0).requires
+EVERYTHING = SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires
 WEIGHTS, MEANS, SDS = (
     np.array([0.5, 0.2, 0.3]),
     np.array([[-1.0, 0.0], [1.0, 0.5], [0.0, 2.0]]),

@@ -18,7 +18,10 @@ from xpsample.gradients import FiniteDifference
 from xpsample.kernels import (
     HMC,
     MALA,
+    MAMS,
+    MCLMC,
     MYULA,
+    NUTS,
     PCN,
     RWM,
     ULA,
@@ -34,11 +37,12 @@ from xpsample.particles.svgd import SVGD, StochasticSVGD
 from xpsample.prox import Regularizer
 from xpsample.srld import SRLD, History, Past, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, LeapfrogAutocorrelation, PowerLaw, Schedule, Stable, autocorrelation
-from xpsample.targets import LineIntegral, Point, Shift, Target, Tempered
+from xpsample.targets import Exact, LineIntegral, Point, Shift, Target, Tempered, Tilt, Untilted
 from xpsample.zoo.banana import banana, bend, unbend
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.mixture import smoothed_mixture
 
+EXACT = Exact()
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 SPECTRUM = np.linalg.eigvalsh(np.linalg.inv(COVARIANCE))
 BANANA = Pushforward(2, bend, unbend)
@@ -72,6 +76,14 @@ def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
         return state._replace(momentum=momentum)
 
     return with_exact_state
+
+
+def _with_unit_velocity(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
+    """Velocities that are uniform on the unit sphere."""
+    velocity = asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
+    if hasattr(state, "base"):
+        return state._replace(base=state.base._replace(velocity=velocity))
+    return state._replace(velocity=velocity)
 
 
 def _smoothed_from_its_score() -> Target:
@@ -114,6 +126,17 @@ def _continuous() -> list[Scenario]:
         Scenario("hmc", curved, lambda a: HMC(0.4, 5), BANANA),
         Scenario("hmc-diagonal-mass", curved, lambda a: HMC(0.4, 4, a([1.0, 0.6])), BANANA),
         Scenario("hmc-dense-mass", curved, lambda a: HMC(0.4, 4, a([[1.0, 0.3], [0.3, 0.7]])), BANANA),
+        Scenario("nuts", curved, lambda a: NUTS(0.5, max_depth=4), BANANA),
+        Scenario("nuts-dense-mass", curved, lambda a: NUTS(0.3, a([[1.0, 0.3], [0.3, 0.7]]), max_depth=3), BANANA),
+        Scenario("mams", curved, lambda a: MAMS(0.5, 2.2), BANANA),
+        Scenario("mams-dense-mass", curved, lambda a: MAMS(0.4, 1.7, a([[1.0, 0.3], [0.3, 0.7]])), BANANA),
+        Scenario(
+            "mclmc",
+            normal,
+            lambda a: MCLMC(0.3, 1.5),
+            gaussian_distribution(COVARIANCE),  # but for a bias that four steps do not show
+            with_exact_state=_with_unit_velocity,
+        ),
         Scenario(
             "underdamped",
             normal,
@@ -150,6 +173,9 @@ def _continuous() -> list[Scenario]:
         ("ula", lambda a: ULA(0.2), _ula_stationary(0.2), None),
         ("mala", lambda a: MALA(0.4), exact, None),
         ("hmc", lambda a: HMC(0.4, 4), exact, None),
+        ("nuts", lambda a: NUTS(0.4, max_depth=3), exact, None),
+        ("mams", lambda a: MAMS(0.5, 2.2), exact, None),
+        ("mclmc", lambda a: MCLMC(0.3, 1.5), exact, _with_unit_velocity),
         ("underdamped", lambda a: UnderdampedLangevin(0.5), exact, _thermal(0.5)),
     ]
     repellent = [
@@ -160,13 +186,15 @@ def _continuous() -> list[Scenario]:
     repellent += [
         _repellent("sr-mala-difference", mala[1], mala[2], None, tilt=FiniteDifference(0.1)),
         _repellent("sr-hmc-shift", hmc[1], hmc[2], None, tilt=Shift()),
+        replace(_repellent("sr-mala-untilted", mala[1], mala[2], None, tilt=Untilted()), tilt=Untilted()),
+        replace(_repellent("sr-hmc-untilted", hmc[1], hmc[2], None, tilt=Untilted()), tilt=Untilted()),
         _repellent("sr-ula-stable", ula[1], ula[2], None, lambda a: Stable(autocorrelation(ula[1](a)))),
         _repellent(
             "sr-hmc-stable", hmc[1], hmc[2], None, lambda a: Stable(LeapfrogAutocorrelation(0.4, 4), a(SPECTRUM))
         ),
         replace(
             _repellent("sr-mala-adaptive", mala[1], mala[2], None),
-            kernel=lambda a, alpha=1.5: SRMC(mala[1](a), Adaptive(alpha, 100), PowerLaw(0.8)),
+            kernel=lambda a, alpha=1.5: SRMC(mala[1](a), Adaptive(alpha, 100), PowerLaw(0.8), Exact()),
         ),
     ]
     return plain + repellent
@@ -178,7 +206,7 @@ def _repellent(
     stationary: Distribution,
     with_exact_state: Any,
     schedule: Callable[[AsArray], Schedule] = lambda a: PowerLaw(0.8),
-    **tilt: Any,
+    tilt: Tilt | FiniteDifference = EXACT,
 ) -> Scenario:
     extra = {} if with_exact_state is None else {"with_exact_state": with_exact_state}
     alpha = 0.5
@@ -186,12 +214,12 @@ def _repellent(
     def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Distribution]:
         # On a Gaussian the tilted target is the target, shifted by alpha theta: every chain has its own theta.
         theta = generator.standard_normal((chains, stationary.dim))
-        return SRMC(base(asarray), alpha, Frozen(), theta=asarray(theta), **tilt), Shifted(stationary, alpha * theta)
+        return SRMC(base(asarray), alpha, Frozen(), tilt, asarray(theta)), Shifted(stationary, alpha * theta)
 
     return Scenario(
         name,
         lambda a: gaussian(COVARIANCE),
-        lambda a, alpha=alpha: SRMC(base(a), alpha, schedule(a), **tilt),
+        lambda a, alpha=alpha: SRMC(base(a), alpha, schedule(a), tilt),
         stationary,
         base=base,
         frozen=frozen,

@@ -74,10 +74,30 @@ class Backend(ABC):
         """Native noise of steps [start, stop): a pure function of its arguments, in `like`'s dtype, on its device."""
 
     @abstractmethod
-    def repeat(self, n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
-        """``carry = body(i, carry)`` for i = 0 ..
+    def repeat(
+        self,
+        n: int | Array,
+        body: Callable[[Any, Any], Any],
+        carry: Any,
+        until: Callable[[Any], Array] | None = None,
+    ) -> Any:
+        """``carry = body(i, carry)`` for i = 0 .. n - 1, or before the first i at which ``until(carry)`` holds.
 
-        n - 1. A compiler may trace i: use it to index arrays, and for nothing else.
+        A compiler may trace i: use it in arithmetic and to index arrays, and for nothing else.
+
+        Parameters
+        ----------
+        n : int, or a 0-d array of integers
+            How often; at most, with `until`. A library that runs eagerly waits for an array.
+        body : callable
+            ``(i, carry) -> carry``, of the same structure, shapes and dtypes.
+        carry : tree of arrays
+        until : callable, optional
+            Of the carry; a 0-d boolean array, asked before every i; a library that runs eagerly waits for it.
+
+        See Also
+        --------
+        xpsample.run.eager.eager_repeat : The loop for libraries that run eagerly.
         """
 
     @abstractmethod

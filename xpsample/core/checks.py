@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import is_array
-from xpsample.core.errors import FunctionError, HyperparameterError, XpsampleError
+from xpsample.core.errors import FunctionError, HyperparameterError, NoiseError, XpsampleError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 
@@ -77,6 +77,12 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 def settle(owner: Any, name: str, check: Callable[..., Any], *args: Any, **settings: Any) -> None:
     """Check a field of a frozen dataclass, and keep what the check gives."""
     object.__setattr__(owner, name, check(name, getattr(owner, name), *args, **settings))
+
+
+def settle_given(owner: Any, name: str, check: Callable[..., Any], *args: Any, **settings: Any) -> None:
+    """As `settle`, for a field that may be None."""
+    if getattr(owner, name) is not None:
+        settle(owner, name, check, *args, **settings)
 
 
 def plain_number(value: object) -> int | float | None:
@@ -166,6 +172,13 @@ def check_function(name: str, value: Any, signature: str, optional: bool = False
         or_none = " or None" if optional else ""
         raise HyperparameterError(f"{name} must be a function {signature}{or_none}; got {given(value)}")
     return value
+
+
+def check_seed(name: str, seed: Any) -> int:
+    """A non-negative integer."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise NoiseError(f"a seed is a non-negative integer; got {given(seed)}")
+    return int(seed)
 
 
 def check_text(name: str, value: Any) -> str:

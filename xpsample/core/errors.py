@@ -52,26 +52,36 @@ class DataError(XpsampleError, OSError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a run between two blocks of steps.
+    """Ctrl-C ended a run between two blocks of steps, or a training between two blocks of epochs.
 
     Attributes
     ----------
-    trace : xpsample.run.trace.Trace
+    trace : xpsample.run.trace.Trace or None
         What the run drew until then.
+    fitted : xpsample.score_mh.Fitted or None
+        What `fit` trained until then.
     """
 
-    def __init__(self, message: str, trace: Any) -> None:
+    def __init__(self, message: str, trace: Any = None, fitted: Any = None) -> None:
         super().__init__(message)
-        self.trace = trace
+        self.trace, self.fitted = trace, fitted
 
 
 class CheckpointWarning(UserWarning):
     """A run could not be saved; it went on."""
 
 
-class DivergenceWarning(UserWarning):
+class DiagnosisWarning(UserWarning):
+    """A run ended, and its draws are not to be relied on as they are. The base class of the warnings below."""
+
+
+class ConvergenceWarning(DiagnosisWarning):
+    """Chains have not mixed, do not move, or are not where they should be."""
+
+
+class DivergenceWarning(DiagnosisWarning):
     """Proposals left the finite numbers (or the energy error exploded) during a run."""
 
 
-class RepellenceWarning(UserWarning):
+class RepellenceWarning(DiagnosisWarning):
     """The tilt of a score-repellent run was too strong, or did nothing."""

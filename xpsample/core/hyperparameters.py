@@ -1,6 +1,7 @@
 """Hyper-parameters: how they are declared, checked and broadcast against the chains."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -30,14 +31,40 @@ MATRIX = {"coordinates": (1, 2)}
 POSITIONS = {"positions": True}
 """Metadata of a field that holds a number, or an array which broadcasts against the positions (*chains, dim)."""
 
+NUMBERS = {"numbers": True}
+"""Metadata of a field that holds a tuple of numbers, however many, which a compiled program takes as arguments."""
+
+
+OF_A_PART = {"part": True}
+"""Metadata of a field with a kernel that sees some coordinates only, and is checked against those by its owner."""
+
+
+class ToBeTuned(ABC):
+    """Stands in a field for the value that a warm-up will find: a rule of `xpsample.warmup`."""
+
+    @property
+    @abstractmethod
+    def patience(self) -> float:
+        """How many times as long as usual a warm-up should be for it, where its steps are not given."""
+
 
 def rungs_of(name: str) -> dict[str, str]:
-    """Metadata of a field with a kernel whose positions have one more chain axis in front, as long as field `name`."""
+    """Metadata of a field with a kernel whose positions have one more chain axis in front.
+
+    The owner's method `name` gives its length, for positions x.
+    """
     return {"rungs": name}
 
 
-def check_range(name: str, value: Any, low: float = -math.inf, high: float = math.inf, **ends: bool) -> Any:
-    """A real number, or an array of such, in a range with the ends of `check_ends`; a number as Python's."""
+def check_range(
+    name: str, value: Any, low: float = -math.inf, high: float = math.inf, optional: bool = False, **ends: bool
+) -> Any:
+    """A real number, or an array of such, in a range with the ends of `check_ends`; a number as Python's.
+
+    With `optional`, None is fine, and so is a rule that tunes it.
+    """
+    if optional and (value is None or isinstance(value, ToBeTuned)):
+        return value
     number = plain_number(value)
     if number is not None:
         return check_number(name, number, low, high, **ends)
@@ -80,8 +107,10 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int
     """
     for f in fields(owner):
         value, name = getattr(owner, f.name), f"{path}{f.name}"
+        if "part" in f.metadata:
+            continue
         if is_dataclass(value) and not isinstance(value, type):
-            more = (len(getattr(owner, f.metadata["rungs"])),) if "rungs" in f.metadata else ()
+            more = (getattr(owner, f.metadata["rungs"])(x),) if "rungs" in f.metadata else ()
             check_hyperparameters(value, x, f"{name}.", (*more, *rungs))
         elif is_array(value) and plain_number(value) is None:
             check_array(name, value, x, f.metadata, rungs)
@@ -109,11 +138,22 @@ def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rung
             f"{name} of shape {shape} does not broadcast against the chain axes {positions[:-1]} of the positions "
             f"{positions}"
         )
+    if "coordinates" in kind and _is_per_group(shape, positions):
+        return
     if "coordinates" in kind and (len(shape) not in kind["coordinates"] or any(n != dim for n in shape)):
         wanted = " or ".join(str((dim,) * axes) for axes in kind["coordinates"])
         raise HyperparameterError(f"{name} of shape {shape} does not fit the positions {positions}: give {wanted}")
     if kind.get("positions") and not broadcasts(shape, positions):
         raise HyperparameterError(f"{name} of shape {shape} does not broadcast against the positions {positions}")
+
+
+def _is_per_group(shape: tuple[int, ...], positions: tuple[int, ...]) -> bool:
+    """Whether an array holds a diagonal or a matrix for each group of chains, as a warm-up makes them.
+
+    Their shapes are ``(*groups, 1, dim)`` and ``(*groups, dim, dim)``.
+    """
+    own = shape[-2:] in ((1, positions[-1]), (positions[-1],) * 2)
+    return len(shape) > 2 and own and broadcasts((*shape[:-2], 1, 1), positions)
 
 
 def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "") -> dict[str, Any]:
@@ -139,6 +179,8 @@ def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "")
             value, name = getattr(owner, f.name), f"{path}{f.name}"
             if is_argument(value) or (f.metadata.get("per_chain") and isinstance(value, float)):
                 found[name] = value
+            elif f.metadata.get("numbers") and isinstance(value, tuple):
+                found |= {f"{name}.{i}": number for i, number in enumerate(value)}
             else:
                 found |= arguments(value, is_argument, f"{name}.")
     return found
@@ -150,8 +192,13 @@ def with_arguments(owner: Any, values: Mapping[str, Any], path: str = "") -> Any
         return owner
     changed = object.__new__(type(owner))  # the fields and nothing else: what is cached beside them is of other values
     for f in fields(owner):
-        name = f"{path}{f.name}"
-        value = values[name] if name in values else with_arguments(getattr(owner, f.name), values, f"{name}.")
+        name, value = f"{path}{f.name}", getattr(owner, f.name)
+        if name in values:
+            value = values[name]
+        elif f.metadata.get("numbers") and f"{name}.0" in values:
+            value = tuple(values[f"{name}.{i}"] for i in range(len(value)))
+        else:
+            value = with_arguments(value, values, f"{name}.")
         object.__setattr__(changed, f.name, value)
     return changed
 

@@ -61,6 +61,11 @@ EXPERIMENTS: Mapping[str, Entry] = {
         "HiSS",
         3,
     ),
+    "samplers": Entry(
+        "xpsample.experiments.samplers.samplers",
+        "Gradients until second moments are right, on ten targets of published comparisons, with nothing tuned by hand",
+        quick=5,
+    ),
     "score-mh-digits": Entry(
         "xpsample.experiments.score_mh.digits",
         "Figs. 6, 9 and 16: digits by annealed ULA and annealed Score-MALA, over step sizes",
@@ -168,6 +173,12 @@ EXPERIMENTS: Mapping[str, Entry] = {
         "Figs. 4 and 5: the history's decay rho, and the tilt by finite differences against the exact one",
         "SRMC",
         6,
+    ),
+    "srmc-tilts": Entry(
+        "xpsample.experiments.srmc.tilts",
+        "Fig. 5 over data sets: which tilt lowers the error, and which share of chains each one breaks",
+        "SRMC",
+        10,
     ),
     "srmc-wells": Entry(
         "xpsample.experiments.srmc.wells",

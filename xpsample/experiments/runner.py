@@ -20,7 +20,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
-from xpsample.core.errors import DivergenceWarning
+from xpsample.core.errors import ConvergenceWarning, DivergenceWarning
 from xpsample.core.registry import registered_backends
 from xpsample.core.terminal import CLOSED_PIPE, INTERRUPTED, Progress, close_stdout, fit, terminal_width
 from xpsample.experiments import EXPERIMENTS
@@ -133,6 +133,7 @@ class Run(Generic[Size]):
         what = self.step(label) if label else nullcontext()
         bar = self._progress.doing(None) if _shows_bar() else nullcontext()
         with what, bar, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that by themselves
             if quiet:
                 warnings.simplefilter("ignore", DivergenceWarning)
             return sample(target, kernel, x0, draws, **({"seed": self.seed} | options))

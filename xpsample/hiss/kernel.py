@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, check_instance, settle
+from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
@@ -18,6 +19,10 @@ from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, with_p
 from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
+from xpsample.warmup import StepSize, left_out, tuned
+
+MOST = 1000.0
+"""The largest tuned scale: noise that wide leaves nothing of the values that the variables had."""
 
 
 class HiSSState(NamedTuple):
@@ -73,12 +78,14 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
     base : Kernel
         The inner kernel, on a discrete space: HiSS leaves the target invariant where that does. `ParallelTempering`
         and `SRMC` go around `HiSS` and are refused inside.
-    scale : float or array
-        eta, in units of x; broadcasts against the chain axes.
+    scale : float, array or StepSize
+        eta, in units of x; broadcasts against the chain axes. The default is that of the paper's first experiments, on
+        values 1 and 2 apart: take more where values are further apart. ``StepSize(0.234)`` tunes it to an acceptance of
+        the denoising proposals, but narrow noise holds the inner steps back, and wide noise has been better.
     sweeps : int
-        G, at least 1.
+        G, at least 1; the default is that of the paper's first experiment.
     refinements : int
-        L, at least 0.
+        L, at least 0; as well.
     smoothing : Smoothing
         The distribution of the noise: `Logistic`, or `Gaussian` (HiSS-GK).
     adjusted : bool
@@ -86,9 +93,9 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
     """
 
     base: Kernel
-    scale: float | Array = field(metadata=PER_CHAIN)
-    sweeps: int
-    refinements: int
+    scale: Any = field(default=4.0, metadata=PER_CHAIN | tuned(StepSize(0.234, most=MOST)))
+    sweeps: int = 5
+    refinements: int = 2
     smoothing: Smoothing = Logistic()
     adjusted: bool = True
 
@@ -103,11 +110,13 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
                 Trait.EXACT: "denoising is accepted by the density; take the kernel on the whole data",
             },
         )
-        settle(self, "scale", check_range, 0)
+        settle(self, "scale", check_range, 0, optional=True)
         settle(self, "sweeps", check_count)
         settle(self, "refinements", check_count, 0)
         settle(self, "smoothing", check_instance, Smoothing, "Logistic()")
         settle(self, "adjusted", check_flag)
+        if not self.adjusted and "scale" in left_out(self):
+            raise HyperparameterError("HiSS(adjusted=False) accepts every proposal, which tunes no scale: give one")
 
     @property
     def requires(self) -> Capability:

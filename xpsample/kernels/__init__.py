@@ -21,7 +21,10 @@ from xpsample.kernels.kernel import (
     with_position,
 )
 from xpsample.kernels.mala import MALA
+from xpsample.kernels.mams import MAMS, MAMSInfo
+from xpsample.kernels.mclmc import MCLMC, MCLMCInfo
 from xpsample.kernels.myula import MYULA
+from xpsample.kernels.nuts import NUTS, NUTSInfo
 from xpsample.kernels.pcn import PCN
 from xpsample.kernels.rwm import RWM
 from xpsample.kernels.step_sizes import PolynomialDecay, StepSizes
@@ -38,8 +41,11 @@ __all__ = [
     "GWG",
     "HMC",
     "MALA",
+    "MAMS",
+    "MCLMC",
     "MEMORYLESS",
     "MYULA",
+    "NUTS",
     "PCN",
     "RWM",
     "ULA",
@@ -55,7 +61,10 @@ __all__ = [
     "Info",
     "Kernel",
     "LocallyBalanced",
+    "MAMSInfo",
+    "MCLMCInfo",
     "Max",
+    "NUTSInfo",
     "ParallelTempering",
     "PolynomialDecay",
     "SingleFlip",

@@ -1,13 +1,15 @@
 """What kernels that hold another kernel share: what they ask of it, the shape that it sees, its noise among theirs."""
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import CapabilityError
+from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
+from xpsample.warmup import Rule, left_out
 
 
 def check_base(owner: str, base: Any, needs: Mapping[Trait, str]) -> None:
@@ -36,6 +38,41 @@ def check_base(owner: str, base: Any, needs: Mapping[Trait, str]) -> None:
                 culprit, inner = inner, getattr(inner, "base", None)
             name = type(culprit).__name__
             raise CapabilityError(f"{owner} cannot go around {name}, since {LACKING[trait]}: {instead}")
+
+
+def check_given(owner: str, base: Kernel) -> None:
+    """Refuse a kernel that leaves something out inside one whose target changes with its steps.
+
+    Raises
+    ------
+    HyperparameterError
+    """
+    missing = anything_left_out(base)
+    if missing:
+        raise HyperparameterError(
+            f"{owner} cannot tune what is left out inside it ({', '.join(missing)}), since its target changes "
+            "from step to step: give it, such as that of trace.kernel after a run on the target itself"
+        )
+
+
+def anything_left_out(kernel: Any) -> list[str]:
+    """The hyper-parameters that a kernel and those inside it leave out, such as ``HMC.step_size``."""
+    return [name for name, _ in rules_inside(kernel)]
+
+
+def rules_inside(kernel: Any) -> list[tuple[str, Rule]]:
+    """The rules that tune what a kernel and those inside it leave out in a warm-up, by such names."""
+    if kernel.tuning_inside is not None:
+        return []
+    own = [(f"{type(kernel).__name__}.{name}", rule) for name, rule in left_out(kernel).items()]
+    return own + [pair for _, inner in kernels_inside(kernel) for pair in rules_inside(inner)]
+
+
+def kernels_inside(kernel: Any) -> list[tuple[str, Kernel]]:
+    """The kernels that a kernel holds, by field."""
+    own = fields(kernel) if is_dataclass(kernel) else ()
+    pairs = ((f.name, getattr(kernel, f.name)) for f in own if f.init)
+    return [(name, value) for name, value in pairs if isinstance(value, Kernel)]
 
 
 class Shaped(NamedTuple):

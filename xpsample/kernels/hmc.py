@@ -1,74 +1,152 @@
 """Hamiltonian Monte Carlo with the leapfrog integrator (Duane et al. 1987; Neal 2011)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, settle
+from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
-from xpsample.kernels.covariance import Covariance, as_covariance
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.kernel import Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
-from xpsample.targets.bound import BoundTarget
-from xpsample.targets.point import Capability
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
+from xpsample.warmup import ChEES, DiagonalMetric, StepSize, tuned
 
 MAX_ENERGY_ERROR = 1000.0
 """An energy error above this counts as a divergence, as in Stan."""
 
+MOST_STEPS = 2**20
+"""Leapfrog steps of a trajectory whose length is given, at most."""
+
+
+class HMCState(NamedTuple):
+    """Where the chains are, and the number of steps made (0-d) where lengths are jittered, else None."""
+
+    point: Point
+    n: Any = None
+
+
+class HMCInfo(NamedTuple):
+    """As `Info`; and the end of each trajectory, whether it was accepted or not.
+
+    ``end`` and ``velocity`` there are ``(*chains, dim)``, ``time`` of the trajectory is ``(*chains)``.
+    """
+
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+    end: Array
+    velocity: Array
+    time: Array
+
 
 @dataclass(frozen=True, eq=False)
-class HMC(Kernel[ChainState, Info]):
-    """HMC: fresh momentum N(0, M), `steps` leapfrog steps, Metropolis acceptance by the energy error.
+class HMC(Kernel[HMCState, HMCInfo]):
+    """HMC: fresh momentum N(0, M), leapfrog steps, Metropolis acceptance by the energy error.
 
     Parameters
     ----------
-    step_size : float or array
-        Leapfrog step, in units of x sqrt(M); broadcasts against the chain axes.
-    steps : int
+    step_size : float or array, optional
+        Leapfrog step epsilon, in units of x sqrt(M); broadcasts against the chain axes. Tuned to an acceptance of 0.65
+        when not given.
+    steps : int, optional
         Leapfrog steps L per transition; costs L scores and one log density.
     mass : float, or array of shape (dim,) or (dim, dim), optional
-        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target; the identity
-        when not given.
+        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
+        a diagonal one is tuned, with the step size; it is the identity where a step size is given.
+    length : float or array, optional
+        Of the longest trajectories T, in place of `steps`: that of step n is h_n T, with h_n evenly spread over (0, 1),
+        in ceil(h_n T / epsilon) leapfrog steps. So no trajectory length is in resonance with the target. Tuned when
+        neither is given.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
-    steps: int
-    mass: Array | None = field(default=None, metadata=MATRIX)
+    optimal_acceptance = 0.65
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, harmonic=True)))
+    steps: int | None = None
+    mass: Array | None = field(
+        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
+    )
+    length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass"), unless="steps"))
     _mass: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
-        settle(self, "steps", check_count)
+        settle(self, "step_size", check_range, 0, optional=True)
+        settle(self, "length", check_range, 0, optional=True)
+        if self.steps is not None:
+            settle(self, "steps", check_count)
+            if self.length is not None:
+                raise HyperparameterError("HMC takes steps or length, the length of a trajectory, and not both")
+        check_length("HMC", self.length, self.step_size)
         object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
+    def init(self, target: BoundTarget, x: Array) -> HMCState:
+        return HMCState(target.evaluate(x), counter(target, x) if self.steps is None else None)
 
     def noise(self, x: Array) -> Specs:
         return {"momentum": normal_like(x), "accept": uniform_per_chain(x)}
 
-    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+    def step(self, target: BoundTarget, state: HMCState, noise: dict[str, Array]) -> tuple[HMCState, HMCInfo]:
         xp, eps, velocity = target.xp, per_coordinate(self.step_size), self._mass.solve
         current = target.refresh(state.point)
+        n, steps = self._steps(xp, state.n, current.x)
+        counts = per_coordinate(steps)
 
-        def leap(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        def leap(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             x, p = carry
             x = x + eps * velocity(p)
             return x, p + eps * target.score(x)
 
+        def leap_unless_done(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            (old_x, old_p), (x, p), going = carry, leap(i, carry), i < counts - 1
+            return xp.where(going, x, old_x), xp.where(going, p, old_p)
+
         start = self._mass.root(noise["momentum"])
         p = start + 0.5 * eps * current.score
-        x, p = target.backend.repeat(self.steps - 1, leap, (current.x, p))
+        one_count = getattr(steps, "ndim", 0) == 0
+        most = steps if one_count else xp.max(steps)
+        x, p = target.backend.repeat(most - 1, leap if one_count else leap_unless_done, (current.x, p))
         proposal = target.evaluate(x + eps * velocity(p))
         p = p + 0.5 * eps * proposal.score
 
-        kinetic_energy_lost = 0.5 * xp.sum(start * velocity(start) - p * velocity(p), axis=-1)
+        end_velocity = velocity(p)
+        kinetic_energy_lost = 0.5 * xp.sum(start * velocity(start) - p * end_velocity, axis=-1)
         log_ratio = target.log_ratio(proposal, current, kinetic_energy_lost)
         costs = target.costs
-        spent = costs.refresh.plus(costs.score.times(self.steps - 1)).plus(costs.evaluate)
+        spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
-        return ChainState(point), info
+        time = xp.zeros_like(log_ratio) + self.step_size * (self.steps or xp.astype(steps, log_ratio.dtype))
+        return HMCState(point, n), HMCInfo(*info, end=proposal.x, velocity=end_velocity, time=time)
+
+    def _steps(self, xp: Any, n: Any, like: Array) -> tuple[Any, Any]:
+        """Steps of the kernel made then, and leapfrog steps of this one: a number, or integers for each group."""
+        if self.steps is not None:
+            return n, self.steps
+        steps = xp.ceil(jitter(xp, n, like) * self.length / self.step_size)
+        return n + 1, xp.astype(xp.clip(steps, min=1.0, max=float(MOST_STEPS)), n.dtype)
+
+
+def jitter(xp: Any, n: Array, like: Array) -> Array:
+    """A number in (0, 1) for each n, evenly spread: the multiples of the golden ratio, modulo 1.
+
+    In whole numbers, so that it is the same in all dtypes; the period is 2^15 steps. Evenly spread numbers cover what
+    independent ones leave out for long (Hoffman, Radul & Sountsov 2021 take a Halton sequence for the same).
+    """
+    place = (n % 2**15) * 20251 % 2**15  # 2^15 over the golden ratio, odd
+    return (xp.astype(place, like.dtype) + 0.5) / 2**15
+
+
+def check_length(name: str, length: Any, step_size: Any) -> None:
+    """Raise HyperparameterError for trajectories that no run would ever end."""
+    if isinstance(length, float | int) and isinstance(step_size, float | int) and length > MOST_STEPS * step_size:
+        raise HyperparameterError(
+            f"a length of {length:g} is {length / step_size:.3g} step sizes, and a trajectory of {name} has at most "
+            f"{MOST_STEPS}: take a larger step size or a smaller length"
+        )

@@ -1,16 +1,18 @@
 """The independence sampler: Metropolis-Hastings with proposals that ignore the current position (Tierney 1994)."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
+from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, VECTOR, check_vector
 from xpsample.core.specs import Specs
-from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
+from xpsample.warmup import ProposalCovariance, ProposalMean, tuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +22,15 @@ class IndependentMH(Kernel[ChainState, Info]):
     Parameters
     ----------
     mean : float, or array of shape (dim,), optional
-        Zero when not given.
+        Tuned when neither mean nor covariance is given; zero where the covariance is.
     covariance : float, or array of shape (dim,) or (dim, dim), optional
-        The identity when not given. Take it wider than the target: the sampler is poor where its tails are thinner.
+        Take it wider than the target's: the sampler is poor where its tails are thinner. When neither is given it is
+        tuned to the diagonal of the chains' covariance times 1 + 1 / sqrt(dim); ``ProposalCovariance(dense=True)``
+        takes the whole of it. The identity where the mean is given.
     """
 
-    mean: Array | None = field(default=None, metadata=VECTOR)
-    covariance: Array | None = field(default=None, metadata=MATRIX)
+    mean: Any = field(default=None, metadata=VECTOR | tuned(ProposalMean(), only_with="covariance"))
+    covariance: Any = field(default=None, metadata=MATRIX | tuned(ProposalCovariance(), only_with="mean"))
     _covariance: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO | Capability.REAL

@@ -48,14 +48,24 @@ class Kernel(ABC, Generic[State, StepInfo]):
         What the target must give.
     traits : Trait
         What a kernel around it may rely on.
+    optimal_acceptance : float or None
+        The acceptance probability that theory or practice finds best; None where there is none.
+    tuning_inside : Kernel or None
+        A kernel inside that tunes what it leaves out at every step, so that no warm-up has to; None where none does.
     """
 
     if TYPE_CHECKING:  # kernels have it as a class attribute or as a property
 
         @property
         def traits(self) -> Trait: ...
+        @property
+        def optimal_acceptance(self) -> float | None: ...
+        @property
+        def tuning_inside(self) -> "Kernel[Any, Any] | None": ...
     else:
         traits = MEMORYLESS
+        optimal_acceptance = None
+        tuning_inside = None
 
     @property
     @abstractmethod

@@ -5,13 +5,14 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
+from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
+from xpsample.warmup import DiagonalMetric, StepSize, tuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,23 +21,25 @@ class MALA(Kernel[ChainState, Info]):
 
     Parameters
     ----------
-    step_size : float or array
+    step_size : float or array, optional
         eta, in units of x squared over C (the drift is eta s, as in SRMC; half of some codes' step size); broadcasts
-        against the chain axes. Acceptance near 0.57 is best in high dimension.
+        against the chain axes. Tuned to an acceptance of 0.574 when not given, the best in high dimension.
     preconditioner : float, or array of shape (dim,) or (dim, dim), optional
-        C, best near the target's covariance; the identity when not given.
+        C, best near the target's covariance. When not given a diagonal one is tuned, with the step size; it is the
+        identity where a step size is given.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
-    preconditioner: Array | None = field(default=None, metadata=MATRIX)
-    _covariance: Covariance = field(init=False, repr=False)
+    optimal_acceptance = 0.574
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance)))
+    preconditioner: Array | None = field(default=None, metadata=MATRIX | tuned(DiagonalMetric(), only_with="step_size"))
+    _preconditioner: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
-        object.__setattr__(self, "_covariance", as_covariance("preconditioner", self.preconditioner))
+        settle(self, "step_size", check_range, 0, optional=True)
+        object.__setattr__(self, "_preconditioner", as_covariance("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))
@@ -45,7 +48,7 @@ class MALA(Kernel[ChainState, Info]):
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        xp, C, eta = target.xp, self._covariance, per_coordinate(self.step_size)
+        xp, C, eta = target.xp, self._preconditioner, per_coordinate(self.step_size)
         current = target.refresh(state.point)
 
         xi = noise["proposal"]

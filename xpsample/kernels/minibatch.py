@@ -11,17 +11,20 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, settle
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs, Uniform
-from xpsample.kernels.compose import check_base
+from xpsample.kernels.compose import check_base, rules_inside
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 from xpsample.targets.posterior import Rows
+from xpsample.warmup import BoundedBias
 
 
 @dataclass(frozen=True, eq=False)
 class Minibatch(Kernel[Any, Any]):
     """A kernel on unbiased estimates of a posterior's score: ``Minibatch(ULA(eta), n)`` is SGLD.
+
+    ``Minibatch(ULA(), n)`` tunes the step size to a bias of at most 10 % of every variance of a Gaussian.
 
     Every step draws `size` of the N rows of a `posterior`, uniformly and with replacement, and weights their log
     likelihood by N / size. The batch of a step gives the score at its new position, so each is used once, by a position
@@ -53,6 +56,12 @@ class Minibatch(Kernel[Any, Any]):
         settle(self, "common", check_flag)
         unadjusted = "take a kernel without an accept step (ULA, UnderdampedLangevin), or SRLD over one"
         check_base("Minibatch", self.base, {Trait.TAKES_ESTIMATES: unadjusted})
+        for name, rule in rules_inside(self.base):
+            if isinstance(rule, BoundedBias) and rule.underdamped:
+                raise HyperparameterError(
+                    f"{name} is left out inside Minibatch, where the bias depends on the variance of the scores over "
+                    "the friction and no warm-up bounds it: give it, or take ULA, whose bias is bounded"
+                )
 
     @property
     def requires(self) -> Capability:

@@ -14,6 +14,7 @@ from xpsample.kernels.ula import ULAState
 from xpsample.prox import Regularizer
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
+from xpsample.warmup import BoundedBias, MoreauSmoothing, tuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,29 +27,31 @@ class MYULA(Kernel[ULAState, Info]):
 
     Parameters
     ----------
-    step_size : float or array
+    step_size : float or array, optional
         eta, in units of x squared; broadcasts against the chain axes. Stable below 2 / (L + 1 / lambda), with L the
-        Lipschitz constant of s; Durmus et al. recommend at most 1 / (L + 1 / lambda).
+        Lipschitz constant of s; Durmus et al. recommend at most 1 / (L + 1 / lambda). When not given, 0.1 / (L + 1 /
+        lambda) with L from the warm-up, as `ULA` on the smoothed density.
     regularizer : Regularizer
         g.
-    smoothing : float or array
-        lambda, in units of x squared; broadcasts against the chain axes. The bias vanishes with it.
+    smoothing : float or array, optional
+        lambda, in units of x squared; broadcasts against the chain axes. The bias vanishes with it. When not given,
+        1 / L, as Durmus et al. take it.
     strength : float, array or callable
         Of g; broadcasts against the chain axes. A callable is given the target's data (the parameters, of a
         `Parametric` target) and gives such a number.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
-    regularizer: Regularizer
-    smoothing: Any = field(metadata=PER_CHAIN)
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(smoothing="smoothing")))
+    regularizer: Any = None
+    smoothing: Any = field(default=None, metadata=PER_CHAIN | tuned(MoreauSmoothing()))
     strength: Array | float | Callable[[Any], Any] = field(default=1.0, metadata=PER_CHAIN)
 
     requires = Capability.SCORE | Capability.REAL
     traits = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES  # of f alone, whose target it does not sample
 
     def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
-        settle(self, "smoothing", check_range, 0)
+        settle(self, "step_size", check_range, 0, optional=True)
+        settle(self, "smoothing", check_range, 0, optional=True)
         settle(self, "regularizer", check_instance, Regularizer, "L1()")
         if not callable(self.strength) or isinstance(self.strength, type):
             settle(self, "strength", check_range, 0, closed=True)

@@ -5,13 +5,14 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
+from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range, check_vector, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
+from xpsample.warmup import StepSize, tuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,15 +24,16 @@ class PCN(Kernel[ChainState, Info]):
 
     Parameters
     ----------
-    beta : float or array
-        Share of fresh noise, in (0, 1]; broadcasts against the chain axes.
+    beta : float or array, optional
+        Share of fresh noise, in (0, 1]; broadcasts against the chain axes. Tuned to an acceptance of 0.234 when not
+        given, or 1 where even that is accepted more often.
     mean : float, or array of shape (dim,), optional
         Mean of the reference; zero when not given.
     covariance : float, or array of shape (dim,) or (dim, dim), optional
         Covariance of the reference; the identity when not given.
     """
 
-    beta: Any = field(metadata=PER_CHAIN)
+    beta: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.234, first=0.5, most=1.0)))
     mean: Array | None = field(default=None, metadata=VECTOR)
     covariance: Array | None = field(default=None, metadata=MATRIX)
     _covariance: Covariance = field(init=False, repr=False)
@@ -40,7 +42,7 @@ class PCN(Kernel[ChainState, Info]):
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        settle(self, "beta", check_range, 0, 1)
+        settle(self, "beta", check_range, 0, 1, optional=True)
         settle(self, "mean", check_vector)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 

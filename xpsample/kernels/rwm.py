@@ -5,13 +5,14 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
+from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
-from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
+from xpsample.warmup import DiagonalMetric, StepSize, tuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,21 +21,26 @@ class RWM(Kernel[ChainState, Info]):
 
     Parameters
     ----------
-    step_size : float or array
-        Scale of the proposal, in units of x; broadcasts against the chain axes.
+    step_size : float or array, optional
+        Scale of the proposal, in units of x; broadcasts against the chain axes. Tuned to an acceptance of 0.234 when
+        not given.
     covariance : float, or array of shape (dim,) or (dim, dim), optional
-        Shape of the proposal; the identity when not given.
+        Shape of the proposal. When not given a diagonal one is tuned, with the step size; it is the identity where a
+        step size is given.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
-    covariance: Array | None = field(default=None, metadata=MATRIX)
+    optimal_acceptance = 0.234
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance)))
+    covariance: Array | None = field(
+        default=None, metadata=MATRIX | tuned(DiagonalMetric(scores=False), only_with="step_size")
+    )
     _covariance: Covariance = field(init=False, repr=False)
 
     requires = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
+        settle(self, "step_size", check_range, 0, optional=True)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

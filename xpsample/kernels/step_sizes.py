@@ -45,5 +45,5 @@ class PolynomialDecay(StepSizes):
 
 
 def check_step_size(name: str, value: Any) -> Any:
-    """A schedule of step sizes, or a step size that is positive everywhere."""
-    return value if isinstance(value, StepSizes) else check_range(name, value, 0)
+    """A schedule of step sizes, a step size that is positive everywhere, or what a warm-up is to tune."""
+    return value if isinstance(value, StepSizes) else check_range(name, value, 0, optional=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
 from xpsample.core.tree import Tree
 
 
@@ -16,6 +16,10 @@ class Strength(ABC):
     @abstractmethod
     def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
         """(alpha, memory), alpha of the shape and dtype of `zeros`, (*chains); no two arrays the same object."""
+
+    @abstractmethod
+    def now(self, alpha: Array) -> Array:
+        """alpha of a step, (*chains), where the one before left `alpha`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +40,33 @@ class Fixed(Strength):
     def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
         return zeros + self.value, None
 
+    def now(self, alpha: Array) -> Array:
+        return 0.0 * alpha + self.value
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting(Strength):
+    """0 while a kernel warms up; what comes after that begins then.
+
+    Parameters
+    ----------
+    then : Strength, optional
+        None where the warm-up is to find it.
+    """
+
+    then: Strength | None = None
+
+    def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
+        return zeros + 0.0, None if self.then is None else self.then.init(xp, zeros)[1]
+
+    def now(self, alpha: Array) -> Array:
+        return alpha
+
 
 def check_strength(name: str, alpha: Any, rule: type) -> Any:
-    """A number or an array, at least 0, or a rule of the kind that a kernel follows."""
+    """A number or an array, at least 0, a rule of the kind that a kernel follows, or what a warm-up is to find."""
+    if alpha is None or isinstance(alpha, ToBeTuned):
+        return alpha
     if not isinstance(alpha, Strength):
         return check_range(name, alpha, 0, closed=True)
     if not isinstance(alpha, (Fixed, rule)):
@@ -47,5 +75,7 @@ def check_strength(name: str, alpha: Any, rule: type) -> Any:
 
 
 def as_strength(alpha: Any) -> Strength:
-    """A rule as it is, a number or an array as `Fixed`."""
+    """A rule as it is, a number or an array as `Fixed`; `Waiting` for what a warm-up is to find."""
+    if alpha is None or isinstance(alpha, ToBeTuned):
+        return Waiting()
     return alpha if isinstance(alpha, Strength) else Fixed(alpha)

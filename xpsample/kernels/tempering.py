@@ -1,76 +1,67 @@
-"""Parallel tempering (Geyer 1991), with the deterministic even-odd swaps of Okabe et al. (2001)."""
+"""Parallel tempering (Geyer 1991), with the deterministic even-odd swaps of Okabe et al. (2001), which are
+non-reversible: Syed, Bouchard-Côté, Deligiannidis & Doucet (2021)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_numbers, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import rungs_of
+from xpsample.core.hyperparameters import NUMBERS, rungs_of
 from xpsample.core.specs import Specs, Uniform
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import Shaped, check_base, nested, unnested
 from xpsample.kernels.kernel import Kernel, select, with_position
+from xpsample.kernels.tempering_state import COLD, TemperingState, at_the_ends, on_ladder
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
-from xpsample.targets.point import Capability, Point
-from xpsample.targets.tempered import TemperedTarget
+from xpsample.targets.bridge import annealed, log_density_ratio
+from xpsample.targets.point import Capability
+from xpsample.warmup import Ladder, left_out, tuned
 
 
-class TemperingState(NamedTuple):
-    """The base kernel's state on all rungs, ``(rungs, *chains, ...)``, and the number of steps made (0-d).
+class TemperingInfo(NamedTuple):
+    """What one step did: as `Info`, of the cold rung; evaluations are those of all rungs.
 
-    ``swap_rates`` (rungs - 1, *chains) are the mean acceptance probabilities so far of the swaps between neighbours;
-    ``betas`` (rungs, 1, ...) is the ladder.
+    ``swap_probability`` (rungs - 1, *chains) is that of every two neighbours, whether or not it is their turn.
     """
 
-    base: Any
-    betas: Array
-    swap_rates: Array
-    n: Array
-
-    @property
-    def point(self) -> Point:
-        """The cold rung's point under the target that was given."""
-        return tree.map(lambda a: a[0, ...], self.base.point.base)
-
-    def with_position(self, point: Point) -> "TemperingState":
-        """The cold rung moved to another position; the others stay where they are."""
-        xp = array_namespace(point.x)
-        inner = self.base.point
-        base = tree.map(lambda new, old: xp.concat([new[None, ...], old[1:, ...]]), point, inner.base)
-        return self._replace(base=with_position(self.base, inner._replace(x=base.x, base=base)))
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+    swap_probability: Array
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelTempering(Kernel[TemperingState, Any]):
+class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
     """One chain on each rung of a ladder pi^beta, and swaps between neighbours; the draws are the cold rung's.
 
     Every `every` steps, rungs k and k + 1 swap positions with probability
-    ``min(1, exp((beta_k - beta_{k+1}) (log pi(x_{k+1}) - log pi(x_k))))``, for even and odd k in turn. What the base
-    kernel remembers beside its position (a history, a step count) stays with its rung.
+    ``min(1, exp((beta_k - beta_{k+1}) (log pi(x_{k+1}) - log pi(x_k))))``, for all even k or all odd k in turn. The
+    fixed turns make the scheme non-reversible: a position that is swapped goes on in the same direction. What the base
+    kernel remembers beside its position (a history, a step count) stays with its rung. On a `Bridge` the rungs are
+    ``pi_0^(1 - beta) pi^beta``, and the swaps are of ``log pi - log pi_0``.
 
     Parameters
     ----------
     base : Kernel
-        Moves every rung; what is drawn is as near to the target as what it samples. Its hyper-parameters may have the
-        shape ``(rungs, 1, ...)``, with a 1 for each chain axis, to differ by rung.
-    betas : sequence of float
-        Inverse temperatures, from 1 downwards, two at least (`geometric_ladder`). The last may be 0 where the space is
-        finite.
+        Moves every rung; what is drawn is as near to the target as what it samples. What it leaves out is tuned for
+        each rung. Its hyper-parameters may have the shape ``(rungs, 1, ...)``, with a 1 for each chain axis.
+    betas : sequence of float, or Ladder, optional
+        Inverse temperatures, from 1 downwards, two at least (`geometric_ladder`). The last may be 0 on a finite space
+        and on a `Bridge`. Tuned to equal swap rates if left out or where a `Ladder` says how many and how hot.
     every : int
         Steps from one attempt to swap to the next.
     """
 
-    base: Kernel = field(metadata=rungs_of("betas"))
-    betas: Sequence[float]
+    base: Kernel = field(metadata=rungs_of("rungs"))
+    betas: Any = field(default=None, metadata=NUMBERS | tuned(Ladder()))
     every: int = 1
 
     def __post_init__(self) -> None:
@@ -83,13 +74,20 @@ class ParallelTempering(Kernel[TemperingState, Any]):
                 Trait.EXACT: "rungs swap by the density; take the kernel on the whole data",
             },
         )
+        settle(self, "every", check_count)
+        if self.betas is None or isinstance(self.betas, Ladder):
+            return
         betas = check_numbers("betas", self.betas)
         if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):
             raise HyperparameterError(
                 f"betas must begin with 1 and decrease, to 0 at the lowest, two of them at least; got {betas}"
             )
-        settle(self, "every", check_count)
         object.__setattr__(self, "betas", betas)
+
+    def rungs(self, x: Array) -> int:
+        """The number of rungs on positions like x."""
+        rule = left_out(self).get("betas")
+        return rule.count(x.shape[-1]) if isinstance(rule, Ladder) else len(self.betas)
 
     @property
     def requires(self) -> Capability:
@@ -99,41 +97,56 @@ class ParallelTempering(Kernel[TemperingState, Any]):
     def traits(self) -> Trait:
         return self.base.traits & ~(Trait.MOVABLE | Trait.TAKES_ESTIMATES)  # the hot rungs would lag behind
 
+    @property
+    def optimal_acceptance(self) -> float | None:
+        return self.base.optimal_acceptance
+
     def init(self, target: BoundTarget, x: Array) -> TemperingState:
         xp, real = target.xp, target.as_floating(x)
-        ladder = np.asarray(self.betas, dtype=dtype_name(real)).reshape(-1, *(1,) * (x.ndim - 1))
-        betas = target.backend.from_host(ladder, x)
-        base = self.base.init(TemperedTarget(target, betas), xp.stack([x] * len(self.betas)))
-        rates = xp.zeros_like(base.point.base.log_density[1:, ...])
-        return TemperingState(base, betas, rates, counter(target, x))
+        betas = self.betas
+        if isinstance(betas, tuple):
+            betas = target.backend.from_host(np.asarray(betas, dtype=dtype_name(real)), x)
+        betas = xp.reshape(betas, (-1, *(1,) * (x.ndim - 1)))
+        base = self.base.init(annealed(target, betas), xp.stack([x] * betas.shape[0]))
+        rates, n = xp.zeros_like(base.point.base.log_density[1:, ...]), counter(target, x)
+        unmoved = n + xp.zeros_like(base.point.base.log_density, dtype=n.dtype)
+        came_from = xp.concat([unmoved[:1, ...] + COLD, unmoved[1:, ...]])
+        return TemperingState(base, betas, rates, came_from, unmoved[0, ...], n)
 
     def noise(self, x: Array) -> Specs:
-        rungs, shape = len(self.betas), tuple(x.shape)
+        rungs, shape = self.rungs(x), tuple(x.shape)
         base: Any = Shaped((rungs, *shape))
         return {**nested(self.base.noise(base)), "swap": Uniform((rungs - 1, *shape[:-1]))}
 
-    def step(self, target: BoundTarget, state: TemperingState, noise: dict[str, Array]) -> tuple[TemperingState, Any]:
+    def step(
+        self, target: BoundTarget, state: TemperingState, noise: dict[str, Array]
+    ) -> tuple[TemperingState, TemperingInfo]:
         xp = target.xp
-        base, info = self.base.step(TemperedTarget(target, state.betas), state.base, unnested(noise))
-        n = state.n + 1
-        log_ratio = swap_log_ratio(state.betas, base.point.base.log_density)
+        if not isinstance(self.betas, tuple):  # in a warm-up
+            state = on_ladder(xp, state, self.betas)
+        rungs, n = state.betas.shape[0], state.n + 1
+        base, info = self.base.step(annealed(target, state.betas), state.base, unnested(noise))
+        log_ratio = swap_log_ratio(state.betas, log_density_ratio(target, base.point.base))
         log_ratio = xp.where(xp.isfinite(log_ratio), log_ratio, -xp.inf)
         turn, turns = self._turns(xp, n, log_ratio)
         swap = turn & (xp.log(noise["swap"]) < log_ratio)
         probability = xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
         rates = xp.where(turn, state.swap_rates + (probability - state.swap_rates) / turns, state.swap_rates)
         # The densities under the tempered target are now those of other rungs; the refresh of the next step says so.
-        base = with_position(base, exchange(xp, swap, base.point))
-        spent = Evaluations(*(_total(xp, count, len(self.betas)) for count in info.evaluations))
+        points, came_from = exchange(xp, swap, (base.point, state.came_from))
+        base = with_position(base, points)
+        came_from, returned = at_the_ends(xp, came_from)
+        round_trips = state.round_trips + xp.astype(returned, state.round_trips.dtype)
         # From the positions: a swap of two rungs at the same place moves nothing.
         cold, before = base.point.base.x[0, ...], state.base.point.base.x[0, ...]
-        info = info._replace(
-            acceptance_probability=info.acceptance_probability[0, ...],
-            moved=xp.any(cold != before, axis=-1),
-            diverged=xp.any(info.diverged, axis=0),
-            evaluations=spent,
+        said = TemperingInfo(
+            info.acceptance_probability[0, ...],
+            xp.any(cold != before, axis=-1),
+            xp.any(info.diverged, axis=0),
+            Evaluations(*(_total(xp, count, rungs) for count in info.evaluations)),
+            probability,
         )
-        return TemperingState(base, state.betas, rates, n), info
+        return TemperingState(base, state.betas, rates, came_from, round_trips, n), said
 
     def _turns(self, xp: Any, n: Array, like: Array) -> tuple[Array, Array]:
         """Which pairs may swap after step n, and how often each could by then, ``(rungs - 1, 1, ...)``."""
@@ -152,7 +165,7 @@ def swap_log_ratio(betas: Array, log_density: Array) -> Array:
     ----------
     betas : array, shape (rungs, 1, ...)
     log_density : array, shape (rungs, *chains)
-        Not tempered.
+        Not tempered; on a bridge, less that of its initial target.
 
     Returns
     -------

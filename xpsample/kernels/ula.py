@@ -5,14 +5,15 @@ from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
+from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.kernels.covariance import Covariance, as_covariance
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
+from xpsample.warmup import BoundedBias, DiagonalMetric, tuned
 
 
 class ULAState(NamedTuple):
@@ -34,23 +35,24 @@ class ULA(Kernel[ULAState, Info]):
 
     Parameters
     ----------
-    step_size : float, array or StepSizes
+    step_size : float, array or StepSizes, optional
         eta, in units of x squared over C; an array broadcasts against the chain axes, a schedule such as
-        `PolynomialDecay` gives that of every step.
+        `PolynomialDecay` gives that of every step. Tuned to a bias of at most 5 % of every variance of a Gaussian when
+        not given; ``BoundedBias(0.01)`` asks for another.
     preconditioner : float, or array of shape (dim,) or (dim, dim), optional
-        C; the identity when not given.
+        C. When not given a diagonal one is tuned, with the step size; it is the identity where a step size is given.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
-    preconditioner: Array | None = field(default=None, metadata=MATRIX)
-    _covariance: Covariance = field(init=False, repr=False)
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(metric="preconditioner")))
+    preconditioner: Array | None = field(default=None, metadata=MATRIX | tuned(DiagonalMetric(), only_with="step_size"))
+    _preconditioner: Covariance = field(init=False, repr=False)
 
     requires = Capability.SCORE | Capability.REAL
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_step_size)
-        object.__setattr__(self, "_covariance", as_covariance("preconditioner", self.preconditioner))
+        object.__setattr__(self, "_preconditioner", as_covariance("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
         n = counter(target, x) if isinstance(self.step_size, StepSizes) else None
@@ -67,7 +69,7 @@ class ULA(Kernel[ULAState, Info]):
             n = n + 1
             eta = eta.at(xp.astype(n, current.x.dtype))
         eta = per_coordinate(eta)
-        drift, diffusion = self._covariance.product(current.score), self._covariance.root(noise["proposal"])
+        drift, diffusion = self._preconditioner.product(current.score), self._preconditioner.root(noise["proposal"])
         new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * diffusion)
         spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)

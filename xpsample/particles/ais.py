@@ -2,25 +2,33 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_number, settle
-from xpsample.core.errors import TraceError
-from xpsample.core.hyperparameters import check_reals
+from xpsample.core.errors import HyperparameterError, TraceError
+from xpsample.core.hyperparameters import check_reals, rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
-from xpsample.kernels.compose import check_base
+from xpsample.kernels.compose import check_base, check_given
+from xpsample.kernels.following import Piloted, following
 from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.schedules import at_step
 from xpsample.kernels.traits import Trait
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
-from xpsample.particles.weights import NEEDED_TO_WEIGH
+from xpsample.particles.smc import TemperedSMC
+from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
+from xpsample.warmup import left_out
+
+AT_FIRST = 100
+"""Steps of a pilot at beta = 0, on the way from its starts to the initial distribution; some times as many where that
+is what the rules need."""
 
 
 class AISState(NamedTuple):
@@ -38,7 +46,7 @@ class AISState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AIS(Kernel[AISState, Any]):
+class AIS(Piloted):
     """Annealed importance sampling: exact draws of an initial distribution, carried to the target, with weights.
 
     Step n adds ``(beta_{n+1} - beta_n) (log f_1(x) - log f_0(x))`` to the log weight. Then the base kernel makes one
@@ -53,7 +61,10 @@ class AIS(Kernel[AISState, Any]):
     ----------
     base : Kernel
         It must leave its target invariant. Unadjusted and repellent ones are refused, for which the weights would be
-        wrong, and `ParallelTempering`, whose hot rungs would lag behind.
+        wrong, and `ParallelTempering`, whose hot rungs would lag behind. Its hyper-parameters may have a value for each
+        step, with one more axis than the chains have, in front. What is left out is tuned so in a pilot: a run of
+        `TemperedSMC` over the same ladder, with 100 particles for each group of chains. Its starts and its noise are
+        its own, so that the weights are as unbiased as with any kernel that is fixed beforehand.
     betas : sequence of float
         From 0 to 1, never decreasing. A value given k times is used for k steps.
     approximate : bool
@@ -61,7 +72,7 @@ class AIS(Kernel[AISState, Any]):
         the SRMC paper. The weights are then of unknown error.
     """
 
-    base: Kernel
+    base: Kernel = field(metadata=rungs_of("rows"))
     betas: Sequence[float]
     approximate: bool = False
 
@@ -73,7 +84,28 @@ class AIS(Kernel[AISState, Any]):
         if self.approximate:
             needs[Trait.SAMPLES] = needs.pop(Trait.INVARIANT)
         check_base("AIS", self.base, needs)
+        if self.approximate:
+            check_given("AIS with approximate=True", self.base)
+        following("AIS", self.base)
         settle(self, "betas", check_ladder)
+
+    def rows(self, x: Array) -> int:
+        """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
+        return len(self.betas) - 1
+
+    def pilot(self, steps: int | None) -> tuple[Kernel, int]:
+        ladder = len(self.betas) - 1
+        patience = max(rule.patience for rule in left_out(self.base).values())
+        steps = ladder + round(patience * AT_FIRST) if steps is None else steps
+        if steps <= ladder:
+            raise HyperparameterError(
+                f"warmup={steps} is too short for AIS: its pilot makes {ladder} steps along the ladder, and some before"
+            )
+        return TemperedSMC(self.base, (0.0,) * (steps - ladder) + tuple(self.betas)), steps
+
+    def after_pilot(self, rows: dict[str, Array]) -> "AIS":
+        found: dict[str, Any] = {name: a[a.shape[0] - len(self.betas) + 1 :, ...] for name, a in rows.items()}
+        return replace(self, base=replace(self.base, **found))  # type: ignore[type-var]
 
     @property
     def requires(self) -> Capability:
@@ -81,8 +113,9 @@ class AIS(Kernel[AISState, Any]):
 
     def init(self, target: BoundTarget, x: Array) -> AISState:
         betas = ladder_array(target, self.betas, x)
-        base = self.base.init(annealed(target, betas[0]), x)
-        return AISState(base, betas, target.xp.zeros_like(base.point.base.log_density), counter(target, x))
+        count = counter(target, x)
+        base = at_step(target.xp, self.base, count, x.ndim - 1).init(annealed(target, betas[0]), x)
+        return AISState(base, betas, target.xp.zeros_like(base.point.base.log_density), count)
 
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
@@ -91,16 +124,9 @@ class AIS(Kernel[AISState, Any]):
         now, later = (rung(target.xp, state.betas, state.n + ahead) for ahead in (0, 1))
         increment = (later - now) * log_density_ratio(target, state.point)
         log_weight = state.log_weight + target.xp.where(later > now, increment, 0.0)
-        base, info = self.base.step(annealed(target, later), state.base, noise)
+        kernel = at_step(target.xp, self.base, state.n, state.point.x.ndim - 1)
+        base, info = kernel.step(annealed(target, later), state.base, noise)
         return AISState(base, state.betas, log_weight, state.n + 1), info
-
-
-class LogNormalizer(NamedTuple):
-    """log Z, its standard error, and the effective sample size of the weights: numbers, or arrays (*runs)."""
-
-    value: float | np.ndarray
-    standard_error: float | np.ndarray
-    weight_ess: float | np.ndarray
 
 
 def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> LogNormalizer:

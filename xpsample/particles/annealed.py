@@ -14,10 +14,11 @@ from xpsample.core.checks import check_count, check_numbers, settle
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.compose import check_base, nested, unnested
+from xpsample.kernels.compose import check_base, check_given, nested, unnested
 from xpsample.kernels.kernel import Info, Kernel, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.particles.ladders import ladder_array, rung
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter
 from xpsample.targets.point import Capability, Costs, Point
 
@@ -72,6 +73,7 @@ class Annealed(Kernel[AnnealedState, Info]):
 
     def __post_init__(self) -> None:
         check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
+        check_given("Annealed", self.base)
         sigmas = check_numbers("sigmas", self.sigmas, 0)
         if any(a < b for a, b in pairwise(sigmas)):
             raise HyperparameterError(f"sigmas must never increase; got {sigmas}")
@@ -113,7 +115,8 @@ class Annealed(Kernel[AnnealedState, Info]):
             diverged, spent = done.diverged | info.diverged, done.evaluations.plus(info.evaluations)
             return base, Info(probability, done.moved | info.moved, diverged, spent)
 
-        done = Info(none, none > 0.0, none > 0.0, Evaluations())
+        zero = xp.zeros_like(none, dtype=xp.int32)  # per chain, as some kernels count
+        done = Info(none, none > 0.0, none > 0.0, Evaluations(zero, zero, zero))
         base, done = target.backend.repeat(self.steps, move, (start, done))
         return state._replace(base=base, n=state.n + 1), done._replace(
             evaluations=done.evaluations.plus(target.costs.evaluate)
@@ -133,6 +136,11 @@ class Level(DerivedTarget):
 
     target: BoundTarget
     unit: Array
+
+    @property
+    def space(self) -> Space:
+        """The underlying target's."""
+        return self.target.space
 
     @property
     def requires(self) -> Capability:

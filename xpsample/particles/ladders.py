@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_number, check_numbers
+from xpsample.core.checks import check_count, check_instance, check_number, check_numbers
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
-from xpsample.spaces.discrete import as_index
+from xpsample.kernels.schedules import row
+from xpsample.kernels.tempering_state import TemperingState
 from xpsample.targets.bound import BoundTarget
 
 
@@ -28,6 +30,36 @@ def geometric_ladder(rungs: int, hottest: float) -> tuple[float, ...]:
     return tuple(hottest ** (k / (rungs - 1)) for k in range(rungs))
 
 
+def annealing_ladder(state: TemperingState, rungs: int) -> tuple[float, ...]:
+    """Inverse temperatures from 0 to 1 for `AIS` and `TemperedSMC`, by what parallel tempering met on its way.
+
+    They are equal parts of the communication barrier, linear between the rungs of the tempering's ladder. Where log
+    density ratios are normal, the log weights then change by the same standard deviation at every step.
+
+    Parameters
+    ----------
+    state : TemperingState
+        Of a run whose ladder ended in 0, on the same target (a `Bridge`, or on a finite space).
+    rungs : int
+        At least 2; as many as annealing makes steps, and one.
+
+    Raises
+    ------
+    HyperparameterError
+        If the ladder of the run did not end in 0.
+    """
+    check_instance("state", state, TemperingState, "trace.state of a ParallelTempering run")
+    rungs, betas = check_count("rungs", rungs, 2), to_host(state.betas).astype(np.float64).ravel()
+    if betas[-1] != 0:
+        raise HyperparameterError(
+            f"the ladder of the run ends in {betas[-1]:.3g}, and annealing begins with 0: temper a Bridge, or on a "
+            "finite space, by Ladder(hottest=0)"
+        )
+    barrier = to_host(state.barrier).astype(np.float64)
+    inner = np.interp(np.linspace(barrier[-1], 0.0, rungs), barrier, betas)[1:-1]
+    return 0.0, *map(float, inner), 1.0
+
+
 def check_ladder(name: str, betas: Sequence[float]) -> tuple[float, ...]:
     """Inverse temperatures as numbers; raises HyperparameterError unless they go from 0 to 1 and never decrease."""
     ladder = check_numbers(name, betas, least=2)
@@ -43,5 +75,4 @@ def ladder_array(target: BoundTarget, betas: Sequence[float], x: Array) -> Array
 
 def rung(xp: Any, betas: Array, n: Array) -> Array:
     """The inverse temperature of step n (0-d), 0-d; after the end of the ladder the last one."""
-    last = betas.shape[0] - 1
-    return xp.take(betas, as_index(xp, xp.where(n < last, n, last))[None])[0]
+    return row(xp, betas, n)

@@ -74,7 +74,7 @@ class PCD(Kernel[PCDState, Info]):
 
     data: Batches
     optimizer: Optimizer
-    step_size: float
+    step_size: Any = None
     steps: int = 1
     blocks: int = 1
     refresh: float = 0.0
@@ -89,6 +89,12 @@ class PCD(Kernel[PCDState, Info]):
     def __post_init__(self) -> None:
         settle(self, "data", check_instance, Batches, "RowBatches(rows)")
         settle(self, "optimizer", check_optimizer)
+        if self.step_size is None:
+            raise HyperparameterError(
+                "PCD needs a step_size: its moves are those of ULA on a target that changes at every update, and no "
+                "acceptance tells how biased they are. One that ULA is tuned to on the first target, or smaller, is a "
+                "start: sample(target, ULA(), ...).kernel.step_size"
+            )
         settle(self, "step_size", check_number, 0)
         settle(self, "steps", check_count)
         settle(self, "blocks", check_count)

@@ -7,7 +7,7 @@ particle filter" (2018), for the standard error.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +15,18 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, given, settle
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base
+from xpsample.kernels.following import follow, following, of_chains, with_chains
 from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.schedules import at_step
 from xpsample.kernels.traits import Trait
-from xpsample.particles.ais import LogNormalizer
+from xpsample.kernels.tuning import Tuning
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
-from xpsample.particles.weights import NEEDED_TO_WEIGH, Weights, log_sum_exp
+from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer, Weights, log_sum_exp
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
@@ -63,10 +66,13 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     makes one step on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0`` and a ladder this is `AIS`; f_0 is defined as
     there. Positions are (*runs, particles, dim); runs are independent.
 
+    What the base kernel leaves out is tuned at every step, for each run: its metric is that of the particles, resampled
+    to be a sample at beta', and its step size follows their acceptance so far.
+
     Parameters
     ----------
     base : Kernel
-        As for `AIS`.
+        As for `AIS`. With a ladder, its hyper-parameters may have a value for each step, as those that a pilot finds.
     betas : sequence of float, optional
         From 0 to 1, never decreasing. Steps after the last do not change the temperature.
     ess : float, optional
@@ -77,7 +83,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     resampling : Resampling
     """
 
-    base: Kernel
+    base: Kernel = field(metadata=rungs_of("rows"))
     betas: Sequence[float] | None = None
     ess: float | None = None
     threshold: float = 0.5
@@ -87,6 +93,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     def __post_init__(self) -> None:
         check_base("TemperedSMC", self.base, NEEDED_TO_WEIGH)
+        following("TemperedSMC", self.base)
         if (self.betas is None) == (self.ess is None):
             raise HyperparameterError("TemperedSMC takes either betas or ess")
         if self.betas is not None:
@@ -95,6 +102,16 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             settle(self, "ess", check_number, 0, 1, below=True)
         settle(self, "threshold", check_number, 0, 1, closed=True)
         settle(self, "resampling", check_instance, Resampling, "Multinomial()")
+
+    def rows(self, x: Array) -> int:
+        """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
+        return 1 if self.betas is None else len(self.betas) - 1
+
+    @property
+    def tuning_inside(self) -> Tuning | None:
+        """The base kernel with its rules, where it leaves something out."""
+        base = following("TemperedSMC", self.base)
+        return base if isinstance(base, Tuning) else None
 
     @property
     def requires(self) -> Capability:
@@ -105,10 +122,10 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             raise HyperparameterError(f"TemperedSMC moves particles, (*runs, particles, dim); got {tuple(x.shape)}")
         xp = target.xp
         beta = xp.zeros_like(xp.sum(target.as_floating(x)[..., 0], axis=-1, keepdims=True))
-        base = self.base.init(annealed(target, beta), x)
+        count = counter(target, x)
+        base = self._base(xp, count, x).init(annealed(target, beta), x)
         weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))
         betas = None if self.betas is None else ladder_array(target, self.betas, x)
-        count = counter(target, x)
         particles = target.backend.from_host(np.arange(x.shape[-2], dtype=np.int32), x)
         resamplings = xp.astype(xp.zeros_like(weights.ess), count.dtype)
         return TemperedSMCState(base, betas, beta, weights, particles + resamplings[..., None], resamplings, count)
@@ -128,13 +145,23 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             beta = self._next(target, state, ratio)
         by = beta - state.beta
         weights = state.weights.times(xp, xp.where(by > 0.0, by * ratio, 0.0))
+        member, kernel = annealed(target, beta), self._base(xp, state.n, state.point.x)
+        chains = of_chains(base)
+        sample = chains.point
         if self.threshold:
             where = weights.ess <= self.threshold * ratio.shape[-1]
             index = self.resampling.ancestors(xp, xp.exp(weights.logs), noise["resample"])
-            base, eve = take_ancestors(xp, where, index, (base, eve))
+            if isinstance(kernel, Tuning):  # a sample at the new temperature, to tune on
+                sample = take_ancestors(xp, xp.ones_like(where), index, sample)
+            chains, eve = take_ancestors(xp, where, index, (chains, eve))
             weights, resamplings = weights.reset(xp, where), resamplings + xp.astype(where, resamplings.dtype)
-        base, info = self.base.step(annealed(target, beta), base, noise)
+        base = follow(kernel, member, with_chains(base, chains), sample)
+        base, info = kernel.step(member, base, noise)
         return TemperedSMCState(base, state.betas, beta, weights, eve, resamplings, state.n + 1), info
+
+    def _base(self, xp: Any, n: Array, x: Array) -> Kernel:
+        """The kernel of step n."""
+        return following("TemperedSMC", at_step(xp, self.base, n, x.ndim - 1))
 
     def _next(self, target: BoundTarget, state: TemperedSMCState, ratio: Array) -> Array:
         """The next inverse temperatures, (*runs, 1)."""

@@ -73,7 +73,7 @@ class SVGD(Kernel[SVGDState, Info]):
         Scales the steps; plain steps when not given.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
+    step_size: Any = field(default=None, metadata=PER_CHAIN)
     kernel: PairKernel = RBF()
     adagrad: AdaGrad | None = None
 
@@ -81,6 +81,12 @@ class SVGD(Kernel[SVGDState, Info]):
     traits = OF_A_SET
 
     def __post_init__(self) -> None:
+        if self.step_size is None:
+            raise HyperparameterError(
+                "SVGD needs a step_size: its particles follow forces and accept every move, so that no warm-up sees a "
+                "best one. With adagrad=AdaGrad() it is in units of x: a hundredth of the target's width is a start; "
+                "compare some by the kernel Stein discrepancy of the particles"
+            )
         settle(self, "step_size", check_range, 0)
         settle(self, "kernel", check_instance, PairKernel, "RBF()")
         settle(self, "adagrad", check_instance, AdaGrad, "AdaGrad()", optional=True)
@@ -129,13 +135,18 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
     ``particles**2`` machine epsilons are added to the diagonal of K, which rounding may leave indefinite.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
+    step_size: Any = field(default=None, metadata=PER_CHAIN)
     kernel: PairKernel = RBF()
 
     requires = Capability.SCORE | Capability.REAL
     traits = OF_A_SET
 
     def __post_init__(self) -> None:
+        if self.step_size is None:
+            raise HyperparameterError(
+                "StochasticSVGD needs a step_size: it accepts every move, so that no warm-up sees how biased it is. "
+                "One that ULA is tuned to is a start: sample(target, ULA(), ...).kernel.step_size"
+            )
         settle(self, "step_size", check_range, 0)
         settle(self, "kernel", check_instance, PairKernel, "RBF()")
         if isinstance(self.kernel.bandwidth, Bandwidth) and self.kernel.bandwidth.local:

@@ -3,6 +3,8 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xpsample.core.arrays import Array
 from xpsample.kernels.traits import Trait
 
@@ -63,3 +65,11 @@ class Weights(NamedTuple):
         """Equal weights in the runs of the mask `where`, (*runs), which were resampled; ``ess`` stays that before."""
         equal = xp.full_like(self.logs, -math.log(self.logs.shape[-1]))
         return self._replace(logs=xp.where(where[..., None], equal, self.logs))
+
+
+class LogNormalizer(NamedTuple):
+    """log Z, its standard error, and the effective sample size of the weights: numbers, or arrays (*runs)."""
+
+    value: float | np.ndarray
+    standard_error: float | np.ndarray
+    weight_ess: float | np.ndarray

@@ -30,6 +30,17 @@ def write_rows(rows: Any, arrays: Sequence[Array]) -> None:
         rows[i, ...] = array
 
 
+def eager_repeat(
+    n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
+) -> Any:
+    """`Backend.repeat` as a plain loop."""
+    for i in range(int(n)):
+        if until is not None and bool(until(carry)):
+            break
+        carry = body(i, carry)
+    return carry
+
+
 def eager_drive(
     program: Program,
     carry: Carry,
@@ -92,7 +103,7 @@ def _make_steps(
     infos, kept = [], []
     for t, row in zip(range(lo, hi), numbers, strict=False):
         state, info = step(target, state, dict(zip(noise, row, strict=True)))
-        infos.append(info)
+        infos.append(Info(*info[:4]))  # a kernel's own info may hold more, which is not to be kept
         if lo >= program.burn_in and program.is_recorded(t):
             recorder_states, rows = program.record(recorder_states, state, info)
             kept.append(rows)
@@ -121,8 +132,7 @@ def empty_rows(xp: Any, draws: int, array: Array) -> Array:
 
 def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
     """The sums of the infos of a block of steps; evaluations may be Python integers."""
-    # A kernel's own info may hold more.
-    accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
+    accepted, moved, diverged, evaluations = zip(*infos, strict=True)
     dtype = accepted[0].dtype
 
     def stacked(column: Sequence[Array]) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_count, check_instance, given, settle
+from xpsample.core.checks import check_count, check_instance, check_seed, settle
 from xpsample.core.errors import NoiseError
 from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import check_same_home
@@ -236,10 +236,3 @@ def open_interval(uniforms: np.ndarray) -> np.ndarray:
 def as_noise_source(seed: "int | NoiseSource") -> NoiseSource:
     """``Native(seed)`` for an integer; a source as it is."""
     return seed if isinstance(seed, NoiseSource) else Native(seed)
-
-
-def check_seed(name: str, seed: Any) -> int:
-    """A non-negative integer."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise NoiseError(f"a seed is a non-negative integer; got {given(seed)}")
-    return int(seed)

@@ -34,6 +34,8 @@ class Program:
         As in `sample`.
     compile : bool
         Whether the steps run compiled.
+    room : int
+        Rows to take memory for where that is more than `draws`, so that runs of other lengths share what is compiled.
     """
 
     kernel: Kernel
@@ -43,6 +45,7 @@ class Program:
     thinning: int
     draws: int
     compile: bool = False
+    room: int = 0
 
     @cached_property
     def recording(self) -> tuple:
@@ -77,8 +80,11 @@ class Program:
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
         with errors_of_functions("the run failed at the start positions"):
-            state = self.kernel.init(self.target, 1 * x)
-            return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
+            return self.start(self.kernel.init(self.target, 1 * x))
+
+    def start(self, state: Any) -> Carry:
+        """The carry at a state of the kernel, which is not copied."""
+        return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
 
     def drive(
         self, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int

@@ -22,6 +22,7 @@ from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterE
 from xpsample.core.registry import check_same_home
 from xpsample.core.tree import Tree, leaves
 from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.named import Named
 from xpsample.targets.bound import BoundTarget, counter
 
 
@@ -67,7 +68,10 @@ class Draws(Recorder):
 
 @dataclass(frozen=True)
 class Statistics(Recorder):
-    """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains)."""
+    """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains).
+
+    And the energy, potential and kinetic, of kernels whose info has it.
+    """
 
     name: str = "statistics"
 
@@ -82,6 +86,8 @@ class Statistics(Recorder):
         }
         if state.point.log_density is not None:
             row["log_density"] = state.point.log_density
+        if getattr(info, "energy", None) is not None:
+            row["energy"] = info.energy
         return None, row
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
@@ -163,20 +169,28 @@ class RunningMoments(NamedTuple):
 
 @dataclass(frozen=True)
 class Moments(Recorder):
-    """Running mean and variance of the positions of every chain (Welford 1962): memory does not grow."""
+    """Running mean and variance of the positions of every chain (Welford 1962): memory does not grow.
+
+    Those of a `Model` are of its parameters' values, in the order of the rows of ``trace.summary()``.
+    """
 
     name: str = "moments"
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
-        x = state.point.x
-        zeros = target.xp.zeros_like(target.as_floating(x))
-        return RunningMoments(counter(target, x), zeros, zeros)
+        zeros = target.xp.zeros_like(_values(target, state))
+        return RunningMoments(counter(target, state.point.x), zeros, zeros)
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
-        return _welford(target.xp, carry, target.as_floating(state.point.x)), None
+        return _welford(target.xp, carry, _values(target, state)), None
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
         return _unbiased(target.xp, carry)
+
+
+def _values(target: BoundTarget, state: Any) -> Array:
+    """Positions as floating numbers; the parameters' values of a model, (*chains, column)."""
+    x = target.as_floating(state.point.x)
+    return target.space.columns(target.xp, x) if isinstance(target.space, Named) else x
 
 
 class BatchStatistics(NamedTuple):
@@ -197,6 +211,8 @@ class _BatchCarry(NamedTuple):
 class BatchMeans(Recorder):
     """Mean and Monte Carlo standard error from the means of consecutive batches: memory does not grow.
 
+    Those of a `Model` are of its parameters' values, as for `Moments`.
+
     Parameters
     ----------
     size : int
@@ -210,13 +226,12 @@ class BatchMeans(Recorder):
         settle(self, "size", check_count)
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
-        x = state.point.x
-        zeros = target.xp.zeros_like(target.as_floating(x))
+        x, zeros = state.point.x, target.xp.zeros_like(_values(target, state))
         return _BatchCarry(counter(target, x), zeros, RunningMoments(counter(target, x), zeros, zeros))
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
         xp = target.xp
-        seen, total = carry.seen + 1, carry.total + target.as_floating(state.point.x)
+        seen, total = carry.seen + 1, carry.total + _values(target, state)
         done = seen == self.size
         closed = _welford(xp, carry.over, total / self.size)
         over = RunningMoments(*(xp.where(done, a, b) for a, b in zip(closed, carry.over, strict=True)))

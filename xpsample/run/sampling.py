@@ -4,12 +4,12 @@ import itertools
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -18,13 +18,18 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, given
 from xpsample.core.devices import current_device
-from xpsample.core.errors import CapabilityError, CheckpointError, DivergenceWarning, Interrupted, XpsampleError
+from xpsample.core.errors import CapabilityError, CheckpointError, Interrupted, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
+from xpsample.kernels.blocks import on_target
+from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.tuning import Tuning, tuned, with_tuning
+from xpsample.metrics.findings import Finding
 from xpsample.run.checkpoint import Checkpoint, Store, opened, part_of
+from xpsample.run.diagnosis import about, category, own_findings
 from xpsample.run.identity import PYTHON, describe
 from xpsample.run.limits import check_limits, example_row
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
@@ -32,10 +37,15 @@ from xpsample.run.pace import Pace, interruptible
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders
 from xpsample.run.summary import RunStatistics
-from xpsample.run.totals import Totals
+from xpsample.run.totals import Totals, shown
 from xpsample.run.trace import Trace
+from xpsample.run.until import Stopping, Until, check_until
+from xpsample.run.warm_up import ROOM, TunedPath, WarmUpPath, warm_up_source, warm_up_steps
+from xpsample.spaces.named import Named
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.check import check_gradient
+from xpsample.targets.model import Model
+from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 MOST = 2**63 - 1
@@ -45,34 +55,42 @@ MOST = 2**63 - 1
 def sample(
     target: AbstractTarget,
     kernel: Kernel,
-    x0: Array,
+    x0: Array | Mapping[str, Array],
     draws: int,
     *,
     seed: int | NoiseSource,
+    warmup: int | None = None,
     burn_in: int = 0,
     thinning: int = 1,
     recorders: Sequence[Recorder] = (Draws(), Statistics()),
     checkpoint: str | Path | Checkpoint | None = None,
+    until: Until | None = None,
     progress: bool | None = None,
     check: bool = False,
     compile: bool = False,
 ) -> Trace:
-    """Run a kernel and keep what the recorders keep.
+    """Run a kernel, keep what the recorders keep, and warn of what is wrong with it.
 
     Parameters
     ----------
     target : AbstractTarget
-        What to sample: a `Target`, `Parametric` or `Tempered`.
+        What to sample: a `Target`, `Model`, `Parametric` or `Tempered`.
     kernel : Kernel
-        How.
-    x0 : array, shape (*chains, dim)
+        How. Hyper-parameters that it leaves out are tuned in a warm-up, pooled over the chains of the last axis; each
+        index of the other axes is a group of chains that is tuned for itself.
+    x0 : array, shape (*chains, dim), or mapping
         Start positions. They decide the library, dtype and device of everything. Leading axes are independent chains.
+        Those of a `Model` may be values by name, each ``(*chains, *shape)``.
     draws : int
         Rows to keep of every chain; ``burn_in + draws * thinning`` steps are made.
     seed : int or NoiseSource
         An integer for the library's own generator, or `Native`, `Portable`, `Replay`.
+    warmup : int, optional
+        Steps that tune the kernel, before any other and thrown away. By default 0 where nothing is left out, else
+        ``100 + 800 / sqrt(chains)``, since chains of a group learn from each other. Of `AIS` they are the pilot's;
+        `TemperedSMC` and `SOSMC` tune at each of their own steps, and have none.
     burn_in : int
-        Steps thrown away first.
+        Steps thrown away first, after the warm-up.
     thinning : int
         Steps per kept row.
     recorders : sequence of Recorder
@@ -82,8 +100,12 @@ def sample(
         finished run when `draws` is larger. The result is bit for bit that of one uninterrupted run. When `draws` is
         smaller, the first ones are returned, without a state, and with `run_statistics` of all steps that were made.
         A checkpoint of another run is refused. One process at a time may use a directory.
+    until : Until, optional
+        When the run may stop before all draws are made: ``Until(ess=400, rhat=1.01, seconds=600)``. `draws` is then the
+        most.
     progress : bool, optional
-        Show a progress bar (tqdm). By default, if tqdm is installed and stderr is a terminal.
+        Show a progress bar (tqdm), with the acceptance and the divergences of each group. By default, if tqdm is
+        installed and stderr is a terminal.
     check : bool
         Compare the target's score with finite differences of its log density before the first step.
     compile : bool
@@ -100,28 +122,103 @@ def sample(
         Before the first step, if anything does not fit together. The message says what would.
     Interrupted
         On Ctrl-C, after the block of steps that is under way. Its `trace` holds what was drawn.
+
+    Warns
+    -----
+    DiagnosisWarning
+        At the end, one line for each finding of `Trace.diagnose`: a `DivergenceWarning` of divergences, a
+        `RepellenceWarning` of a tilt that is too strong, a `ConvergenceWarning` of all else. A run without recorded
+        draws is judged by its statistics alone, and one of fewer than ten draws says nothing of how its chains have
+        mixed.
     """
+    x0 = _positions(target, x0)
     with current_device(x0):
         check_flag("check", check)
         check_flag("compile", compile)
         if progress is not None:
             check_flag("progress", progress)
+        check_until(until, recorders)
         program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
         if check:
-            if not isinstance(target, Target):
+            own = target.target if isinstance(target, Model) else target
+            if not isinstance(own, Target):
                 raise XpsampleError(
                     "check=True compares the score of a Target with its density; this target is made of one"
                 )
-            check_gradient(target, x0)
+            check_gradient(own, x0)
+        source, path = as_noise_source(seed), None
+        inside = kernel.tuning_inside
+        if isinstance(inside, Tuning):
+            program = replace(program, recorders=check_recorders((*program.recorders, TunedPath.of(inside))))
+        tuning = warm_up_steps(kernel, x0, warmup)
+        if tuning:
+            program, carry, path = _warm_up(target, program, x0, source, tuning, checkpoint, progress)
         began = time.perf_counter()
-        source, carry = as_noise_source(seed), program.init(x0)
+        carry = carry if tuning else program.init(x0)
         program.target.backend.synchronize(carry)
         pace = Pace(time.perf_counter() - began)
         check_limits(program, carry, source)
-        metadata = _metadata(program, x0, source)
-        about = identity(target, program, x0, source) if checkpoint is not None else {}
-        with opened(checkpoint, program, carry, about, metadata) as store:
-            return _run(program, carry, source, store, progress, metadata, pace)
+        metadata = _metadata(program, x0, source) | ({"warmup": tuning} if tuning else {})
+        described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
+        with opened(checkpoint, program, carry, described, metadata) as store:
+            try:
+                trace = _run(program, carry, source, store, progress, metadata, pace, until)
+            except Interrupted as stop:
+                stop.trace = _with_path(stop.trace, path)
+                raise
+        _warn(trace)
+        return _with_path(trace, path)
+
+
+def _with_path(trace: Trace, path: dict[str, Array] | None) -> Trace:
+    """The trace with the path of its warm-up, or of what was tuned on the way."""
+    recorded = dict(trace.recorded)
+    return replace(trace, warmup=recorded.pop("tuned", path), recorded=recorded)
+
+
+def _warm_up(
+    target: AbstractTarget,
+    program: Program,
+    x0: Array,
+    source: NoiseSource,
+    steps: int,
+    checkpoint: str | Path | Checkpoint | None,
+    progress: bool | None,
+) -> tuple[Program, Carry, dict[str, Array]]:
+    """Tune what the kernel leaves out: the program with the tuned kernel, where it starts, and the warm-up's path.
+
+    It is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the run's.
+    """
+    pooled, room = len(x0.shape) > 1, -(-steps // ROOM) * ROOM
+    starts, noise = x0, warm_up_source(source)
+    if isinstance(program.kernel, Piloted):
+        kernel, _ = program.kernel.pilot(steps)
+        starts = pilot_starts(target, program.target.space, x0, noise.seed)
+        assert isinstance(kernel.tuning_inside, Tuning)
+        path: Recorder = TunedPath.of(kernel.tuning_inside)
+        bound = target.prepare(starts, kernel.requires)
+    else:
+        kernel, bound = with_tuning(program.kernel, steps, pooled), program.target
+        path = WarmUpPath(with_tuning(program.kernel, 0, pooled))
+    warming = Program(kernel, bound, (path,), 0, 1, steps, program.compile, room)
+    carry = warming.init(starts)
+    check_limits(warming, carry, noise)
+    metadata = _metadata(warming, starts, noise)
+    described: dict[str, Any] = {}
+    if checkpoint is not None:
+        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        checkpoint = replace(settings, path=Path(settings.path) / "warmup")
+        described = identity(target, warming, starts, noise)
+    with opened(checkpoint, warming, carry, described, metadata) as store:
+        trace = _run(warming, carry, noise, store, progress, metadata, Pace(0.0), unit="warm-up steps")
+    found = trace.recorded[path.name]
+    if isinstance(program.kernel, Piloted):
+        rows = {name.rpartition(".")[2]: a for name, a in found.items() if "." in name}
+        program = replace(program, kernel=program.kernel.after_pilot(rows))
+        return program, program.init(x0), found
+    kernel, state = tuned(program.target.xp, program.kernel, kernel, trace.state)
+    program = replace(program, kernel=kernel)
+    return program, program.start(state), found
 
 
 def _run(
@@ -132,6 +229,8 @@ def _run(
     progress: bool | None,
     metadata: dict[str, Any],
     pace: Pace,
+    until: Until | None = None,
+    unit: str = "draws",
 ) -> Trace:
     backend = program.target.backend
     began = time.perf_counter()
@@ -150,45 +249,60 @@ def _run(
             _check_cut(program, carry, start)
 
     burning, done = replace(program, recorders=()), start
+    stopping = None
+    if until is not None:
+        stopping = Stopping(until, (end for _, end in _segments(program, carry, 0)), program.rows)
+    stop = stopping is not None and stopping.holds(start, lambda: _drawn(program, buffers, start))
     with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
-        for lo, hi in pace.blocks(_segments(program, carry, start)):
+        for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start)):
             if lo < program.burn_in:
-                (state, _), _, _ = burning.drive(Carry(carry.state, ()), None, source, lo, hi)
+                (state, _), _, sums = burning.drive(Carry(carry.state, ()), None, source, lo, hi)
                 carry = Carry(state, carry.recorder_states)
             else:
                 carry, buffers, sums = program.drive(carry, buffers, source, lo, hi)
                 totals.add(hi - lo, sums)
             done = hi
             pace.measure(hi - lo, partial(backend.synchronize, carry))
+            stop = stopping is not None and stopping.holds(hi, partial(_drawn, program, buffers, hi))
+            ends = stop or interrupted()
             if store is not None:
-                store.save(hi, carry, totals, buffers, final=hi == program.steps or interrupted())
+                store.save(hi, carry, totals, buffers, final=hi == program.steps or ends)
             if bar is not None:
                 backend.synchronize(carry.state.point.x)
+                bar.set_postfix_str(shown(sums, hi - lo, totals, carry.state.point.x.ndim), refresh=False)
                 bar.update(hi - lo)
-            if interrupted():
+            if ends:
                 break
         backend.synchronize(carry)
 
     rows = program.rows(done)
-    if rows < program.draws:
+    if rows < max(program.draws, program.room):
         buffers = tree.map(lambda buffer: buffer[:rows, ...], buffers)
     metadata = metadata | {"seconds": time.perf_counter() - began}
-    trace = _trace(program, carry, buffers, totals.run_statistics(), metadata)
+    ended = None if stopping is None else stopping.finding(rows)
+    trace = _trace(program, carry, buffers, totals.run_statistics(), metadata, ended)
     if interrupted():
         where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
         if store is not None:
             where = f"{store.path}, from where the same call goes on"
-        raise Interrupted(f"Ctrl-C after {rows} of {program.draws} draws, which are in {where}", trace)
+        raise Interrupted(f"Ctrl-C after {rows} of {program.draws} {unit}, which are in {where}", trace)
     return trace if start <= program.steps else replace(trace, state=None)  # the state there is of a later step
 
 
-def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | NoiseSource) -> Iterator[tuple[Any, Any]]:
+def steps(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array | Mapping[str, Array],
+    *,
+    seed: int | NoiseSource,
+    warmup: int | None = None,
+) -> Iterator[tuple[Any, Any]]:
     """Yield (state, info) after every step, without end. The chain is that of `sample` with the same seed.
 
     Parameters
     ----------
-    target, kernel, x0, seed
-        As in `sample`.
+    target, kernel, x0, seed, warmup
+        As in `sample`; the steps of the warm-up are made before the first that is yielded.
 
     Yields
     ------
@@ -197,10 +311,15 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
     info : NamedTuple
         What the step did.
     """
+    x0 = _positions(target, x0)
     with current_device(x0):
         program = _prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
         source, backend = as_noise_source(seed), program.target.backend
-        carry = program.init(x0)
+        tuning = warm_up_steps(kernel, x0, warmup)
+        if tuning:
+            program, carry, _ = _warm_up(target, program, x0, source, tuning, None, False)
+        else:
+            carry = program.init(x0)
         specs = program.specs(carry)
         length = 1 if isinstance(source, Replay) else chunk_steps(specs)
         like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
@@ -211,7 +330,7 @@ def steps(target: AbstractTarget, kernel: Kernel, x0: Array, *, seed: int | Nois
             noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
             carry, rows, sums = program.drive(carry, None, noise, 0, 1)
             state, info = tree.map(lambda row: row[0, ...], rows)[0]
-            yield state, info._replace(evaluations=sums[-1])
+            yield state, info._replace(evaluations=sums.evaluations)
 
 
 @dataclass(frozen=True)
@@ -228,6 +347,13 @@ class _Everything(Recorder):
 
     def result(self, target: BoundTarget, carry: tree.Tree, rows: tree.Tree) -> Any:
         return rows
+
+
+def _positions(target: AbstractTarget, x0: Array | Mapping[str, Array]) -> Array:
+    """Start positions, of values by name where a model is given these."""
+    if isinstance(target, Model) and isinstance(x0, Mapping):
+        return target.position(x0)
+    return cast(Array, x0)  # what is none is refused where it is checked
 
 
 def _prepare(
@@ -249,7 +375,7 @@ def _prepare(
     thinning, recorders = check_count("thinning", thinning, 1, MOST), check_recorders(recorders)
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
-    return Program(kernel, bound, recorders, burn_in, thinning, draws, compile)
+    return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
@@ -281,26 +407,37 @@ def _check_cut(program: Program, carry: Carry, start: int) -> None:
 
 
 def _trace(
-    program: Program, carry: Carry, buffers: tuple | None, run_statistics: RunStatistics, metadata: dict[str, Any]
+    program: Program,
+    carry: Carry,
+    buffers: tuple | None,
+    run_statistics: RunStatistics,
+    metadata: dict[str, Any],
+    ended: Finding | None,
 ) -> Trace:
-    diverged = int(np.sum(run_statistics.diverged))
-    if diverged:
-        chains, total = int(np.sum(run_statistics.diverged > 0)), np.size(run_statistics.diverged)
-        warnings.warn(
-            f"{diverged} of {run_statistics.steps * total} steps diverged, in {chains} of "
-            f"{total} chains (non-finite proposals, energy errors, or chains frozen where they left "
-            "the finite numbers): take a smaller step size, or Target(..., constrained=True) where a log density of "
-            "-inf is meant; trace.run_statistics.diverged has the counts",
-            DivergenceWarning,
-            stacklevel=4,
-        )
     rows = buffers if buffers is not None else tuple(None for _ in program.recorders)
     results = {
         r.name: r.result(program.target, recorder_state, row)
         for r, recorder_state, row in zip(program.recorders, carry.recorder_states, rows, strict=True)
     }
-    draws, statistics = results.pop("draws", None), results.pop("statistics", {})
-    return Trace(draws, statistics, results, run_statistics, carry.state, metadata)
+    found = own_findings(program.recorders, results, carry.state)
+    found += [] if ended is None else [ended.to_json()]
+    metadata = metadata | {"diagnosis": metadata["diagnosis"] | {"findings": found}}
+    draws, statistics = results.pop("draws", None), results.pop("statistics", None) or {}
+    return Trace(draws, statistics, results, run_statistics, carry.state, metadata, program.kernel)
+
+
+def _warn(trace: Trace) -> None:
+    """A line for each thing that is wrong with a run."""
+    for finding in trace.diagnose():
+        if finding.kind != "few_draws":
+            warnings.warn(str(finding), category(finding), stacklevel=3)
+
+
+def _drawn(program: Program, buffers: tuple | None, step: int) -> Array:
+    """The draws after `step` steps."""
+    assert buffers is not None
+    at = next(i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws))
+    return buffers[at][: program.rows(step), ...]
 
 
 def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
@@ -320,7 +457,9 @@ def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSo
 
 
 def _metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
+    space = program.target.space
     return {
+        **({"parameters": space.to_json()} if isinstance(space, Named) else {}),
         "kernel": show(program.kernel),
         "backend": backend_of(x).name,
         "dtype": dtype_name(x),
@@ -330,6 +469,7 @@ def _metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]
         "thinning": program.thinning,
         "compiled": program.compile,
         "version": __version__,
+        "diagnosis": about(program.kernel, program.target.space, x.shape[-1]),
     }
 
 

@@ -13,6 +13,9 @@ from xpsample.run.summary import RunStatistics
 MOST_WAITING, MOST_SECONDS = 16, 0.1
 """How many segments, and seconds of them, may wait for their sums to be fetched."""
 
+MOST_GROUPS = 8
+"""Whose numbers a progress bar shows."""
+
 
 class Totals:
     """Sums of the step infos over a run, kept on the host in float64.
@@ -66,3 +69,30 @@ class Totals:
             diverged=np.rint(self.sums.get("diverged", np.asarray(0.0))).astype(np.int64),
             evaluations={name: float(np.mean(mean.get(f"evaluations/{name}", 0.0))) for name in names},
         )
+
+
+def shown(sums: Info, steps: int, totals: Totals, axes: int) -> str:
+    """What a progress bar says of a run: acceptance and divergences of each group of chains.
+
+    Parameters
+    ----------
+    sums : Info
+        Of the last block.
+    steps : int
+        Of that block.
+    totals : Totals
+        Of all blocks after the burn-in.
+    axes : int
+        Of the positions, (*groups, chain, dim).
+    """
+    coarse, fine = (to_host(part).astype(np.float64) for _, part in tree.items(sums.acceptance_probability))
+    accepted = (coarse + fine) / steps
+    diverged = totals.sums.get("diverged", to_host(sums.diverged))
+    groups = tuple(range(axes - 2, np.ndim(accepted)))  # the pooled axis, or none
+    rates = np.ravel(np.mean(accepted, axis=groups))
+    counts = np.ravel(np.sum(diverged, axis=groups)) if np.ndim(diverged) == np.ndim(accepted) else np.ravel(diverged)
+    several = [f"{rate:.2f}" for rate in rates[:MOST_GROUPS]] + ["..."] * (len(rates) > MOST_GROUPS)
+    text = f"accepts {' '.join(several)}"
+    if np.any(counts):
+        text += f", diverged {' '.join(f'{count:.0f}' for count in counts[:MOST_GROUPS])}"
+    return text

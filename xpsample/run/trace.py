@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,12 @@ from xpsample.core.atomic_files import replacing
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.metrics.findings import Finding
+from xpsample.metrics.ranks import Mixing
 from xpsample.run.checkpoint import load_folder
+from xpsample.run.diagnosis import Figures, diagnose, indicators
 from xpsample.run.summary import RunStatistics, Summary, summarize
+from xpsample.spaces.named import Named, named_from_json, parameters
 
 Array = Any
 
@@ -32,7 +38,8 @@ class Trace:
     Attributes
     ----------
     draws : array, shape (draw, *chains, dim), or None
-        Positions, in the user's library and on the user's device; None if the run did not record them.
+        Positions, in the user's library and on the user's device; None if the run did not record them. Those of a
+        `Model` are unconstrained coordinates: ``trace["tau"]`` has values by name.
     statistics : dict of str to array, each of shape (draw, *chains)
         For example ``acceptance_probability``, ``moved``, ``diverged``, ``log_density``.
     recorded : dict of str to tree of arrays
@@ -43,7 +50,16 @@ class Trace:
         The kernel's state after the last step; not saved by `save`.
     metadata : dict
         JSON-able: kernel, backend, dtype, device, seed, burn-in, thinning, seconds, version of xpsample. The
-        optional key ``names`` names the coordinates.
+        optional key ``names`` names the coordinates, and ``parameters`` describes those of a `Model`.
+    kernel : Kernel, or None
+        The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
+        positions goes on where this one ended. Not saved by `save`.
+    warmup : dict of str to array, each of shape (step, ...), or None
+        The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
+        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric; and ``acceptance_probability``,
+        ``diverged`` and ``scores``, those evaluated, of each chain. Of `AIS` that of its pilot, and of particles that
+        tune themselves at every step the values after each step that is kept; with the mean acceptance probability of
+        each group. None where nothing was tuned.
     """
 
     draws: Any
@@ -52,6 +68,8 @@ class Trace:
     run_statistics: RunStatistics
     state: Any
     metadata: dict[str, Any]
+    kernel: Any = None
+    warmup: dict[str, Array] | None = None
 
     def __repr__(self) -> str:
         draws = "None" if self.draws is None else f"{tuple(self.draws.shape)} {self.draws.dtype}"
@@ -63,36 +81,142 @@ class Trace:
         about = "".join(f", {key}={self.metadata[key]!r}" for key in ("kernel", "backend") if key in self.metadata)
         return f"Trace(draws={draws}{kept}{about})"
 
-    def summary(self) -> Summary:
-        """Mean, standard deviation, standard error, ESS and R-hat of every coordinate, over all chains.
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of a model's parameters; none for other targets."""
+        return () if self._space is None else self._space.names
 
-        With arviz-stats installed the bulk and tail ESS and R-hat are rank-normalised; without it they are
-        those of `xpsample.metrics.convergence`, with the tail ESS taken from the indicators of both tails.
-        `Summary.method` says which. The draws are copied to the host.
+    def __getitem__(self, name: str) -> Array:
+        """The draws of a model's parameter, ``(draw, *chains, *shape)``, as values and not as coordinates."""
+        if self._space is None:
+            raise TraceError(f"only the trace of a Model has parameters by name, such as {name!r}: take trace.draws")
+        draws = self._some_draws()
+        return self._space.value(backend_of(draws).xp, draws, name)
+
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        """Quantities that follow from the draws, in their own library.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(p)`` of the parameters of a `Model`, as its log density has them: ``p.tau`` is
+            ``(draw, *chains, *shape)`` here, all draws at once. Of other targets ``function(x)``, the draws.
+
+        Returns
+        -------
+        What the function returns.
+        """
+        draws = self._some_draws()
+        if self._space is None:
+            return function(draws)
+        values, _ = self._space.constrain(backend_of(draws).xp, draws)
+        return function(parameters(self._space.names)(*values))
+
+    def summary(self, by: int | Sequence[int] | None = None) -> Summary:
+        """Mean, standard deviation, standard error, ESS and R-hat of every coordinate, and what is wrong with them.
+
+        Chains of the last chain axis are pooled. The other chain axes are groups, such as the settings of a sweep, and
+        each group has figures of its own. The draws are copied to the host.
+
+        Parameters
+        ----------
+        by : int or sequence of int, optional
+            The chain axes that are groups, from 0; ``()`` pools all chains. All but the last when not given.
 
         Returns
         -------
         Summary
-            Host arrays of shape (dim,).
+            Host arrays of shape (*groups, dim).
 
         Raises
         ------
         TraceError
-            If the trace holds no draws, or ``metadata["names"]`` does not fit them.
+            If the trace holds no draws, or `by` or ``metadata["names"]`` does not fit them.
 
         Notes
         -----
-        Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021) 667-718.
+        ESS and R-hat are rank-normalised: Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021)
+        667-718. From 32 chains on, R-hat is the nested one: Margossian et al., Bayesian Analysis (2024). On a discrete
+        space whose variables have more than two states, each state has a row, of its indicator.
         """
-        draws = self._host_draws().astype(np.float64)
-        names = self._names(draws.shape[-1]) or tuple(f"x[{i}]" for i in range(draws.shape[-1]))
-        return summarize(draws, names, self.run_statistics)
+        columns, labels = self._columns()
+        draws = to_host(columns).astype(np.float64)
+        axes = draws.ndim - 2
+        if by is None:
+            groups = tuple(range(axes - 1))
+        else:
+            groups = tuple(by) if isinstance(by, Sequence) else (by,)
+            if not all(isinstance(i, int) and 0 <= i < axes for i in groups) or len(set(groups)) < len(groups):
+                raise TraceError(f"by must name chain axes, of which there are {axes}; got {by!r}")
+
+        def arranged(values: np.ndarray, before: int) -> np.ndarray:
+            """The groups' axes first, and one axis of the chains that are pooled."""
+            others = [i for i in range(axes) if i not in groups]
+            order = [*groups, *others]
+            values = np.moveaxis(values, [i + before for i in order], range(before, before + axes))
+            kept = values.shape[: before + len(groups)]
+            return np.reshape(values, (*kept, -1, *values.shape[before + axes :]))
+
+        draws = arranged(draws, 1)
+        statistics = self.run_statistics
+        if np.shape(statistics.moved) == self.draws.shape[1:-1]:
+            statistics = replace(
+                statistics,
+                acceptance_probability=arranged(statistics.acceptance_probability, 0),
+                moved=arranged(statistics.moved, 0),
+                diverged=arranged(statistics.diverged, 0),
+            )
+        names, known, rows = labels, self.metadata.get("diagnosis", {}), draws
+        if known.get("categorical"):
+            states, flat, _ = indicators([((), name) for name in names], np.reshape(draws, (-1, 1, draws.shape[-1])))
+            names, rows = tuple(name for _, name in states), np.reshape(flat, (*draws.shape[:-1], len(states)))
+        summary = summarize(rows, names, self.run_statistics)
+        shape = summary.mean.shape[:-1]
+        every = [(group, name) for group in np.ndindex(*shape) for name in names]
+        mixing = Mixing(*(np.ravel(values) for values in (summary.ess_bulk, summary.ess_tail, summary.rhat)))
+        figures = Figures(every, np.ravel(summary.sd), mixing)
+        by_step = {
+            name: arranged(to_host(values), 1)
+            for name, values in self.statistics.items()
+            if values.shape == self.draws.shape[:-1]
+        }
+        return replace(summary, findings=diagnose(draws, labels, statistics, by_step, known, figures))
+
+    def diagnose(self) -> tuple[Finding, ...]:
+        """What is wrong with the run: no findings are no proof, but each of them is a reason not to use the draws.
+
+        `sample` warns of the same, once, at its end. Judged are divergences, chains that never moved or whose draws are
+        not finite, chains in different places, R-hat above 1.01, a bulk or tail ESS below 100 for each chain (400 in
+        all for four chains or more), HMC at a resonance, unadjusted chains that grow, an acceptance probability far
+        from the kernel's optimum, draws that begin far out (on the way in, or by a tilt that is too strong at first),
+        an E-BFMI below 0.3 where the energy is in `statistics`, and what recorders found.
+
+        Returns
+        -------
+        tuple of Finding
+            One of each kind; empty if nothing is wrong.
+
+        Notes
+        -----
+        The work is bounded. All coordinates are looked at roughly, at about 260,000 values, and those that look worst
+        closely, at about half as many, four coordinates at least; of more than 32 chains the ESS of 32 is scaled up.
+        `summary` looks at everything.
+
+        The limits are those of Vehtari et al. (2021) for R-hat and ESS, whose 400 draws are for four chains and as many
+        as a standard error needs with more; Margossian et al. (2024) for the nested R-hat of many chains; Betancourt
+        (2016) and Stan for E-BFMI.
+        """
+        empty = self.draws is None or 0 in self.draws.shape
+        draws, names = (self.draws, ()) if empty else self._columns()
+        known = self.metadata.get("diagnosis", {})
+        return diagnose(draws, names, self.run_statistics, self.statistics, known)
 
     def to_arviz(self) -> Any:
         """The draws and statistics as an ArviZ DataTree, on the host.
 
-        All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim);
-        statistics are in ``sample_stats`` under ArviZ's names (``acceptance_rate``, ``diverging``, ``lp``).
+        All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim); those of a
+        `Model` are there by name, with its `dims` and `coords`. Statistics are in ``sample_stats`` under ArviZ's names
+        (``acceptance_rate``, ``diverging``, ``lp``).
         The metadata and the run statistics are attributes, as JSON where they are neither text nor a number. Results
         of other recorders are left out.
 
@@ -107,18 +231,31 @@ class Trace:
         TraceError
             If the trace holds no draws, or ``metadata["names"]`` does not fit them.
         """
-        draws = self._host_draws()
-        names = self._names(draws.shape[-1])
         try:
             from arviz_base import from_dict
         except ImportError as error:
             raise ImportError('to_arviz() needs arviz-base: pip install "xpsample[arviz]"') from error
 
-        groups = {"posterior": {"x": np.swapaxes(draws, 0, 1)}}
+        space, draws = self._space, self._some_draws()
+        dims, coords = {"x": ["x_dim"]}, {}
+        if space is None:
+            values = {"x": draws}
+            names = self._names(draws.shape[-1])
+            coords = {"x_dim": list(names)} if names else {}
+        else:
+            values = {name: self[name] for name in space.names}
+            dims = {name: list(space.axes(name)) for name in space.names}
+            coords = {axis: list(labels) for axis, labels in space.coords}
+        chain_axes = draws.ndim - 2
+        groups = {
+            "posterior": {
+                name: np.swapaxes(_one_chain_axis(to_host(value), chain_axes), 0, 1) for name, value in values.items()
+            }
+        }
         if self.statistics:
             groups["sample_stats"] = {
-                ARVIZ_NAMES.get(name, name): np.swapaxes(_one_chain_axis(to_host(values)), 0, 1)
-                for name, values in self.statistics.items()
+                ARVIZ_NAMES.get(name, name): np.swapaxes(_one_chain_axis(to_host(own), chain_axes), 0, 1)
+                for name, own in self.statistics.items()
             }
         attributes = {
             key: value if _fits_attribute(value) else _json(key, value)
@@ -126,8 +263,8 @@ class Trace:
         }
         return from_dict(
             groups,
-            dims={"x": ["x_dim"]},
-            coords={"x_dim": list(names)} if names else None,
+            dims=dims,
+            coords=coords or None,
             attrs={"/": attributes | {"inference_library": "xpsample"}},
         )
 
@@ -170,6 +307,7 @@ class Trace:
             "statistics": self.statistics,
             "recorded": self.recorded,
             "run_statistics": dict(vars(self.run_statistics)),
+            "warmup": self.warmup,
         }
         try:
             header = {"schema": SCHEMA, "structure": structure(kept), "metadata": self.metadata}
@@ -187,15 +325,27 @@ class Trace:
             arrays[name] = array
         return arrays
 
-    def _host_draws(self) -> np.ndarray:
-        """Draws on the host, of shape (draw, chain, dim)."""
+    def _some_draws(self) -> Array:
+        """The draws, if there are any."""
         if self.draws is None or 0 in self.draws.shape:
             raise TraceError(
                 f"this trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}), so it has no "
                 "summary and no ArviZ output: run again and record draws, with steps beyond the burn-in"
             )
-        draws = to_host(self.draws)
-        return np.reshape(draws, (draws.shape[0], int(np.prod(draws.shape[1:-1])), draws.shape[-1]))
+        return self.draws
+
+    @cached_property
+    def _space(self) -> Named | None:
+        """Where the parameters of a model live."""
+        known = self.metadata.get("parameters")
+        return None if known is None else named_from_json(known)
+
+    def _columns(self) -> tuple[Array, tuple[str, ...]]:
+        """What tables and the diagnosis look at, (draw, *chains, column), and what each column is called."""
+        draws = self._some_draws()
+        if self._space is None:
+            return draws, self._names(draws.shape[-1]) or _default_names(draws.shape[-1])
+        return self._space.columns(backend_of(draws).xp, draws), self._space.labels
 
     def _names(self, dim: int) -> tuple[str, ...]:
         """Names of the coordinates from the metadata, or none."""
@@ -203,6 +353,10 @@ class Trace:
         if names and len(names) != dim:
             raise TraceError(f'metadata["names"] has {len(names)} names for {dim} coordinates')
         return names
+
+
+def _default_names(dim: int) -> tuple[str, ...]:
+    return tuple(f"x[{i}]" for i in range(dim))
 
 
 def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
@@ -261,7 +415,13 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     def moved(part: tree.Tree) -> tree.Tree:
         return tree.map(lambda array: backend.from_host(array, like), part)
 
-    return replace(trace, draws=moved(trace.draws), statistics=moved(trace.statistics), recorded=moved(trace.recorded))
+    return replace(
+        trace,
+        draws=moved(trace.draws),
+        statistics=moved(trace.statistics),
+        recorded=moved(trace.recorded),
+        warmup=moved(trace.warmup),
+    )
 
 
 def _assembled(described: Any, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Trace:
@@ -272,9 +432,10 @@ def _assembled(described: Any, arrays: dict[str, np.ndarray], metadata: dict[str
     return Trace(**kept | {"run_statistics": RunStatistics(**run_statistics)}, state=None, metadata=metadata)
 
 
-def _one_chain_axis(values: np.ndarray) -> np.ndarray:
-    """(draw, *chains) to (draw, chain)."""
-    return np.reshape(values, (values.shape[0], int(np.prod(values.shape[1:]))))
+def _one_chain_axis(values: np.ndarray, chain_axes: int) -> np.ndarray:
+    """(draw, *chains, ...) to (draw, chain, ...)."""
+    chains, rest = values.shape[1 : 1 + chain_axes], values.shape[1 + chain_axes :]
+    return np.reshape(values, (values.shape[0], int(np.prod(chains)), *rest))
 
 
 # ---- files -------------------------------------------------------------------------------------------------

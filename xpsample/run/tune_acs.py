@@ -1,11 +1,13 @@
 """Tune the automatic cyclical sampler by short runs."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_number, check_numbers
+from xpsample.core.errors import ConvergenceWarning
 from xpsample.core.registry import backend_of, to_host
 from xpsample.kernels.discrete.acs import ACS, Table
 from xpsample.kernels.discrete.dlp import DMALA
@@ -79,7 +81,9 @@ def _rates(
     xp, ones = backend_of(x0).xp, (1,) * (x0.ndim - 1)
     kernel = DMALA(_beside(x0, sizes.reshape(-1, 1, *ones)), _beside(x0, balances.reshape(1, -1, *ones)))
     start = xp.asarray(xp.broadcast_to(x0, (len(sizes), len(balances), *x0.shape)), copy=True)
-    run = sample(target, kernel, start, steps, seed=seed, burn_in=steps, recorders=(), progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # some pairs accept nothing
+        run = sample(target, kernel, start, steps, seed=seed, burn_in=steps, recorders=(), progress=False)
     rates = np.asarray(run.run_statistics.acceptance_probability)
     return np.mean(rates.reshape(len(sizes), len(balances), -1), axis=-1)
 

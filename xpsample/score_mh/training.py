@@ -1,5 +1,6 @@
 """Training: a loss is minimised over batches, by the drivers that run chains."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_count, check_flag, check_instance, given
 from xpsample.core.devices import current_device
-from xpsample.core.errors import GradientError, HyperparameterError
+from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -17,7 +18,8 @@ from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer
 from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.identity import PYTHON, describe
-from xpsample.run.noise import NoiseSource, Portable, as_noise_source, chunk_steps
+from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
+from xpsample.run.pace import SECONDS, Pace, interruptible
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Record
 from xpsample.run.sampling import progress_bar
@@ -101,6 +103,8 @@ def fit(
         For settings out of range.
     GradientError
         If the loss leaves the finite numbers, or no derivative can be had.
+    Interrupted
+        On Ctrl-C, after the block of epochs that is under way. Its `fitted` holds what was trained.
     """
     check_instance("loss", loss, TrainingLoss, "Sliced()")
     check_reals("data", data, "an array (rows, dim)")
@@ -153,12 +157,20 @@ def fit(
         program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
         source, carry = as_noise_source(seed), program.init(start)
         about = _identity(kernel, target, source) if checkpoint is not None else {}
-        with opened(checkpoint, program, carry, about) as store:
-            state, buffers, done = _run(program, carry, source, patience, progress, store)
+        with opened(checkpoint, program, carry, about) as store, interruptible() as interrupted:
+            state, buffers, done = _run(program, carry, source, patience, progress, store, interrupted)
         losses, validated = (to_host(rows)[:done] for rows in buffers[0])
         if validation is None:
-            return Fitted(state.parameters, losses, None, False)
-        return Fitted(state.best, losses, validated, done < epochs)
+            fitted = Fitted(state.parameters, losses, None, False)
+        else:
+            fitted = Fitted(state.best, losses, validated, _stalled(state, patience) and done < epochs)
+        if interrupted():
+            where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
+            if store is not None:
+                where = f"{store.path}, from where the same call goes on"
+            message = f"Ctrl-C after {done} of {epochs} epochs; what was trained is in {where}"
+            raise Interrupted(message, fitted=fitted)
+        return fitted
 
 
 def _run(
@@ -168,6 +180,7 @@ def _run(
     patience: int | None,
     progress: bool | None,
     store: Store | None,
+    interrupted: Callable[[], bool],
 ) -> tuple[EpochState, Any, int]:
     """The last state, the losses of all epochs, and the number of epochs made."""
     backend = program.target.backend
@@ -179,11 +192,12 @@ def _run(
         buffers = ((rows[0], rows[1]),)
     if store is not None and done < program.steps and not _stalled(carry.state, patience):
         store.check()
-    block = 1 if patience or store else chunk_steps(program.specs(carry))
+    one_by_one = patience is not None or store is not None
     with progress_bar(progress, program.steps, done, unit="epoch") as bar:
-        while done < program.steps and not _stalled(carry.state, patience):
-            stop = min((done // block + 1) * block, program.steps)
-            carry, buffers, _ = program.drive(carry, buffers, source, done, stop)
+        for lo, stop in _blocks(program, carry, done, one_by_one):
+            if _stalled(carry.state, patience) or (interrupted() and buffers is not None):
+                break
+            carry, buffers, _ = program.drive(carry, buffers, source, lo, stop)
             if not np.isfinite(to_host(carry.state.loss)):
                 raise GradientError(
                     f"the loss left the finite numbers by epoch {stop}: lower the learning rate, or clip the gradients"
@@ -192,9 +206,20 @@ def _run(
                 bar.update(stop - done)
             done = stop
             if store is not None:
-                last = done == program.steps or _stalled(carry.state, patience)
+                last = done == program.steps or _stalled(carry.state, patience) or interrupted()
                 store.save(done, carry, Totals(), buffers, final=last)
     return carry.state, buffers, done
+
+
+def _blocks(program: Program, carry: Carry, start: int, one_by_one: bool) -> Iterator[tuple[int, int]]:
+    """Epochs that are made at once: one where each is looked at or saved, else as many as take a second."""
+    if one_by_one:
+        yield from ((epoch, epoch + 1) for epoch in range(start, program.steps))
+        return
+    pace = Pace(SECONDS)  # two epochs, to measure them
+    for lo, hi in pace.blocks(segments(program.specs(carry), start, program.steps)):
+        yield lo, hi
+        pace.measure(hi - lo, lambda: None)  # their loss has been looked at
 
 
 def _stalled(state: EpochState, patience: int | None) -> bool:

@@ -12,6 +12,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, errors_of_functions, given, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Specs
+from xpsample.kernels.following import of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.optimize.optimizers import Optimizer, check_optimizer
@@ -140,7 +141,14 @@ class SOSMC(Kernel[SOSMCState, Info]):
         if isinstance(self.move, SingleChain) and self.threshold:
             raise HyperparameterError("the time average of SingleChain is not resampled: take threshold=0")
         if self.adapt_move is not None and self.move.step_size is None:
-            raise HyperparameterError(f"adapt_move needs a step_size, which {self.move} has not")
+            raise HyperparameterError(
+                f"adapt_move needs a step_size, which {self.move} has not: give one, or leave out adapt_move"
+            )
+
+    @property
+    def tuning_inside(self) -> Kernel[Any, Any] | None:
+        """That of the move."""
+        return self.move.tuning_inside
 
     @property
     def requires(self) -> Capability:
@@ -182,7 +190,8 @@ class SOSMC(Kernel[SOSMCState, Info]):
         if self.threshold:
             resampled = weights.ess <= self.threshold * particles
             index = self.resampling.ancestors(xp, xp.exp(weights.logs), noise["resample"])
-            base, weights = take_ancestors(xp, resampled, index, base), weights.reset(xp, resampled)
+            base = with_chains(base, take_ancestors(xp, resampled, index, of_chains(base)))
+            weights = weights.reset(xp, resampled)
         base, increments, info = move.step(before, after, base, noise)
         if increments is not None:
             weights = weights.times(xp, increments)

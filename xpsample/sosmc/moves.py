@@ -8,15 +8,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function, check_instance, check_number, check_result, settle
+from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base
+from xpsample.kernels.following import follow, following
 from xpsample.kernels.kernel import Info, Kernel, State, normal_like, select, with_position
 from xpsample.kernels.traits import Trait
+from xpsample.kernels.tuning import Tuning
 from xpsample.particles.weights import NEEDED_TO_WEIGH
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -37,12 +41,18 @@ class Move(ABC, Generic[State]):
         What the target must give.
     step_size : float or array
         The step size that SOSMC may adapt.
+    tuning_inside : Kernel or None
+        A kernel that tunes itself at every step; None where none does.
     """
 
     if TYPE_CHECKING:  # subclasses have it as a dataclass field or as a property
 
         @property
         def step_size(self) -> float | Array | None: ...
+        @property
+        def tuning_inside(self) -> Kernel[Any, Any] | None: ...
+    else:
+        tuning_inside = None
 
     @property
     @abstractmethod
@@ -100,13 +110,20 @@ class LangevinMove(Move[LangevinState]):
     A particle that leaves the finite numbers stays where it was with weight 0, until resampling replaces it.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
+    step_size: Any = field(default=None, metadata=PER_CHAIN)
     noise_scale: float = 1.0
     drift: Drift | None = None
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
+        if self.step_size is None:
+            raise HyperparameterError(
+                "LangevinMove needs a step_size: its weights are right for any, and it accepts every move, so that no "
+                "warm-up sees a best one. Give one of about 0.1 times the smallest variance, and SOSMC an "
+                "adapt_move=Adaptation(), which makes it follow the effective sample size; or take a move that is "
+                "tuned, such as MALA()"
+            )
         settle(self, "step_size", check_range, 0)
         settle(self, "noise_scale", check_number, 0)
         settle(self, "drift", check_function, "(target, point)", optional=True)
@@ -181,6 +198,11 @@ class Unweighted(Move[Any]):
     def noise(self, x: Array) -> Specs:
         return self.move.noise(x)
 
+    @property
+    def tuning_inside(self) -> Any:
+        """That of the move."""
+        return self.move.tuning_inside
+
     def with_step_size(self, step_size: Array) -> "Unweighted":
         return Unweighted(self.move.with_step_size(step_size))
 
@@ -199,12 +221,13 @@ class Reversible(Move[Any]):
     """A kernel that leaves pi_theta invariant, such as MALA, RWM or HMC: ``log G = U_{k-1}(x) - U_k(x)`` (App. A.2).
 
     The weights depend on the particles before the move, so particles are weighted, resampled, and then moved under
-    theta_k.
+    theta_k. They do not depend on the kernel, which may therefore be tuned by the particles so far.
 
     Parameters
     ----------
     kernel : Kernel
-        It must leave its target invariant. SOSMC can adapt its field ``step_size``.
+        It must leave its target invariant. What it leaves out is tuned at every iteration, for each run: its metric is
+        that of the particles, its step size follows their acceptance. SOSMC can adapt a ``step_size`` that is given.
     """
 
     kernel: Kernel
@@ -212,6 +235,7 @@ class Reversible(Move[Any]):
     def __post_init__(self) -> None:
         langevin = "its weights would be wrong; LangevinMove(step_size, drift=...) weighs unadjusted moves"
         check_base("SOSMC", self.kernel, NEEDED_TO_WEIGH | {Trait.INVARIANT: langevin})
+        following("SOSMC", self.kernel)
 
     @property
     def requires(self) -> Capability:
@@ -222,8 +246,18 @@ class Reversible(Move[Any]):
         """The kernel's, or None if it has none."""
         return getattr(self.kernel, "step_size", None)
 
+    @property
+    def tuning_inside(self) -> Tuning | None:
+        """The kernel with its rules, where it leaves something out."""
+        kernel = self._moving
+        return kernel if isinstance(kernel, Tuning) else None
+
+    @cached_property
+    def _moving(self) -> Kernel:
+        return following("SOSMC", self.kernel)
+
     def init(self, target: BoundTarget, x: Array) -> Any:
-        return self.kernel.init(target, x)
+        return self._moving.init(target, x)
 
     def noise(self, x: Array) -> Specs:
         return self.kernel.noise(x)
@@ -238,7 +272,8 @@ class Reversible(Move[Any]):
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
     ) -> tuple[Any, None, Info]:
-        state, info = self.kernel.step(after, state, noise)
+        state = follow(self._moving, after, state, state.point)
+        state, info = self._moving.step(after, state, noise)
         return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.evaluate))
 
 

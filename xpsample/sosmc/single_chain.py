@@ -13,6 +13,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, settle
+from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, normal_like
@@ -36,12 +37,17 @@ class SingleChain(Move[ChainState]):
         At least 0 and below the number of particles; the paper takes half of it.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
+    step_size: Any = field(default=None, metadata=PER_CHAIN)
     burn_in: int = 0
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
+        if self.step_size is None:
+            raise HyperparameterError(
+                "SingleChain needs a step_size: it is ULA, whose bias no acceptance tells. One that ULA is tuned to on "
+                "the first target, or smaller, is a start: sample(target, ULA(), ...).kernel.step_size"
+            )
         settle(self, "step_size", check_range, 0)
         settle(self, "burn_in", check_count, 0)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_count, check_numbers, settle
+from xpsample.core.checks import check_count, check_numbers, settle, settle_given
 from xpsample.core.errors import PositionError
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.space import Space, as_floating, check_shape
@@ -33,10 +33,21 @@ class Discrete(Space):
     ----------
     choices : int
         The largest number of values of a variable, at least 2.
+    shape : tuple of int, or None
+        Of the variables, in a `Model`; None for a single one there, and for all coordinates of a `Target`.
     """
 
     choices: int
+    shape: Any
     _numbers: Any  # 0, 1, 2, ... where the positions live; None until bound
+
+    @abstractmethod
+    def first(self, dim: int) -> np.ndarray:
+        """The position of dim coordinates, on the host, where every variable has its first value."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The space as plain values of JSON; `space_from_json` reads them."""
 
     @abstractmethod
     def variables(self, dim: int) -> int:
@@ -129,11 +140,27 @@ class Discrete(Space):
 
 @dataclass(frozen=True)
 class Binary(Discrete):
-    """{0, 1}^dim."""
+    """{0, 1}^dim.
 
+    Parameters
+    ----------
+    shape : int or tuple of int, optional
+        Of the variables of a `Model`'s parameter; one when not given.
+    """
+
+    shape: Any = None
     _numbers: Any = field(default=None, repr=False, compare=False)
 
     choices = 2
+
+    def __post_init__(self) -> None:
+        settle_given(self, "shape", check_shape_of_values)
+
+    def first(self, dim: int) -> np.ndarray:
+        return np.zeros(dim)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"space": "Binary", "shape": self.shape}
 
     def check(self, xp: Any, x: Array) -> None:
         _check_values(xp, x, 0, 1)
@@ -172,11 +199,27 @@ class Binary(Discrete):
 
 @dataclass(frozen=True)
 class Spins(Discrete):
-    """{-1, 1}^dim."""
+    """{-1, 1}^dim.
 
+    Parameters
+    ----------
+    shape : int or tuple of int, optional
+        Of the variables of a `Model`'s parameter; one when not given.
+    """
+
+    shape: Any = None
     _numbers: Any = field(default=None, repr=False, compare=False)
 
     choices = 2
+
+    def __post_init__(self) -> None:
+        settle_given(self, "shape", check_shape_of_values)
+
+    def first(self, dim: int) -> np.ndarray:
+        return -np.ones(dim)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"space": "Spins", "shape": self.shape}
 
     def check(self, xp: Any, x: Array) -> None:
         _check_values(xp, x, -1, 1)
@@ -221,9 +264,12 @@ class Categorical(Discrete):
     ----------
     values : sequence of numbers, or sequence of sequences of numbers
         The values of every variable, or those of each variable in turn, in the order that alternatives follow.
+    shape : int or tuple of int, optional
+        Of the variables of a `Model`'s parameter; one when not given.
     """
 
     values: Sequence[Any]
+    shape: Any = None
     choices: int = field(init=False)
     _numbers: Any = field(default=None, repr=False, compare=False)
     _rows: tuple[tuple[float, ...], ...] = field(init=False, repr=False)
@@ -231,6 +277,7 @@ class Categorical(Discrete):
     _table: Any = field(default=None, repr=False)  # (variables, choices) or (1, choices), where x lives
 
     def __post_init__(self) -> None:
+        settle_given(self, "shape", check_shape_of_values)
         values = self.values
         nested = isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], (list, tuple))
         rows = tuple(check_numbers("values", row) for row in (values if nested else [values]))
@@ -239,6 +286,13 @@ class Categorical(Discrete):
                 raise PositionError(f"the values of a variable must be different, and one at least; got {row}")
         object.__setattr__(self, "_rows", rows)
         object.__setattr__(self, "choices", max(2, *(len(row) for row in rows)))
+
+    def first(self, dim: int) -> np.ndarray:
+        return np.asarray([row[0] for row in (self._rows if len(self._rows) > 1 else self._rows * dim)])
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [list(row) for row in self._rows]
+        return {"space": "Categorical", "values": rows if len(rows) > 1 else rows[0], "shape": self.shape}
 
     def check(self, xp: Any, x: Array) -> None:
         _check_kind(xp, x)
@@ -332,13 +386,23 @@ class OneHot(Discrete):
     ----------
     choices : int
         Values of a variable, at least 2; dim is a multiple of it.
+    shape : int or tuple of int, optional
+        Of the variables of a `Model`'s parameter; one when not given. Its values have one more axis, of `choices`.
     """
 
     choices: int
+    shape: Any = None
     _numbers: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         settle(self, "choices", check_count, 2)
+        settle_given(self, "shape", check_shape_of_values)
+
+    def first(self, dim: int) -> np.ndarray:
+        return np.tile(np.eye(self.choices)[0], self.variables(dim))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"space": "OneHot", "choices": self.choices, "shape": self.shape}
 
     def check(self, xp: Any, x: Array) -> None:
         _check_kind(xp, x)
@@ -398,6 +462,12 @@ def as_index(xp: Any, index: Array) -> Array:
 def pick(xp: Any, values: Array, index: Array) -> Array:
     """One of the values (..., n) of each row, by `index` (...)."""
     return xp.take_along_axis(values, as_index(xp, index)[..., None], axis=-1)[..., 0]
+
+
+def check_shape_of_values(name: str, value: Any) -> tuple[int, ...]:
+    """The shape of the values of one chain: positive integers."""
+    sizes = value if isinstance(value, (tuple, list)) else (value,)
+    return tuple(check_count(name, size, 1) for size in sizes)
 
 
 def _product(rows: Sequence[Sequence[float]]) -> np.ndarray:

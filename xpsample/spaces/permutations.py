@@ -33,5 +33,9 @@ class Permutations(Space):
         if not bool(xp.all(ordered == count)):
             raise PositionError(f"positions must hold each of 0 .. {x.shape[-1] - 1} once along the last axis")
 
+    def to_json(self) -> dict[str, Any]:
+        """The space as plain values of JSON; `space_from_json` reads them."""
+        return {"space": "Permutations"}
+
     def bind(self, backend: Backend, x: Array) -> Space:
         return replace(self, places=backend.from_host(np.arange(x.shape[-1], dtype=np.int32), x))

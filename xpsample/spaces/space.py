@@ -1,12 +1,17 @@
-"""The spaces that positions live in: real ones; the finite ones are in `xpsample.spaces.discrete`."""
+"""What a space is, and what a constrained one is: values, and a map onto them from unconstrained coordinates."""
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+import numpy as np
+from array_api_compat import device
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.errors import BackendError, PositionError
+from xpsample.core.checks import check_count, given
+from xpsample.core.errors import BackendError, HyperparameterError, PositionError
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 
@@ -23,21 +28,220 @@ class Space(ABC):
         """The same space with its arrays, if it has some, in the library, device and dtype of `x`."""
 
 
-@dataclass(frozen=True)
-class Real(Space):
-    """R^dim: real floating positions."""
+class Constrained(Space):
+    """A continuous space of values of one shape, with a map from unconstrained coordinates onto it.
+
+    Samplers move the coordinates z, one vector per chain, and a density speaks of the values. If p is the density of
+    the values, that of the coordinates is ``p(value) |det J|``: add the log Jacobian to the log density of the value.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of a value of one chain.
+    """
+
+    shape: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[int, ...]:
+        """The shape of the coordinates of one chain, before they are one vector."""
+
+    @property
+    def dim(self) -> int:
+        """How many unconstrained coordinates a value has."""
+        return math.prod(self.axes)
+
+    def constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
+        """Values, and the logarithm of the volume that the map makes of a unit volume of coordinates.
+
+        Parameters
+        ----------
+        xp : namespace
+            The array API namespace of `z`.
+        z : array of float32 or float64, shape (*chains, dim)
+
+        Returns
+        -------
+        value : array, shape (*chains, *shape)
+        log_jacobian : array, shape (*chains)
+
+        Raises
+        ------
+        PositionError
+            For another shape or dtype.
+        """
+        _check_floating(xp, "coordinates", z)
+        if z.ndim < 1 or z.shape[-1] != self.dim:
+            raise PositionError(f"{self!r} has {self.dim} coordinates, (*chains, {self.dim}); got {tuple(z.shape)}")
+        return self.constrain_unchecked(xp, z)
+
+    def constrain_unchecked(self, xp: Any, z: Array) -> tuple[Array, Array]:
+        """As `constrain`, of coordinates that were checked before."""
+        chains = z.shape[:-1]
+        value, log_jacobian = self._constrain(xp, xp.reshape(z, (*chains, *self.axes)))
+        if log_jacobian.ndim > len(chains):
+            log_jacobian = xp.sum(xp.reshape(log_jacobian, (*chains, -1)), axis=-1)
+        return value, log_jacobian
+
+    def unconstrain(self, xp: Any, value: Array) -> Array:
+        """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside.
+
+        Raises
+        ------
+        PositionError
+            For another shape or dtype.
+        """
+        chains = self._chains_of(xp, value)
+        return xp.reshape(self._unconstrain(xp, value), (*chains, self.dim))
+
+    def contains(self, xp: Any, value: Array) -> Array:
+        """Which values are in the space, edges excluded, ``(*chains, *shape) -> (*chains)`` of bool.
+
+        Sums and lengths that must be 1 may be off by rounding.
+
+        Raises
+        ------
+        PositionError
+            For another shape or dtype.
+        """
+        chains = self._chains_of(xp, value)
+        inside = self._inside(xp, value)
+        if inside.ndim > len(chains):
+            inside = xp.all(xp.reshape(inside, (*chains, -1)), axis=-1)
+        return inside
+
+    def to_json(self) -> dict[str, Any]:
+        """The space as plain values of JSON; `space_from_json` reads them."""
+        bounds = {name: np.asarray(bound).tolist() for name, bound in self._bounds().items()}
+        return {"space": type(self).__name__, "shape": list(self.shape), **bounds}
 
     def check(self, xp: Any, x: Array) -> None:
+        """Raise PositionError unless `x` are coordinates, ``(*chains, dim)``; those of `Real()` are any number."""
         if not xp.isdtype(x.dtype, "real floating"):
             raise PositionError(
                 f"positions must be a real floating array; got dtype {dtype_name(x)} (convert the start positions)"
             )
         check_shape(xp, x)
+        if self.shape and x.shape[-1] != self.dim:
+            raise PositionError(f"{self!r} has {self.dim} coordinates; the positions are {tuple(x.shape)}")
         if not bool(xp.all(xp.isfinite(x))):
             raise PositionError("positions must be finite; some are nan or infinite")
 
     def bind(self, backend: Backend, x: Array) -> Space:
+        """The space itself: `constrain` puts what it needs where the coordinates are."""
         return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(given, (*self._bounds().values(), *self._lengths())))})"
+
+    @abstractmethod
+    def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
+        """The map and its log Jacobian for coordinates ``(*chains, *axes)``, without the sum over the last axes."""
+
+    @abstractmethod
+    def _unconstrain(self, xp: Any, value: Array) -> Array:
+        """Coordinates ``(*chains, *axes)`` of values ``(*chains, *shape)``."""
+
+    @abstractmethod
+    def _inside(self, xp: Any, value: Array) -> Array:
+        """Which values, or which of their entries, are in the space."""
+
+    def _bounds(self) -> dict[str, Any]:
+        """What the user gave beside the shape."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "shape"}  # type: ignore[arg-type]
+
+    def _lengths(self) -> tuple[int, ...]:
+        """The shape as the user gave it: the two axes of a matrix are one number."""
+        return self.shape[: len(self.axes)]
+
+    def _chains_of(self, xp: Any, value: Array) -> tuple[int, ...]:
+        """The chain axes of values."""
+        _check_floating(xp, "values", value)
+        lead = value.ndim - len(self.shape)
+        if lead < 0 or tuple(value.shape[lead:]) != self.shape:
+            raise PositionError(
+                f"values of {self!r} have shape (*chains, {', '.join(map(str, self.shape))}); got {tuple(value.shape)}"
+            )
+        return tuple(value.shape[:lead])
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Real(Constrained):
+    """Real numbers, which are their own coordinates.
+
+    ``Real()`` is a number, ``Real(8)`` a vector, ``Real(3, 4)`` a matrix. As the space of a `Target`, ``Real()`` is
+    R^dim for any dim.
+
+    Parameters
+    ----------
+    *shape : int
+        Of a value of one chain.
+    """
+
+    shape: tuple[int, ...] = ()
+
+    def __init__(self, *shape: int) -> None:
+        settle_shape(self, shape)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.shape
+
+    def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
+        return z, xp.zeros_like(z)
+
+    def _unconstrain(self, xp: Any, value: Array) -> Array:
+        return value
+
+    def _inside(self, xp: Any, value: Array) -> Array:
+        return xp.isfinite(value)
+
+
+def settle_shape(space: Constrained, shape: tuple[int, ...], least: int | None = None) -> None:
+    """Check the shape that a user gave, and keep it.
+
+    Parameters
+    ----------
+    least : int, optional
+        Of the last number, which the space then needs.
+    """
+    name = type(space).__name__
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        raise HyperparameterError(f"write {name}({', '.join(map(str, shape[0]))}), without inner brackets")
+    if least is not None and not shape:
+        raise HyperparameterError(f"{name} needs a length, as in {name}(3)")
+    last = len(shape) - 1
+    leasts = [least if least and i == last else 1 for i in range(len(shape))]
+    lengths = tuple(check_count(f"a length of {name}", n, low) for n, low in zip(shape, leasts, strict=True))
+    object.__setattr__(space, "shape", lengths)
+
+
+def put(xp: Any, host: np.ndarray, like: Array) -> Array:
+    """A constant of a space where `like` is; floating ones in its dtype. For traced arrays, too."""
+    dtype = like.dtype if host.dtype.kind == "f" else xp.int32
+    return xp.asarray(host, dtype=dtype, device=device(like))
+
+
+def minus_size(xp: Any, z: Array) -> Array:
+    """-|z|, with the derivative from the right at 0.
+
+    So functions that are smooth at 0 and are written differently on its two sides keep all their derivatives there;
+    that of ``abs`` is 0.
+    """
+    return xp.where(z < 0.0, z, -z)
+
+
+def tolerance(xp: Any, value: Array) -> float:
+    """How far rounding may take a sum over the last axis from 1."""
+    return 16.0 * value.shape[-1] * float(xp.finfo(value.dtype).eps)
+
+
+def _check_floating(xp: Any, what: str, a: Array) -> None:
+    if not is_array(a):
+        raise PositionError(f"{what} must be an array; got {given(a)}")
+    if not xp.isdtype(a.dtype, "real floating") or dtype_name(a) not in ("float32", "float64"):
+        raise PositionError(f"{what} must be float32 or float64; got dtype {dtype_name(a)} (convert them)")
 
 
 def check_positions(x: Any) -> Backend:

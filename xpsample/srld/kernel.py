@@ -16,11 +16,13 @@ from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.strength import Strength, as_strength, check_strength
+from xpsample.kernels.schedules import with_field
+from xpsample.kernels.strength import Strength, Waiting, as_strength, check_strength
 from xpsample.kernels.traits import Trait
+from xpsample.kernels.tuning import warming
 from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
-from xpsample.srld.history import History, Past, empty, pooled, repeated
-from xpsample.srld.strength import Measured
+from xpsample.srld.history import History, Past, Thinned, empty, pooled, repeated
+from xpsample.srld.strength import Balanced, Measured
 from xpsample.targets.bound import BoundTarget, WrappedTarget, counter
 from xpsample.targets.point import Capability, Costs, Point
 
@@ -107,9 +109,9 @@ class SRLD(Kernel[SRLDState, Any]):
     base : Kernel
         A kernel that moves along the score: ULA or UnderdampedLangevin, on minibatches or not. MALA and HMC accept or
         reject by the target's own density, so that the past changes only their proposals.
-    alpha : float, array or Measured
+    alpha : float, array or Measured, optional
         Repulsion strength, without unit, at least 0; with 0 the steps are the base kernel's, bit for bit. An array
-        broadcasts against the chain axes; `Balanced` measures it.
+        broadcasts against the chain axes; `Balanced` measures it, over 10 M steps when not given.
     history : History
         Which past positions repel: `Rolling(M, c)` or `Thinned(M, c)`.
     kernel : PairKernel
@@ -117,19 +119,25 @@ class SRLD(Kernel[SRLDState, Any]):
     shared : bool
         Whether every chain is repelled by the past of all chains of the last chain axis (``M * chains`` positions)
         instead of its own. The groups of leading axes stay apart.
+
+    Notes
+    -----
+    Where something in the base kernel is tuned, the warm-up runs without repulsion, and the past begins after it.
     """
 
     base: Kernel
-    alpha: float | Array | Strength = field(metadata=PER_CHAIN)
-    history: History
+    alpha: float | Array | Strength | None = field(default=None, metadata=PER_CHAIN)
+    history: History = Thinned(10, 10)
     kernel: PairKernel = RBF()
     shared: bool = False
     _strength: Strength = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        settle(self, "history", check_instance, History, "Rolling(10, 20)")
+        if self.alpha is None:
+            object.__setattr__(self, "alpha", Balanced(10 * self.history.size))
         settle(self, "alpha", check_strength, Measured)
         object.__setattr__(self, "_strength", as_strength(self.alpha))
-        settle(self, "history", check_instance, History, "Rolling(10, 20)")
         settle(self, "kernel", check_instance, PairKernel, "RBF()")
         settle(self, "shared", check_flag)
         check_base("SRLD", self.base, {Trait.SAMPLES: "its past would not be that of the target"})
@@ -159,13 +167,15 @@ class SRLD(Kernel[SRLDState, Any]):
         xp, point = target.xp, state.point
         past, ready = self._past(xp, state.past, state.n)
         sigma = common_bandwidth(xp, self.kernel, past.x)
-        alpha, strength = state.alpha, state.strength
+        alpha, strength = self._strength.now(state.alpha), state.strength
         if isinstance(self._strength, Measured):
             force = stein_force(xp, self.kernel, point.x, *past, sigma)
             alpha, strength = self._strength.update(xp, ready, alpha, point.score, force, strength)
         alpha_now = xp.where(ready, alpha, 0.0)
         repelled = Repelled(target, past, alpha_now, self.kernel, sigma, self.base.requires)
         base, info = self.base.step(repelled, state.base, noise)
+        if isinstance(self._strength, Waiting):  # a warm-up: the past has not begun
+            return state._replace(base=base), info
         memory = self.history.push(xp, state.past, state.n, point)
         return SRLDState(base, memory, state.n + 1, alpha, strength), info
 
@@ -197,3 +207,8 @@ def _repel(
     force = stein_force(xp, kernel, x, *past, sigma)
     # A choice, not a product with 0: the force may be nan before there is a past.
     return xp.where(alpha > 0, score + alpha * force, score)
+
+
+@warming.register
+def _warming(kernel: SRLD) -> Any:
+    return with_field(kernel, "strength", Waiting(kernel._strength))

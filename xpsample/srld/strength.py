@@ -14,6 +14,9 @@ from xpsample.kernels.strength import Strength
 class Measured(Strength):
     """A repulsion strength that is set by the forces along a chain, passed as `SRLD`'s ``alpha``."""
 
+    def now(self, alpha: Array) -> Array:
+        return alpha
+
     @abstractmethod
     def update(
         self, xp: Any, ready: Array, alpha: Array, score: Array, force: Array, memory: Tree

@@ -3,6 +3,7 @@
 from xpsample.srmc.diagnostics import Repellence, RepellenceReport, exponent_scale, hvp_share, theta_norm
 from xpsample.srmc.estimator import Estimates, Estimator
 from xpsample.srmc.kernel import SRMC, SRMCState
+from xpsample.srmc.pilot import LowestError
 from xpsample.srmc.schedules import Frozen, PowerLaw, Schedule, Stable
 from xpsample.srmc.stability import (
     Autocorrelation,
@@ -26,6 +27,7 @@ __all__ = [
     "Growing",
     "LangevinAutocorrelation",
     "LeapfrogAutocorrelation",
+    "LowestError",
     "PowerLaw",
     "Repellence",
     "RepellenceReport",

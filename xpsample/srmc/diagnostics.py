@@ -1,6 +1,5 @@
-"""Is the repellence too strong? What a run shows of its history and tilt, and its warning."""
+"""Is the repellence too strong? What a run shows of its history and tilt, and its findings."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,9 +8,10 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_number, check_text, settle
-from xpsample.core.errors import CapabilityError, RepellenceWarning
+from xpsample.core.errors import CapabilityError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
+from xpsample.metrics.findings import Finding
 from xpsample.run.recorders import Recorder
 from xpsample.run.summary import RunStatistics
 from xpsample.srmc.kernel import SRMCState
@@ -120,7 +120,7 @@ class Repellence(Recorder):
     def result(self, target: BoundTarget, carry: _RepellenceSums, rows: Tree) -> RepellenceReport:
         xp = target.xp
         steps = xp.astype(carry.steps, carry.alpha.dtype)
-        report = RepellenceReport(
+        return RepellenceReport(
             carry.exponent / steps,
             carry.above / steps,
             carry.acceptance / steps,
@@ -128,34 +128,40 @@ class Repellence(Recorder):
             carry.alpha,
             carry.gamma,
         )
-        for text in self._complaints(report):
-            warnings.warn(text, RepellenceWarning, stacklevel=2)
-        return report
 
-    def _complaints(self, report: RepellenceReport) -> list[str]:
+    def findings(self, result: RepellenceReport) -> list[Finding]:
+        """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
         above, accepted, norm, alpha, gamma = (
             to_host(a)
-            for a in (report.above, report.acceptance_probability, report.theta_norm, report.alpha, report.gamma)
+            for a in (result.above, result.acceptance_probability, result.theta_norm, result.alpha, result.gamma)
         )
         count = np.size(alpha)
         found = []
-        strong = np.sum((above > self.share) & (alpha > 0))
+        strong = int(np.sum((above > self.share) & (alpha > 0)))
         if strong:
-            found.append(
-                f"the tilt is too strong in {strong} of {count} chains: alpha |s . theta| was above {self.limit:g} in "
-                f"more than {self.share:.0%} of their steps. Take a smaller alpha or alpha=Adaptive(...), smaller "
-                "first steps of the history (schedule=Stable(...), a larger offset or smaller scale), or more burn-in"
+            what = (
+                f"the tilt is too strong in {strong} of {count} chains, with alpha |s . theta| above {self.limit:g} in "
+                f"more than {self.share:.0%} of their steps"
             )
-        stuck = np.sum(~(accepted >= self.least_acceptance) & (alpha > 0))
+            advice = (
+                "take a smaller alpha or alpha=Adaptive(...), smaller first steps of the history "
+                "(schedule=Stable(...), a larger offset or smaller scale), tilt=Untilted() over a kernel that accepts "
+                "or rejects, or more burn-in"
+            )
+            found.append(Finding("tilt", what, strong, advice))
+        stuck = int(np.sum(~(accepted >= self.least_acceptance) & (alpha > 0)))
         if stuck:
-            found.append(
-                f"the acceptance collapsed in {stuck} of {count} chains, to below {self.least_acceptance:g} on "
-                "average: take a smaller alpha, or a smaller step size if the base kernel alone accepts as little"
+            what = (
+                f"the acceptance collapsed in {stuck} of {count} chains, to below {self.least_acceptance:g} on average"
             )
-        idle = np.sum((norm == 0) & (gamma == 0) & (alpha > 0))
+            advice = "take a smaller alpha, or a smaller step size if the base kernel alone accepts as little"
+            found.append(Finding("tilt_acceptance", what, stuck, advice))
+        idle = int(np.sum((norm == 0) & (gamma == 0) & (alpha > 0)))
         if idle:
-            found.append(
-                f"nothing repels in {idle} of {count} chains: gamma and theta are 0. A Stable schedule allows no step "
-                "where the base kernel may be in resonance: give it the spectrum, or change steps or step_size"
+            what = f"nothing repels in {idle} of {count} chains, whose gamma and theta are 0"
+            advice = (
+                "a Stable schedule allows no step where the base kernel may be in resonance, so give it the spectrum, "
+                "or change steps or step_size"
             )
+            found.append(Finding("tilt_idle", what, idle, advice))
         return found

@@ -8,19 +8,31 @@ from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle
-from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, per_coordinate
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, per_coordinate, show
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.strength import Strength, as_strength, check_strength
+from xpsample.kernels.schedules import with_field
+from xpsample.kernels.strength import Strength, Waiting, as_strength, check_strength
 from xpsample.kernels.traits import Trait
+from xpsample.kernels.tuning import warming
+from xpsample.spaces.named import Named, is_real
+from xpsample.srmc.pilot import LowestError, check_schedule
 from xpsample.srmc.schedules import PowerLaw, Schedule
 from xpsample.srmc.strength import Growing
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted
+from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted, Untilted
+from xpsample.warmup import left_out, tuned
+
+EARLY, LATE = PowerLaw(), PowerLaw(offset=100.0)
+"""The schedule that is left out, where alpha is given and where it is not.
+
+The latter costs little after some hundred steps, and takes away the first, large ones, which limit alpha.
+"""
 
 
 class SRMCState(NamedTuple):
@@ -58,24 +70,33 @@ class SRMC(Kernel[SRMCState, Any]):
     base : Kernel
         Any kernel that samples its target, by the target's own densities and scores. Where the tilt leaves proposals as
         they are (`Untilted`, `Ratio`), it must accept or reject.
-    alpha : float, array or Growing
+    alpha : float, array or Growing, optional
         Repellence strength, at least 0; with 0 the steps are the base kernel's, bit for bit. An array broadcasts
-        against the chain axes; `Adaptive` grows during a warm-up.
+        against the chain axes; `Adaptive` grows along the chain. Tuned to the lowest error of the mean that is
+        predicted when not given, by `LowestError`; see the notes.
     schedule : Schedule
-        Step sizes of the history.
-    tilt : Tilt or FiniteDifference
+        Step sizes of the history. ``PowerLaw(offset=100)`` when neither it nor alpha is given.
+    tilt : Tilt or FiniteDifference, optional
         How the surrogate score (Eq. 5) is computed: `Exact` by Hessian-vector products, ``FiniteDifference(eps)`` by
         differences of scores (Eq. 6), `Shift` by one shifted score, `Untilted` not at all. If the base kernel needs no
         score, it is not computed. On discrete spaces the score is the gradient, or with `Ratio` the discrete score
-        (Eq. 17).
+        (Eq. 17). When not given, `Untilted` over a base that accepts or rejects, and `Exact` over the others.
     theta : array, shape (*chains, dim), optional
         The history to start from; zero when not given.
+
+    Notes
+    -----
+    Where something is tuned, here or in the base kernel, the warm-up runs without repellence, and the history begins
+    after it.
+
+    alpha is tuned on continuous spaces without hard constraints, over a base that repels nothing itself, and with
+    tilts that leave proposals as they are, or over a base that takes every move. For all else it must be given.
     """
 
     base: Kernel
-    alpha: float | Array | Strength = field(metadata=PER_CHAIN)
-    schedule: Schedule = PowerLaw()
-    tilt: Tilt | FiniteDifference = Exact()
+    alpha: float | Array | Strength | None = field(default=None, metadata=PER_CHAIN | tuned(LowestError()))
+    schedule: Schedule = EARLY
+    tilt: Tilt | FiniteDifference | None = None
     theta: Array | None = field(default=None, metadata=POSITIONS)
     _strength: Strength = field(init=False, repr=False)
 
@@ -83,18 +104,35 @@ class SRMC(Kernel[SRMCState, Any]):
         settle(self, "alpha", check_strength, Growing)
         object.__setattr__(self, "_strength", as_strength(self.alpha))
         settle(self, "schedule", check_instance, Schedule, "PowerLaw()")
-        settle(self, "tilt", check_instance, (Tilt, FiniteDifference), "Exact() or Shift()")
+        settle(self, "tilt", check_instance, (Tilt, FiniteDifference), "Exact() or Shift()", optional=True)
         settle(self, "theta", check_vector)
         needs = {
             Trait.SAMPLES: "SRMC tilts the target that the chains sample",
             Trait.EXACT: "the history would take up their noise and the tilt their differences; take the kernel on the "
             "whole data, or SRLD(Minibatch(...), ...)",
         }
-        if not self._tilt.moves:
+        if self.tilt is not None and not self._tilt.moves:
             needs[Trait.INVARIANT] = (
                 f"with {type(self._tilt).__name__}() only an accept step sees the tilt; take Exact() or Shift()"
             )
         check_base("SRMC", self.base, needs)
+        if isinstance(self._strength, Waiting):
+            self._check_tuned()
+            object.__setattr__(self, "schedule", LATE if self.schedule is EARLY else self.schedule)
+
+    def _check_tuned(self) -> None:
+        """Raise unless the rule for alpha knows enough of the base kernel, the tilt and the schedule."""
+        check_schedule(self.schedule)
+        if Trait.UNTILTED not in self.base.traits:
+            raise HyperparameterError(
+                "SRMC leaves out alpha over a kernel that is itself repelled, which a warm-up without repellence does "
+                "not show: give alpha"
+            )
+        if self._tilt.moves and Trait.TAKES_ESTIMATES not in self.base.traits:
+            raise HyperparameterError(
+                f"SRMC leaves out alpha with {show(self._tilt)} over {type(self.base).__name__}, where chains break at "
+                "strengths that no warm-up can tell: give alpha, or leave out tilt over a base that accepts or rejects"
+            )
 
     @property
     def requires(self) -> Capability:
@@ -107,10 +145,23 @@ class SRMC(Kernel[SRMCState, Any]):
         return self.base.traits & (Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT)
 
     @property
+    def optimal_acceptance(self) -> float | None:
+        return self.base.optimal_acceptance
+
+    @property
     def _tilt(self) -> Tilt:
+        if self.tilt is None:
+            return Untilted() if Trait.INVARIANT in self.base.traits else Exact()
         return Difference(self.tilt) if isinstance(self.tilt, FiniteDifference) else self.tilt
 
     def init(self, target: BoundTarget, x: Array) -> SRMCState:
+        if isinstance(target.space, Named) and not is_real(target.space):
+            raise CapabilityError(
+                "SRMC draws the mean of the scores to 0, which that of a model with discrete parameters is not: the "
+                "draws would be biased. Take Blocks without SRMC"
+            )
+        if isinstance(self._strength, Waiting) and self._strength.then is None:
+            self._check_target(target)
         xp = target.xp
         zero = xp.zeros_like(target.as_floating(x))
         theta = zero if self.theta is None else zero + self.theta
@@ -120,21 +171,32 @@ class SRMC(Kernel[SRMCState, Any]):
         score = self._tilt.feature(target, base.point.base)
         return SRMCState(base, theta, score, counter(target, x), alpha, gamma, self.schedule.init(target, x), strength)
 
+    def _check_target(self, target: BoundTarget) -> None:
+        """Raise unless the mean of the scores is 0, as the theory behind the rule for alpha has it."""
+        if not is_real(target.space) or target.constrained:
+            where = "beyond a hard constraint" if target.constrained else f"on {type(target.space).__name__}"
+            raise HyperparameterError(
+                f"SRMC leaves out alpha, which is tuned where the mean of the scores is 0; {where} it need not be: "
+                "give alpha"
+            )
+
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
 
     def step(self, target: BoundTarget, state: SRMCState, noise: dict[str, Array]) -> tuple[SRMCState, Any]:
-        xp = target.xp
-        tilted = self._tilted(target, state.theta, state.alpha, state.point)
+        xp, alpha = target.xp, self._strength.now(state.alpha)
+        tilted = self._tilted(target, state.theta, alpha, state.point)
         base, info = self.base.step(tilted, state.base, noise)
 
         n, point = state.n + 1, base.point.base
         score = self._tilt.feature(target, point)
+        if isinstance(self._strength, Waiting):  # a warm-up: the history has not begun
+            return state._replace(base=base, score=score), info
         time = xp.astype(n, state.theta.dtype)
-        gamma, schedule = self.schedule.gamma(target, time, state.alpha, point, state.schedule)
+        gamma, schedule = self.schedule.gamma(target, time, alpha, point, state.schedule)
         theta = state.theta + per_coordinate(gamma) * (score - state.theta)  # Eq. 1
 
-        alpha, strength = state.alpha, state.strength
+        strength = state.strength
         if isinstance(self._strength, Growing):
             alpha, strength = self._strength.update(xp, n, alpha, score, theta, strength)
         spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
@@ -143,3 +205,8 @@ class SRMC(Kernel[SRMCState, Any]):
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array, origin: Point | None = None) -> Tilted:
         return Tilted(target, theta, alpha, self._tilt, self.base.requires, origin)
+
+
+@warming.register
+def _warming(kernel: SRMC) -> Any:
+    return with_field(kernel, "strength", Waiting(None if left_out(kernel) else kernel._strength))

@@ -144,6 +144,9 @@ class Constant(Autocorrelation):
         return self.at(xp, largest)
 
 
+TUNED_FIRST = "tune it in a run of its own, and pass Constant(c) with the smallest c to Stable"
+
+
 @singledispatch
 def autocorrelation(kernel: Kernel) -> Autocorrelation:
     """The lag-one autocorrelation of a base kernel on a Gaussian, without rejections, which raise c and the bound.
@@ -172,6 +175,8 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
 @autocorrelation.register(MALA)
 def _langevin(kernel: ULA | MALA) -> Autocorrelation:
     _refuse(kernel, "preconditioner")
+    if kernel.step_size is None:
+        raise HyperparameterError(f"the step size of the {type(kernel).__name__} is left out: {TUNED_FIRST}")
     if isinstance(kernel.step_size, StepSizes):
         raise HyperparameterError(
             "the step size has a schedule: pass LangevinAutocorrelation with its largest value to Stable"
@@ -182,6 +187,10 @@ def _langevin(kernel: ULA | MALA) -> Autocorrelation:
 @autocorrelation.register
 def _leapfrog(kernel: HMC) -> Autocorrelation:
     _refuse(kernel, "mass")
+    if kernel.step_size is None or kernel.steps is None:
+        raise HyperparameterError(
+            f"HMC leaves out step_size or steps, which its autocorrelation depends on: give both, or {TUNED_FIRST}"
+        )
     return LeapfrogAutocorrelation(kernel.step_size, kernel.steps)
 
 

@@ -16,6 +16,9 @@ from xpsample.kernels.strength import Strength
 class Growing(Strength):
     """A repellence strength that changes along a chain, passed as `SRMC`'s ``alpha``."""
 
+    def now(self, alpha: Array) -> Array:
+        return alpha
+
     @abstractmethod
     def update(self, xp: Any, n: Array, alpha: Array, score: Array, theta: Array, memory: Tree) -> tuple[Array, Tree]:
         """(alpha_n, memory) after step n = 1, 2, ... (0-d integer), from s(X_n) and theta_n, (*chains, dim)."""

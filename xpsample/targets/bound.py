@@ -122,7 +122,10 @@ class DataAndAcceptance(NamedTuple):
 
 
 class DerivedTarget(BoundTarget):
-    """A bound target made from another one, `target`, whose library and data it shares. Subclasses are dataclasses."""
+    """A bound target made from another one, `target`, whose library and data it shares. Subclasses are dataclasses.
+
+    They say where their positions live, in ``space``.
+    """
 
     if TYPE_CHECKING:
 
@@ -138,11 +141,6 @@ class DerivedTarget(BoundTarget):
     def xp(self) -> Any:
         """The underlying target's."""
         return self.target.xp
-
-    @property
-    def space(self) -> Space:
-        """The underlying target's."""
-        return self.target.space
 
     @property
     def data(self) -> tree.Tree:
@@ -174,6 +172,11 @@ class WrappedTarget(DerivedTarget):
 
     It writes six members: ``requires``, ``costs``, ``from_base``, ``score``, ``hvp`` and ``acceptance_correction``.
     """
+
+    @property
+    def space(self) -> Space:
+        """The underlying target's."""
+        return self.target.space
 
     @abstractmethod
     def from_base(self, base: Point) -> Point:

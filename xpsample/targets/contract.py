@@ -11,7 +11,7 @@ from xpsample.core.errors import LogDensityError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
-from xpsample.spaces.space import Real
+from xpsample.spaces.named import elsewhere
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point, wanted
 
@@ -50,7 +50,7 @@ def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], 
 
     first = _evaluate_protected(evaluate, x)
     kept = {name: np.array(to_host(part)) for name, part in first.items()}
-    other = _elsewhere(bound, x)
+    other = elsewhere(bound.backend, bound.space, x)
     with np.errstate(all="ignore"), suppress(Exception):  # it may be a position that the functions do not take
         bound.evaluate(other)
         if hvp is not None:
@@ -91,14 +91,6 @@ def _evaluate_protected(evaluate: Callable[[Array], Any], x: Array) -> Any:
 
 def _copy(x: Array) -> Array:
     return 1 * x
-
-
-def _elsewhere(bound: BoundTarget, x: Array) -> Array:
-    """Positions other than x."""
-    xp, space = bound.xp, bound.space
-    if isinstance(space, Discrete):
-        return space.move(xp, x, space.mirror(xp, x))
-    return x + 1 if isinstance(space, Real) else xp.flip(x)
 
 
 def _check_same(name: str, first: np.ndarray, second: np.ndarray) -> None:

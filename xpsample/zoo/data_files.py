@@ -11,6 +11,8 @@ class SourceFile(NamedTuple):
     digest: str
 
 
+_GYM = "spinoffs/inference_gym/inference_gym"
+
 SOURCE_FILES: Mapping[str, Mapping[str, SourceFile]] = {
     "blogfeedback": {
         "data/BlogFeedback.zip": SourceFile(
@@ -56,6 +58,30 @@ SOURCE_FILES: Mapping[str, Mapping[str, SourceFile]] = {
         ),
         "demo/mnist/mnist_batch_20.png": SourceFile(
             482_842, "169e1c88c3eeb0393d97294805f9f271ab7c3cf49301fc5168c3129c900c1cd9"
+        ),
+    },
+    "targets/brownian_motion": {
+        f"{_GYM}/internal/datasets/brownian_motion_missing_middle_observations.py": SourceFile(
+            2098, "81f42c0e1be06ad684b166c82ca2d7ca5008affbec96117a0b3ca579a7726cb7"
+        ),
+    },
+    "targets/german_credit": {
+        "german.data-numeric": SourceFile(78_998, "7539a4491a656b3fe15668b984629fda3dde8c97ca40d7d67d2e4ed28a944c9d"),
+    },
+    "targets/item_response": {
+        f"{_GYM}/internal/datasets/synthetic_item_response_theory.py": SourceFile(
+            711_243, "006775f59ea3d0c09ae6a0c585cf64b237b6a3291f1be78f1bbe745f46e89ed1"
+        ),
+        f"{_GYM}/targets/ground_truth/synthetic_item_response_theory.py": SourceFile(
+            39_578, "f1ae8ec237bf2c2296c16b1d7da5ffb15aac5e784231511a5c3f5fcd515604e0"
+        ),
+    },
+    "targets/stochastic_volatility": {
+        "sampler-evaluation/sampler_evaluation/models/data/SP500.npy": SourceFile(
+            9836, "5e74ad92ffc303bbe8ee946c50ea6808c3bef642aef2f39cd9b807966366503a"
+        ),
+        "sampler-evaluation/sampler_evaluation/models/data/stoch_vol_moments.npy": SourceFile(
+            38_992, "affffe1afebdaa20f5f945fd2135830502a4bee29c79a2fe41d321bc526df617"
         ),
     },
     "tsp_eil": {

@@ -1,11 +1,14 @@
 """Multivariate normal targets."""
 
+import math
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count
+from xpsample.core.hyperparameters import check_range
 from xpsample.targets.target import Target
 
 
@@ -38,6 +41,29 @@ def gaussian(covariance: np.ndarray, mean: np.ndarray | None = None) -> Target:
         score_plus_hvp=lambda x, v, data: _score(x + v, data),
         data=data,
     )
+
+
+def conditioned_covariance(dim: int, condition: float, rotation_seed: int | None = None) -> np.ndarray:
+    """A covariance matrix, (dim, dim), whose eigenvalues are spaced evenly in the logarithm about 1.
+
+    Parameters
+    ----------
+    dim : int
+        At least 1.
+    condition : float
+        The largest eigenvalue over the smallest, at least 1; 1 is the identity.
+    rotation_seed : int, optional
+        Turn the axes by a uniformly random rotation. Without it the matrix is diagonal.
+    """
+    check_count("dim", dim, 1)
+    check_range("condition", condition, 1, closed=True)
+    half = 0.5 * math.log10(condition)
+    eigenvalues = np.logspace(-half, half, dim)
+    if rotation_seed is None:
+        return np.diag(eigenvalues)
+    q, r = np.linalg.qr(np.random.default_rng(rotation_seed).standard_normal((dim, dim)))
+    q = q * np.sign(np.diag(r))
+    return (q * eigenvalues) @ q.T
 
 
 def _score(x: Array, data: Any) -> Array:

@@ -54,5 +54,16 @@ def no_waits(where: str = "here") -> Iterator[None]:
         _forbidden.pop()
 
 
+@contextmanager
+def waits_allowed() -> Iterator[None]:
+    """A block in which the host may wait after all, for what a loop has to know."""
+    hidden = _forbidden[:]
+    _forbidden.clear()
+    try:
+        yield
+    finally:
+        _forbidden[:] = hidden
+
+
 class Undefined(RuntimeError):
     """The result of this is undefined in CuPy."""

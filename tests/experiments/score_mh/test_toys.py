@@ -12,8 +12,8 @@ from xpsample.core import tree
 from xpsample.core.devices import device_dtypes
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run, float32
-from xpsample.experiments.score_mh.models import Training, train_columns, train_scores
-from xpsample.experiments.score_mh.toys import PAPER, PARTS, QUICK, asymmetry, methods
+from xpsample.experiments.score_mh.models import Training, mean_and_range, range_text, train_columns, train_scores
+from xpsample.experiments.score_mh.toys import FULL, PAPER, PAPERS, PARTS, QUICK, asymmetry, methods
 from xpsample.score_mh import score_network
 from xpsample.zoo.networks import Dense
 from xpsample.zoo.toys import TOYS
@@ -118,6 +118,38 @@ def test_columns_are_data_sets_of_their_own(run):
     x = np.stack([z, 3.0 + 0.5 * z])[..., None]
     found = score_network(x, parameters)[..., 0]
     np.testing.assert_allclose(found, [-z, -2 * z], atol=0.5)
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_an_epoch_is_a_pass_over_the_data(name):
+    for how in (FULL.score(name), FULL.acceptance(name), PAPERS.acceptance(name)):
+        assert how.updates == 10_000 // how.batch
+    assert FULL.score(name).epochs == (5000 if name == "moons" else 2000) and FULL.score(name).patience == 300
+
+
+def test_a_training_ends_where_the_loss_of_new_data_is_flat(run):
+    """Of N(0, I) from 64 rows, which are soon learned by heart; the parameters are those of the best epoch."""
+    rng = np.random.default_rng(0)
+    data, new = rng.standard_normal((64, 2)), rng.standard_normal((400, 2))
+    how = Training(16, 0, 200, 32, 0.05, updates=2, patience=5)
+    trained = train_scores(run, data, 2, how, validation=new)
+    done = len(trained.validation)
+    assert done < 200 and np.argmin(trained.validation) == done - 6
+
+
+def test_options_that_make_it_shorter(tmp_path):
+    limits = ["--chains", "10", "--epochs", "2", "--acceptance-epochs", "1"]
+    options = ["--quick", "--backend", LIBRARY, "--part", "table", "--out", str(tmp_path)]
+    assert main(["run", "score-mh-toys", *options, *limits]) == 0
+    text = (tmp_path / "report.txt").read_text()
+    assert "10 chains of 20 steps" in text
+    assert "score networks of width 16, 2 epochs of 15 updates" in text and "blocks of 8, 1 epochs" in text
+
+
+def test_ranges_by_hand():
+    row = mean_and_range("gain", np.asarray([1.0, 3.0, -1.0]))
+    assert (row["gain"], row["gain_low"], row["gain_high"]) == (1.0, -1.0, 3.0)
+    assert range_text(row, "gain") == "1.000 (-1.000 to 3.000)" and range_text({}, "gain") == ""
 
 
 @pytest.mark.parametrize("name", TOYS)

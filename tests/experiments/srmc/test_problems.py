@@ -50,9 +50,10 @@ def test_logistic_mean_is_that_of_importance_sampling(run):
     assert np.all(np.abs(mean - problem.mean) < 5 * error + 0.005)
 
 
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
 def test_errors_are_those_of_the_draws(run):
     problem = problems.decaying_gaussian(3, 0)
-    kernel = xps.SRMC(xps.MALA(0.05), np.array([[0.0], [1.0]]))
+    kernel = xps.SRMC(xps.MALA(0.05), np.array([[0.0], [1.0]]), tilt=xps.Exact())
     found = problems.errors(run, problem, kernel, run.devices[0], (2,), 50)
     x0 = np.broadcast_to(problem.start, (2, 3, 10)).copy()
     draws = xps.sample(problem.target, kernel, x0, 50, seed=4, progress=False).draws[15:]

@@ -21,7 +21,7 @@ from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.run.recorders import Moments
 from xpsample.run.trace import Trace
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Target
+from xpsample.targets import Exact, Target
 from xpsample.targets.affine import affine
 from xpsample.zoo.breast_cancer import BreastCancer, load_breast_cancer
 from xpsample.zoo.logistic import logistic_regression
@@ -97,9 +97,9 @@ def kernels() -> dict[str, tuple[Kernel, int]]:
     mala, hmc, schedule = MALA(0.4), HMC(0.6, steps=3), PowerLaw(rho=0.8, offset=100.0)
     return {
         "MALA": (mala, PER_STEP),
-        "SR-MALA": (SRMC(mala, alpha=1.0, schedule=schedule), PER_STEP),
+        "SR-MALA": (SRMC(mala, alpha=1.0, schedule=schedule, tilt=Exact()), PER_STEP),
         "HMC": (hmc, 1),
-        "SR-HMC": (SRMC(hmc, alpha=1.0, schedule=schedule), 1),
+        "SR-HMC": (SRMC(hmc, alpha=1.0, schedule=schedule, tilt=Exact()), 1),
     }
 
 

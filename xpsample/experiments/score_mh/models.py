@@ -12,7 +12,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run
-from xpsample.experiments.table import Row
+from xpsample.experiments.table import Row, mean_and_error
 from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh import (
     ExactTrace,
@@ -29,34 +29,44 @@ from xpsample.targets import Acceptance, LineIntegral, Taylor
 
 
 class Training(NamedTuple):
-    """Width of the hidden layers, residual blocks (of acceptances), updates, rows of a batch, Adam's learning rate."""
+    """Width of the hidden layers, residual blocks (of acceptances), epochs, rows of a batch, Adam's learning rate.
+
+    Then the updates in an epoch, and after how many epochs without a better validation loss it ends.
+    """
 
     hidden: int
     blocks: int
-    updates: int
+    epochs: int
     batch: int
     rate: float
+    updates: int = 1
+    patience: int | None = None
 
 
 class Trained(NamedTuple):
-    """Parameters (runs, ...), CPU seconds (compilation with them), and the mean loss of the last tenth of updates."""
+    """Parameters (runs, ...), CPU seconds (compilation with them), and the losses of the epochs on new data, or None.
+
+    With validation the parameters are those of the best epoch.
+    """
 
     parameters: tree.Tree
     seconds: float
-    loss: float
+    validation: np.ndarray | None
 
 
-def train_scores(run: Run[Any], data: np.ndarray, runs: int, how: Training) -> Trained:
+def train_scores(
+    run: Run[Any], data: np.ndarray, runs: int, how: Training, validation: np.ndarray | None = None
+) -> Trained:
     """Networks `score_network` of data (rows, dim), by score matching with the exact trace; each has its own batches.
 
-    They take positions (..., runs, chains, dim).
+    They take positions (..., runs, chains, dim). Rows for the validation are divided among them.
     """
 
     def network(x: Array, parameters: tree.Tree) -> Array:
         return _joined(score_network(_split(x, runs), parameters), x.shape)
 
     start = [init_score_network(data.shape[-1], how.hidden, run.seed * runs + r) for r in range(runs)]
-    return _train(run, ExactTrace(network), start, data, how, run.seed, rows=how.batch * runs)
+    return _train(run, ExactTrace(network), start, data, how, run.seed, how.batch * runs, validation)
 
 
 def train_columns(run: Run[Any], data: np.ndarray, runs: int, how: Training) -> Trained:
@@ -73,7 +83,7 @@ def train_columns(run: Run[Any], data: np.ndarray, runs: int, how: Training) -> 
         return xp.matrix_transpose(_joined(found, (*x.shape[:-2], sets, x.shape[-2])))
 
     start = [init_score_network(1, how.hidden, run.seed * sets * runs + r) for r in range(sets * runs)]
-    return _train(run, ExactTrace(network), start, data, how, run.seed, rows=how.batch * runs)
+    return _train(run, ExactTrace(network), start, data, how, run.seed, how.batch * runs)
 
 
 def train_acceptances(
@@ -85,6 +95,7 @@ def train_acceptances(
     runs: int,
     how: Training,
     *,
+    validation: np.ndarray | None = None,
     whole: bool = False,
     regularization: float = 1.0,
     max_norm: float | None = 100.0,
@@ -107,22 +118,44 @@ def train_acceptances(
     start = [init_acceptance_network(dim, how.hidden, seed, blocks=blocks) for seed in seeds]
     settings |= {"regularization": regularization, "max_norm": max_norm}
     loss = ScoreBalance(proposal, joint, score_parameters, network, **settings)
-    return _train(run, loss, start, data, how, run.seed + 1, rows=None if whole else how.batch * runs)
+    return _train(run, loss, start, data, how, run.seed + 1, None if whole else how.batch * runs, validation)
 
 
 def _train(
-    run: Run[Any], loss: Any, start: list[tree.Tree], data: np.ndarray, how: Training, seed: int, rows: int | None
+    run: Run[Any],
+    loss: Any,
+    start: list[tree.Tree],
+    data: np.ndarray,
+    how: Training,
+    seed: int,
+    rows: int | None,
+    validation: np.ndarray | None = None,
 ) -> Trained:
-    began, length = time.process_time(), {"epochs": how.updates, "steps_per_epoch": 1, "batch_size": rows}
+    began, array = time.process_time(), run.devices[0].array
     # One loss over all networks' rows: Adam does not see that each gradient is divided by their number.
-    x, optimizer = run.devices[0].array(data), Adam(how.rate)
-    found = fit(loss, tree.map(_stacked, *start), x, seed=seed, optimizer=optimizer, **length)
-    last = float(np.mean(found.losses[-max(1, how.updates // 10) :]))
-    seconds = time.process_time() - began
+    found = fit(
+        loss,
+        tree.map(_stacked, *start),
+        array(data),
+        epochs=how.epochs,
+        steps_per_epoch=how.updates,
+        batch_size=rows,
+        seed=seed,
+        optimizer=Adam(how.rate),
+        validation=None if validation is None else array(validation),
+        patience=how.patience,
+    )
+    seconds, losses, done = time.process_time() - began, found.losses, len(found.losses)
     networks = f"acceptance networks of {how.blocks} blocks of" if how.blocks else "score networks of width"
-    updates = f"{how.updates} updates of {how.batch} rows each"
-    run.say(f"  {len(start)} {networks} {how.hidden}, {updates}: {seconds:.0f} CPU s, loss {last:.2f}")
-    return Trained(found.parameters, seconds, last)
+    length = f"{done} epochs of {how.updates} updates" if how.updates > 1 else f"{done} updates"
+    text = f"{len(start)} {networks} {how.hidden}, {length} of {how.batch} rows each: {seconds:.0f} CPU s"
+    run.say(f"  {text}, loss {np.mean(losses[-max(1, done // 10) :]):.2f}")
+    if (new := found.validation_losses) is not None:
+        parts = {f"after 1/{part}": new[: max(1, done // part)].min() for part in (16, 8, 4, 2)}
+        so_far = ", ".join(f"{value:.3f} {label}" for label, value in parts.items())
+        best = f"{np.min(new):.3f} at the best epoch, {np.argmin(new) + 1}"
+        run.say(f"    least loss of new data: {so_far} of it, {best}")
+    return Trained(found.parameters, seconds, found.validation_losses)
 
 
 def acceptances(learned: Learned) -> dict[str, Acceptance]:
@@ -146,6 +179,20 @@ def mean_text(row: Row, key: str, spec: str = ".3f") -> str:
     spec = spec if abs(row[key]) < 1e4 else ".1e"
     error = f" +- {row[f'{key}_se']:{spec}}" if f"{key}_se" in row else ""
     return f"{row[key]:{spec}}{error}"
+
+
+def mean_and_range(key: str, values: np.ndarray) -> Row:
+    """The mean with its standard error, and the least and the largest value under ``KEY_low`` and ``KEY_high``."""
+    return mean_and_error(key, values) | {f"{key}_low": np.min(values), f"{key}_high": np.max(values)}
+
+
+def range_text(row: Row, key: str, spec: str = ".3f") -> str:
+    """A cell of `mean_and_range`, where the row has one; in powers of ten where chains went far out."""
+    if key not in row:
+        return ""
+    mean, *ends = (row[name] for name in (key, f"{key}_low", f"{key}_high"))
+    spec = spec if max(map(abs, (mean, *ends))) < 1e4 else ".1e"
+    return f"{mean:{spec}} ({ends[0]:{spec}} to {ends[1]:{spec}})"
 
 
 def _stacked(*leaves: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ are one batched run.
 """
 
 import argparse
+import math
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -31,7 +32,7 @@ from xpsample.targets.acceptance import ByDensity
 from xpsample.zoo.toys import TOYS
 
 SCORES = {"moons": (64, 5000, 1e-3)} | dict.fromkeys(("pinwheel", "s-curve", "swiss-roll"), (512, 2000, 5e-4))
-"""Table 2: width of the hidden layers, epochs, learning rate."""
+"""Table 2: width of the hidden layers, epochs (passes over the data), learning rate."""
 ACCEPTANCES = {"moons": (256, 3, 1000), "pinwheel": (256, 4, 200)}
 ACCEPTANCES |= dict.fromkeys(("s-curve", "swiss-roll"), (512, 4, 200))
 """Table 3: width, residual blocks, epochs; the learning rate is 5e-4."""
@@ -55,11 +56,16 @@ def _means(**heads: str) -> dict[str, Column]:
     return {key: (head, partial(models.mean_text, key=key)) for key, head in heads.items()}
 
 
+def _ranges(**heads: str) -> dict[str, Column]:
+    return {key: (head, partial(models.range_text, key=key)) for key, head in heads.items()}
+
+
 _SWEPT = columns("sampler | acceptance") | _means(w1_normal="W1", w1_data="W1, data")
 _SWEPT |= {"mmd2_normal": ("MMD^2", ".4f+-")} | columns("accept .3f")
 COLUMNS: dict[str, Columns] = {
     "table": columns("sampler | acceptance")
     | _means(w1_normal="W1", w1_data="W1, data", w2_normal="W2", half_w2_squared_normal="W2^2 / 2", mmd2_normal="MMD^2")
+    | _ranges(gain_normal="below ULA", gain_data="below ULA, data")
     | {"paper_w1": ("paper", _paper)}
     | columns("accept .3f | scores .0f | training_seconds .0f CPU: training | sampling_seconds .0f chains"),
     "steps": columns("epsilon g") | _SWEPT,
@@ -75,6 +81,7 @@ direct     Metropolis-Hastings with a(x', x), the paper's; ratio: with min(1, a(
 line       with the integral of the score between x and x', 8 nodes; Taylor: with the trapezoidal rule, App. A
 W1, W2     Wasserstein distances of the chains' last positions to new draws of the data, mean over trainings +- the
            standard error; from starts that are data ("data") or normal with the data's mean and standard deviations
+below ULA  W1 of ULA minus that of the row on the same networks, mean over trainings and the least and the largest
 MMD^2      squared and unbiased, RBF kernel whose sigma is the median squared distance of the data
 paper      Table 1: W1, what it calls W2, what it calls MMD
 accept     mean acceptance probability; scores: evaluations of the score network in a step, per chain
@@ -85,7 +92,10 @@ COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#356
 
 
 class Size(NamedTuple):
-    """Trainings, chains and steps of each, rows of data and of batches, widths at most, updates (None: epochs)."""
+    """Trainings, chains and steps of each, rows of data and of batches, and at most: widths and epochs.
+
+    The training of scores ends earlier where the loss of new data has not fallen for `patience` epochs.
+    """
 
     runs: int
     chains: int
@@ -93,9 +103,10 @@ class Size(NamedTuple):
     rows: int
     batch: int
     hidden: int
-    updates: int | None
+    epochs: int
+    patience: int
     acceptance_hidden: int
-    acceptance_updates: int | None
+    acceptance_epochs: int
     datasets: tuple[str, ...] = tuple(TOYS)
     swept: tuple[str, ...] = ("moons", "swiss-roll")
     sweep_runs: int = 2
@@ -104,30 +115,33 @@ class Size(NamedTuple):
 
     def score(self, name: str) -> models.Training:
         """Table 2 within the limits."""
-        hidden, updates, rate = SCORES[name]
-        return models.Training(min(hidden, self.hidden), 0, self.updates or updates, self.batch, rate)
+        hidden, epochs, rate = SCORES[name]
+        width, length = min(hidden, self.hidden), min(epochs, self.epochs)
+        return models.Training(width, 0, length, self.batch, rate, self.rows // self.batch, self.patience)
 
     def acceptance(self, name: str) -> models.Training:
         """Table 3 within the limits."""
-        hidden, blocks, updates = ACCEPTANCES[name]
-        width = min(hidden, self.acceptance_hidden)
-        return models.Training(width, blocks, self.acceptance_updates or updates, self.batch, 5e-4)
+        hidden, blocks, epochs = ACCEPTANCES[name]
+        width, length = min(hidden, self.acceptance_hidden), min(epochs, self.acceptance_epochs)
+        return models.Training(width, blocks, length, self.batch, 5e-4, self.rows // self.batch)
 
 
-PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, None, 512, None, sweep_runs=5)
-FULL = Size(5, 400, 500, 10_000, 128, 64, 5000, 64, 600)
-QUICK = Size(2, 60, 20, 500, 32, 16, 60, 8, 10, ("moons",), ("moons",), 2, (0.5, 2.0), (0.0, 4.0))
+PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, 5000, 300, 512, 1000, sweep_runs=5)
+FULL = Size(5, 1000, 500, 10_000, 128, 64, 5000, 300, 64, 200)
+QUICK = Size(2, 60, 20, 500, 32, 16, 4, 4, 8, 2, ("moons",), ("moons",), 2, (0.5, 2.0), (0.0, 4.0))
 
 
 # ---- a data set ------------------------------------------------------------------------------------------------------
 
 
 class Problem(NamedTuple):
-    """A data set (rows, 2), new draws to compare with and their floor (runs, chains, 2), starts, and its score."""
+    """A data set and new draws for validation (rows, 2), others to compare with and their floor (runs, chains, 2),
+    starts, and its score."""
 
     run: Run[Size]
     name: str
     data: np.ndarray
+    validation: np.ndarray
     fresh: np.ndarray
     other: np.ndarray
     starts: np.ndarray
@@ -154,10 +168,11 @@ def draw_problem(run: Run[Size], name: str) -> Problem:
     from_data = data[rng.integers(len(data), size=shape)]
     normal = data.mean(axis=0) + data.std(axis=0) * rng.standard_normal((*shape, 2))
     starts = np.stack([from_data, normal])  # in the order of STARTS
-    score = models.train_scores(run, data, size.runs, size.score(name))
+    validation = rng.permutation(draw(size.rows, rng))
+    score = models.train_scores(run, data, size.runs, size.score(name), validation)
     found = f"asymmetry of the score's Jacobian {asymmetry(starts[0], score.parameters):.3f}"
     run.say(f"{name}: {found}; epsilon = {TOYS[name].noise}")
-    return Problem(run, name, data, fresh, other, starts, score)
+    return Problem(run, name, data, validation, fresh, other, starts, score)
 
 
 def asymmetry(x: np.ndarray, parameters: tree.Tree) -> float:
@@ -182,10 +197,11 @@ def methods(epsilon: float) -> dict[str, tuple[Proposal, Kernel]]:
 # ---- chains ----------------------------------------------------------------------------------------------------------
 
 
-def learn(problem: Problem, proposal: Proposal, copies: int = 1, **settings: Any) -> models.Trained:
-    """Acceptance networks, as many copies of each score's as are given."""
-    run, runs = problem.run, copies * len(problem.fresh)
-    parameters, how = models.repeated(problem.score.parameters, copies), run.size.acceptance(problem.name)
+def learn(problem: Problem, proposal: Proposal, copies: int | None = None, **settings: Any) -> models.Trained:
+    """Acceptance networks, several for each score where `copies` are given, which are not validated."""
+    run, runs = problem.run, (copies or 1) * len(problem.fresh)
+    parameters, how = models.repeated(problem.score.parameters, copies or 1), run.size.acceptance(problem.name)
+    settings |= {"validation": None if copies else problem.validation}
     return models.train_acceptances(run, problem.data, proposal, score_network, parameters, runs, how, **settings)
 
 
@@ -198,32 +214,40 @@ def walk(problem: Problem, kernel: Kernel, acceptance: Acceptance) -> tuple[np.n
     return to_host(trace.draws)[0].astype(np.float64), accepted, trace.run_statistics
 
 
-def measured(problem: Problem, sampler: str, acceptance: str, x: np.ndarray) -> Row:
-    """Metrics of positions (start, runs, chains, 2), mean over runs and standard error."""
+def measured(problem: Problem, sampler: str, acceptance: str, x: np.ndarray) -> tuple[Row, np.ndarray]:
+    """Metrics of positions (start, runs, chains, 2), mean over runs and standard error, and the W1 (start, runs)."""
     row, fresh = {"dataset": problem.name, "sampler": sampler, "acceptance": acceptance}, problem.fresh
-    kernel = RBF(float(median_bandwidth(fresh[0])))
-    for start, draws in zip(STARTS, x, strict=True):
-        w2 = wasserstein(draws, fresh, 2)
-        row |= mean_and_error(f"w1_{start}", wasserstein(draws, fresh)) | mean_and_error(f"w2_{start}", w2)
+    kernel, w1 = RBF(float(median_bandwidth(fresh[0]))), np.stack([wasserstein(draws, fresh) for draws in x])
+    for k, start in enumerate(STARTS):
+        w2 = wasserstein(x[k], fresh, 2)
+        row |= models.mean_and_range(f"w1_{start}", w1[k]) | mean_and_error(f"w2_{start}", w2)
         row |= mean_and_error(f"half_w2_squared_{start}", 0.5 * w2**2)
-        row |= mean_and_error(f"mmd2_{start}", squared_mmd(draws, fresh, kernel))
-    return row
+        row |= mean_and_error(f"mmd2_{start}", squared_mmd(x[k], fresh, kernel))
+    return row, w1
 
 
-def sampled(
-    problem: Problem, sampler: str, label: str, kernel: Kernel, acceptance: Acceptance
-) -> tuple[Row, np.ndarray]:
-    """A row, and the last positions from normal starts."""
+class Sampled(NamedTuple):
+    """A row, the last positions from normal starts (runs, chains, 2), and the W1 (start, runs)."""
+
+    row: Row
+    normal: np.ndarray
+    w1: np.ndarray
+
+
+def sampled(problem: Problem, sampler: str, label: str, kernel: Kernel, acceptance: Acceptance) -> Sampled:
+    """The chains of a sampler, and how far they are from the data."""
     began = time.process_time()
     x, accepted, statistics = walk(problem, kernel, acceptance)
     seconds = time.process_time() - began
-    return measured(problem, sampler, label, x) | {
+    row, w1 = measured(problem, sampler, label, x)
+    row |= {
         "epsilon": problem.epsilon,
         "accept": np.mean(accepted),
         "scores": statistics.evaluations["score"],
         "diverged": np.sum(np.broadcast_to(statistics.diverged > 0, accepted.shape)),
         "sampling_seconds": seconds,
-    }, x[1]
+    }
+    return Sampled(row, x[1], w1)
 
 
 # ---- the parts -------------------------------------------------------------------------------------------------------
@@ -233,15 +257,19 @@ def compare(problem: Problem) -> Iterator[Row]:
     """Table 1 with more acceptances; last positions from normal starts are left for the figure."""
     papers = {sampler: dict(zip(PAPER_KEYS, row, strict=True)) for sampler, row in PAPER[problem.name].items()}
     shown = problem.run.shown[problem.name] = {"data": problem.fresh}
-    yield measured(problem, "floor", "", np.stack([problem.other, problem.other]))
-    yield measured(problem, "starts", "", problem.starts)
-    row, shown["ULA"] = sampled(problem, "ULA", "", ULA(0.5 * problem.epsilon**2), ByDensity())
-    yield row | papers["ULA"]
+    yield measured(problem, "floor", "", np.stack([problem.other, problem.other]))[0]
+    yield measured(problem, "starts", "", problem.starts)[0]
+    ula = sampled(problem, "ULA", "", ULA(0.5 * problem.epsilon**2), ByDensity())
+    shown["ULA"] = ula.normal
+    yield ula.row | papers["ULA"]
     for sampler, (proposal, kernel) in methods(problem.epsilon).items():
         trained = learn(problem, proposal)
         for label, acceptance in models.acceptances(Learned(logit, trained.parameters, proposal)).items():
-            row, shown[f"{sampler} {label}"] = sampled(problem, sampler, label, kernel, acceptance)
-            row |= {"training_seconds": trained.seconds if isinstance(acceptance, Learned) else 0.0}
+            found = sampled(problem, sampler, label, kernel, acceptance)
+            shown[f"{sampler} {label}"] = found.normal
+            row = found.row | {"training_seconds": trained.seconds if isinstance(acceptance, Learned) else 0.0}
+            for start, gain in zip(STARTS, ula.w1 - found.w1, strict=True):
+                row |= models.mean_and_range(f"gain_{start}", gain)
             yield row | (papers[sampler] if label == "direct" else {})
 
 
@@ -259,7 +287,7 @@ def step_sizes(problem: Problem) -> Iterator[Row]:
         sampler, kernel = ("MALA", MALA(eta)) if label else ("ULA", ULA(eta))
         x, accepted, _ = walk(problem, kernel, acceptance)
         for k, epsilon in enumerate(epsilons):
-            yield measured(problem, sampler, label, x[k]) | {"epsilon": epsilon, "accept": np.mean(accepted[k])}
+            yield measured(problem, sampler, label, x[k])[0] | {"epsilon": epsilon, "accept": np.mean(accepted[k])}
 
 
 def settings(problem: Problem) -> Iterator[Row]:
@@ -282,7 +310,7 @@ def settings(problem: Problem) -> Iterator[Row]:
         found["log_error"] = ratio_error(problem, trained)
         for label, acceptance in models.acceptances(Learned(logit, trained.parameters, proposal)).items():
             if isinstance(acceptance, Learned):
-                yield sampled(problem, "RW", label, kernel, acceptance)[0] | found
+                yield sampled(problem, "RW", label, kernel, acceptance).row | found
 
 
 def ratio_error(problem: Problem, trained: models.Trained) -> float:
@@ -306,18 +334,28 @@ def ratio_error(problem: Problem, trained: models.Trained) -> float:
 # ---- the experiment --------------------------------------------------------------------------------------------------
 
 PARTS = {"table": compare, "steps": step_sizes, "settings": settings}
+LIMITS = {
+    "chains": "chains on each training",
+    "epochs": "epochs of score networks",
+    "acceptance_epochs": "epochs of acceptance networks",
+}
+"""Options that make it shorter, of the fields of `Size` that they limit."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Parts and data sets."""
+    """Parts and data sets, and limits on what takes long."""
     for name, choices in {"part": PARTS, "data": TOYS}.items():
         parser.add_argument(
             f"--{name}", action="append", choices=tuple(choices), help="may be given several times (default: all)"
         )
+    for name, what in LIMITS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"{what}, at most N")
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
     """The parts for each data set."""
+    asked = {name: getattr(run.args, name) or math.inf for name in LIMITS}
+    run.size = run.size._replace(**{name: min(most, getattr(run.size, name)) for name, most in asked.items()})
     size, where = run.size, {"table": tuple(TOYS), "steps": run.size.swept, "settings": ("moons",)}
     run.say(
         f"{size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} steps on each; but in the "
@@ -339,7 +377,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """Who is nearest to the data, and how far that is from the floor."""
+    """Who is nearest to the data, and which adjusted chains are nearer to it than ULA's in every training."""
     lines = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name and "accept" in row]
@@ -348,6 +386,10 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
             f"{name}: smallest W1 from normal starts {best['w1_normal']:.3f}, of {best['sampler']} "
             f"{best['acceptance']} with epsilon = {best['epsilon']:g}, which accepts {best['accept']:.3f}"
         )
+        beside = [row for row in own if "gain_normal" in row]
+        for start in STARTS if beside else ():
+            names = [f"{row['sampler']} {row['acceptance']}" for row in beside if row[f"gain_{start}_low"] > 0]
+            lines.append(f"  nearer than ULA in every training, starts: {start}: {', '.join(names) or 'none'}")
     return "\n".join(lines)
 
 

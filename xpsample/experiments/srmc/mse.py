@@ -35,6 +35,7 @@ from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.run.recorders import Moments, Record
 from xpsample.srmc import SRMC, PowerLaw
+from xpsample.targets import Exact
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 
@@ -217,7 +218,7 @@ def _steps(setting: Setting, size: Size) -> int:
 
 
 def _kernel(setting: Setting, alpha: Any, scale: float, rho: float) -> SRMC:
-    return SRMC(setting.base, alpha=alpha, schedule=PowerLaw(rho=rho, scale=scale))
+    return SRMC(setting.base, alpha=alpha, schedule=PowerLaw(rho=rho, scale=scale), tilt=Exact())
 
 
 def _batch(problem: Problem, device: DeviceDtype) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from xpsample.experiments.runner import Run
 from xpsample.experiments.table import columns
 from xpsample.kernels import HMC, Kernel
 from xpsample.run.recorders import Moments
+from xpsample.run.trace import Trace
 from xpsample.targets import Target
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression
@@ -56,14 +57,20 @@ def _gaussian(covariance: np.ndarray, chains: int, seed: int) -> Problem:
     return Problem(gaussian(covariance), start, np.zeros(dim), float(np.trace(covariance)))
 
 
-def logistic(run: Run[Any], chains: int, steps: int) -> Problem:
+def logistic_data(draw: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features (100, DIM) and labels (100,) of Eqs. 84-85, coefficients and all else drawn anew for each `draw`."""
+    rng = np.random.default_rng(draw)
+    features = rng.standard_normal((100, DIM)) @ np.linalg.cholesky(decaying(COLLINEARITY)).T
+    labels = (rng.random(100) < 1.0 / (1.0 + np.exp(-features @ rng.standard_normal(DIM)))).astype(np.int64)
+    return features, labels
+
+
+def logistic(run: Run[Any], chains: int, steps: int, draw: int = 0) -> Problem:
     """Bayesian logistic regression (Eqs. 84-85), its mean from `steps` well tuned HMC steps of each chain.
 
     The data do not depend on the seed. The reference's last states, exact draws but for HMC's memory, are the starts.
     """
-    rng = np.random.default_rng(0)
-    features = rng.standard_normal((100, DIM)) @ np.linalg.cholesky(decaying(COLLINEARITY)).T
-    labels = (rng.random(100) < 1.0 / (1.0 + np.exp(-features @ rng.standard_normal(DIM)))).astype(np.int64)
+    features, labels = logistic_data(draw)
     target = logistic_regression(features, labels)
 
     mode, precision = np.zeros(DIM), np.eye(DIM)
@@ -115,6 +122,14 @@ class Errors(NamedTuple):
     state: Any
 
 
+def squared_errors(trace: Trace, truth: np.ndarray) -> np.ndarray:
+    """Of the chains' means, (*chains); those that are not finite count as `HUGE`."""
+    mean = to_host(trace.recorded["moments"].mean).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = np.sum((mean - truth) ** 2, axis=-1)
+        return np.where(squared < HUGE, squared, HUGE)  # nan as well
+
+
 def errors(
     run: Run[Any],
     problem: Problem,
@@ -137,13 +152,9 @@ def errors(
         label=label,
         quiet=True,
     )
-    mean = to_host(trace.recorded["moments"].mean).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        squared = np.sum((mean - problem.mean) ** 2, axis=-1)
-        squared = np.where(squared < HUGE, squared, HUGE)  # nan as well
     run_statistics = trace.run_statistics
     return Errors(
-        squared,
+        squared_errors(trace, problem.mean),
         to_host(run_statistics.acceptance_probability),
         to_host(run_statistics.diverged) > 0,
         trace.metadata["seconds"],

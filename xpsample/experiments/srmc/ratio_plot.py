@@ -8,8 +8,8 @@ import numpy as np
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.table import Row
 
-COLOURS = ("#000000", "#E69F00", "#D55E00", "#0072B2", "#009E73", "#CC79A7")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+COLOURS = ("#000000", "#E69F00", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#999933")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LIMITS = (0.01, 100.0)
 """Of the ratios shown; a curve leaves the frame where it is outside."""
 

@@ -27,6 +27,7 @@ from xpsample.experiments.srmc.ratio_plot import plot_ratios
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.srmc import SRMC, Adaptive, PowerLaw, Schedule, Stable, autocorrelation, spectrum, warmup_steps
+from xpsample.targets import Exact
 
 REFERENCES = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 METHODS = ("fixed", "warm-up", "guarded", "capped", "guarded + capped")
@@ -96,7 +97,7 @@ def _row_for_each(
     run: Run[Size], problem: Problem, base: Kernel, method: str, device: DeviceDtype, label: str
 ) -> list[Row]:
     """One batched run over all references."""
-    inner, budget = base.steps if isinstance(base, HMC) else 1, run.size.budget
+    inner, budget = base.steps or 1 if isinstance(base, HMC) else 1, run.size.budget
     references = device.array(np.asarray(REFERENCES)[:, None])
     strength: Any = references
     if method in ("warm-up", "guarded", "guarded + capped"):
@@ -107,7 +108,7 @@ def _row_for_each(
         # On a Gaussian any position gives the spectrum. Without it, HMC's trajectories there would be in resonance.
         known = device.array(spectrum(problem.target, problem.start[:1])) if np.all(problem.mean == 0) else None
         schedule = Stable(autocorrelation(base), known, HISTORY)
-    kernel = SRMC(base, strength, schedule)
+    kernel = SRMC(base, strength, schedule, Exact())
     found = errors(run, problem, kernel, device, (len(REFERENCES),), budget // inner, label)
     alpha = to_host(found.state.alpha)
     return [

@@ -107,7 +107,7 @@ def _rhos(
     """All rho and alpha in one run: rho (3, 1, 1) against alpha (5, 1) and the chains."""
     rho = device.array(np.asarray(RHOS)[:, None, None])
     alpha = device.array(np.asarray(RHO_ALPHAS)[:, None])
-    kernel = SRMC(base, alpha, PowerLaw(rho=rho, scale=scale))
+    kernel = SRMC(base, alpha, PowerLaw(rho=rho, scale=scale), Exact())
     label = f"{device!s:20} rho, Gaussian SR-{name}, scale {scale:g}"
     found = errors(run, problem, kernel, device, (len(RHOS), len(RHO_ALPHAS)), steps, label)
     labels: Row = {"sweep": "rho", "place": str(device), "target": "gaussian", "kernel": name, "scale": scale}

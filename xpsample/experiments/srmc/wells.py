@@ -220,7 +220,7 @@ def _arrows(axes: Any, name: str, chains: tuple[np.ndarray, np.ndarray], n: int)
     fine = np.stack(np.meshgrid(np.linspace(-3.4, 4.6, 160), np.linspace(-2.6, 2.6, 100)), axis=-1)
     coarse = np.stack(np.meshgrid(np.linspace(-3.2, 4.4, 16), np.linspace(-2.4, 2.4, 9)), axis=-1)
     tilt = Exact() if name.endswith("Exact") else Shift()
-    bound = wells().prepare(coarse, SRMC(MALA(1.0), alpha=1.0).requires)
+    bound = wells().prepare(coarse, SRMC(MALA(1.0), alpha=1.0, tilt=Exact()).requires)
     x, theta = chains
     history = np.broadcast_to(theta[n // THINNING - 1], coarse.shape)
     own = bound.score(coarse)

@@ -119,7 +119,8 @@ class ACS(Kernel[ACSState, Info]):
 
     Step n is `DMALA`'s with the step size and the balance of step ``n mod length`` of the cycle. Proposals there and
     back are made with the same two numbers, so every step leaves the target invariant. Large steps look for modes,
-    small ones for what is in them. `xpsample.tune_acs` finds the cycle.
+    small ones for what is in them. `xpsample.tune_acs` finds the cycle: what it asks of each step size, with which
+    balance it is accepted most, takes runs beside each other, and no warm-up of one run tells.
 
     Parameters
     ----------
@@ -127,12 +128,14 @@ class ACS(Kernel[ACSState, Info]):
         `Cosine`, or `Table`.
     """
 
-    cycle: Cycle
+    cycle: Any = None
 
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
+        if self.cycle is None:
+            raise HyperparameterError("ACS needs a cycle, such as tune_acs(target, x0, length, seed=...) finds")
         settle(self, "cycle", check_instance, Cycle, "Cosine(0.5, 20)")
 
     def init(self, target: BoundTarget, x: Array) -> ACSState:

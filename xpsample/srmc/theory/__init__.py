@@ -3,6 +3,7 @@
 from xpsample.srmc.theory.clt import (
     Linearization,
     average_covariance,
+    direction_variance,
     drift_matrix,
     gaussian_covariance,
     independent,
@@ -26,6 +27,7 @@ __all__ = [
     "average_covariance",
     "compare",
     "cost_per_step",
+    "direction_variance",
     "drift_matrix",
     "estimate",
     "gaussian_covariance",

@@ -238,6 +238,42 @@ def gaussian_covariance(
     return basis @ (variance[:, None] * scores * variance) @ _transposed(basis)
 
 
+def direction_variance(
+    alpha: Array,
+    score_variance: Array,
+    cross_covariance: float,
+    score_noise: Array,
+    cross_noise: Array,
+    value_noise: Array,
+    rho: float | Array = 1.0,
+    scale: float = 1.0,
+) -> Array:
+    """The limit of `average_covariance` where each f goes with one score alone, for any number of such pairs.
+
+    All arguments broadcast. Nothing is checked, so a compiled program may call it.
+
+    Parameters
+    ----------
+    alpha : array
+        Repellence strength.
+    score_variance, cross_covariance : array
+        The target's Var(s) and Cov(f, s).
+    score_noise, cross_noise, value_noise : array
+        Long-run variance of s along the base chain, covariance of s and f, variance of f.
+    rho, scale : float or array
+        Of the schedule; where rho is 1, the scale is above 1/2.
+    """
+    xp = array_namespace(alpha)
+    rho = 0 * alpha + rho
+    decay = 1 + alpha * score_variance
+    theta = score_noise / (2 * (decay - xp.where(rho == 1, 0 * rho + 0.5 / scale, 0.0)))
+    coupling = alpha * cross_covariance
+    cross = (cross_noise - coupling * theta) / decay
+    gain = coupling / decay
+    slower = value_noise - 2 * gain * cross_noise + gain**2 * score_noise
+    return xp.where(rho == 1, value_noise - 2 * coupling * cross, slower)
+
+
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
 

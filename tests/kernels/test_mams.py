@@ -1,0 +1,126 @@
+"""MAMS by hand, its distribution, its lengths, what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from tests.kernels.support import COVARIANCE, NumPy, assert_metropolis, density, noise_of, score, start, walk
+from xpsample.core.errors import HyperparameterError
+from xpsample.kernels import MAMS
+from xpsample.kernels.hmc import jitter
+from xpsample.kernels.microcanonical import unit
+
+
+def kicked(u, s, time):
+    """The equations of the page, with sinh and cosh."""
+    length = np.linalg.norm(s, axis=-1, keepdims=True)
+    e, delta = s / length, time * length / (s.shape[-1] - 1)
+    along = np.sum(e * u, axis=-1, keepdims=True)
+    c = np.cosh(delta) + along * np.sinh(delta)
+    return (u + e * (np.sinh(delta) + along * (np.cosh(delta) - 1))) / c, (s.shape[-1] - 1) * np.log(c[..., 0])
+
+
+def trajectory(x, u, step_size, steps, mass):
+    """In the coordinates in which the mass is the identity."""
+    root = np.linalg.cholesky(mass)
+    z, energy = x @ root, 0.0
+
+    def pulled(z):
+        return score(np.linalg.solve(root.T, z.T).T) @ np.linalg.inv(root).T
+
+    for _ in range(steps):
+        u, first = kicked(u, pulled(z), step_size / 2)
+        z = z + step_size * u
+        u, second = kicked(u, pulled(z), step_size / 2)
+        energy = energy + first + second
+    return np.linalg.solve(root.T, z.T).T, energy
+
+
+def steps_of(n, length, step_size):
+    return max(1, math.ceil(jitter(np, np.asarray(n), np.ones(1)) * length / step_size))
+
+
+def test_mams_by_hand(library):
+    """With a dense mass; the number of leapfrog steps is another one at each step."""
+    x, mass, step_size, length = start(50), COVARIANCE, 1.6, 9.0
+    kernel = MAMS(step_size, length, library.array(mass))
+    noise = noise_of(kernel, x, 3)
+    positions, infos, state = walk(library, kernel, x, noise)
+    counts = [steps_of(n, length, step_size) for n in range(3)]
+    assert len(set(counts)) > 1
+    for n, steps in enumerate(counts):
+        before = x if n == 0 else positions[n - 1]
+        y, energy = trajectory(before, unit(np, noise["velocity"][n]), step_size, steps, mass)
+        log_ratio = density(y) - density(before) - energy
+        assert_metropolis(library, infos[n], positions[n], before, y, log_ratio, {"accept": noise["accept"][n : n + 1]})
+        np.testing.assert_allclose(library.host(infos[n].energy_change), -log_ratio, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(library.host(infos[n].end), y, rtol=1e-9)
+        np.testing.assert_allclose(library.host(infos[n].time), np.full(50, steps * step_size))
+        velocity = library.host(infos[n].velocity)  # dx/dt, of length 1 in units of the mass
+        np.testing.assert_allclose(np.sum(velocity @ mass * velocity, axis=-1), 1.0, rtol=1e-9)
+        assert int(infos[n].evaluations.score) == steps
+    assert int(library.host(state.n)) == 3
+
+
+def test_groups_of_different_lengths_each_make_the_steps_of_their_own_run(library):
+    """And so do chains with step sizes of their own."""
+    x = start(3, 5)
+    lengths, sizes = np.asarray([[1.0], [4.0], [2.5]]), np.asarray([[0.5], [0.4], [0.3]])
+    kernel = MAMS(library.array(sizes), library.array(lengths))
+    noise = noise_of(kernel, x, 4)
+    together, infos, _ = walk(library, kernel, x, noise)
+    for i in range(3):
+        own = MAMS(float(sizes[i, 0]), float(lengths[i, 0]))
+        alone, _, _ = walk(NumPy, own, x[i], {name: rows[:, i] for name, rows in noise.items()})
+        np.testing.assert_allclose(together[:, i], alone, rtol=1e-9, atol=1e-12)
+        for n in range(4):
+            expected = steps_of(n, lengths[i, 0], sizes[i, 0])
+            np.testing.assert_array_equal(library.host(infos[n].evaluations.score)[i], np.full(5, expected))
+
+
+def test_lengths_are_evenly_spread():
+    n = np.arange(2**15)
+    h = jitter(np, n, np.ones(1))
+    assert len(set(h)) == len(n) and h.min() > 0 and h.max() < 1
+    for many in (10, 100, 1000):  # any stretch of them, better than independent ones would be
+        worst = max(np.abs(np.sort(h[i : i + many]) - (np.arange(many) + 0.5) / many).max() for i in range(0, 3000, 77))
+        assert worst < 3.0 / many
+    np.testing.assert_array_equal(jitter(np, n, np.ones(1, dtype=np.float32)), h)
+
+
+RADII = 16
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exact_draws_stay_exact_draws(dtype):
+    """In the plane with density in proportion to exp(-r^4 / 4): chi-square of 16 cells of r, by quadrature, and of 16
+    of the angle; error probability 1e-7 each. One in five proposals is rejected."""
+    grid = np.linspace(0, 4, 100_001)
+    cumulative = np.cumsum(grid * np.exp(-0.25 * grid**4))
+    cumulative /= cumulative[-1]
+    generator = np.random.default_rng(1)
+    r, angle = np.interp(generator.random(40_000), cumulative, grid), 2 * np.pi * generator.random(40_000)
+    x = np.stack([r * np.cos(angle), r * np.sin(angle)], axis=-1).astype(dtype)
+
+    def square(x):
+        return np.sum(x * x, axis=-1)
+
+    target = xps.Target(lambda x: -0.25 * square(x) ** 2, score=lambda x: -square(x)[..., None] * x)
+    trace = xps.sample(target, MAMS(0.9, 3.0), x, 4, seed=2, progress=False)
+    y = trace.draws[-1].astype(np.float64)
+    cells = (
+        np.interp(np.sqrt(square(y)), grid, cumulative) * RADII,
+        (np.arctan2(y[:, 1], y[:, 0]) / (2 * np.pi) + 0.5) * RADII,
+    )
+    for cell in cells:
+        counts = np.bincount(np.clip(cell.astype(int), 0, RADII - 1), minlength=RADII)
+        assert np.sum((counts - 2500) ** 2 / 2500) < 63.6  # of 15 degrees of freedom
+    assert 0.6 < trace.run_statistics.acceptance_probability.mean() < 0.95
+
+
+def test_one_coordinate_is_refused():
+    target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
+    with pytest.raises(HyperparameterError, match="MAMS needs positions of 2 coordinates at least, since in one"):
+        xps.sample(target, MAMS(0.3, 1.0), np.zeros((2, 1)), 3, seed=1, progress=False)

@@ -1,0 +1,176 @@
+"""The no-U-turn sampler: against trees built leaf by leaf, its distribution, its costs, what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from tests.kernels.support import COVARIANCE, NumPy, density, kinetic, leapfrog, noise_of, start, walk
+from xpsample.core.errors import CapabilityError, DivergenceWarning
+from xpsample.kernels import NUTS
+from xpsample.kernels.nuts import split
+from xpsample.targets import LineIntegral, Tempered
+
+
+def turned(leaves, mass):
+    """Whether an end of these leaves, in the order of time, moves towards the other."""
+    momenta = np.stack([p for _, p in leaves])
+    rho = momenta.sum(axis=0) - 0.5 * (momenta[0] + momenta[-1])
+    velocity = np.linalg.solve(mass, rho)
+    return velocity @ momenta[0] <= 0 or velocity @ momenta[-1] <= 0
+
+
+def by_hand(x, momentum, uniforms, step_size, max_depth, mass):
+    """One step of one chain: the new position, the doublings and the leaves that were evaluated."""
+    p = np.linalg.cholesky(mass) @ momentum
+    energy = kinetic(p[None], mass)[0] - density(x[None])[0]
+    trajectory, weight, draw, evaluated = [(x, p)], 1.0, x, 0
+    for depth in range(max_depth):
+        u, sign = (2 * uniforms[depth], 1) if uniforms[depth] < 0.5 else (2 * uniforms[depth] - 1, -1)
+        end, new, new_weight, new_draw = trajectory[-1 if sign > 0 else 0], [], 0.0, None
+        for n in range(2**depth):
+            end = tuple(a[0] for a in leapfrog(end[0][None], end[1][None], sign * step_size, 1, mass))
+            new.append(end)
+            leaf_weight = math.exp(energy + density(end[0][None])[0] - kinetic(end[1][None], mass)[0])
+            new_weight += leaf_weight
+            share = leaf_weight / new_weight
+            if u < share:
+                new_draw, u = end[0], u / share
+            else:
+                u = (u - share) / (1 - share)
+            evaluated += 1
+            sizes = [2**k for k in range(1, depth + 1) if (n + 1) % 2**k == 0]
+            if any(turned(new[-size:][::sign], mass) for size in sizes):
+                return draw, depth + 1, evaluated
+        trajectory = trajectory + new if sign > 0 else new[::-1] + trajectory
+        if u < min(1.0, new_weight / weight):
+            draw = new_draw
+        weight += new_weight
+        if turned(trajectory, mass):
+            return draw, depth + 1, evaluated
+    return draw, max_depth, evaluated
+
+
+@pytest.mark.parametrize("step_size", [0.15, 0.7])
+def test_nuts_by_hand(library, step_size):
+    """With a dense mass, for each chain alone; chains end at different depths."""
+    x, mass, max_depth = start(30), COVARIANCE, 5
+    kernel = NUTS(step_size, library.array(mass), max_depth)
+    noise = noise_of(kernel, x, 1)
+    positions, infos, _ = walk(library, kernel, x, noise)
+    expected = [
+        by_hand(*chain, step_size, max_depth, mass)
+        for chain in zip(x, noise["momentum"][0], noise["doubling"][0], strict=True)
+    ]
+    draws, depths, leaves = (np.asarray(column) for column in zip(*expected, strict=True))
+    np.testing.assert_allclose(positions[0], draws, rtol=1e-9, atol=1e-11)
+    np.testing.assert_array_equal(library.host(infos[0].depth), depths)
+    np.testing.assert_array_equal(library.host(infos[0].evaluations.score), leaves)
+    np.testing.assert_array_equal(library.host(infos[0].moved), np.any(draws != x, axis=-1))
+    assert len(set(depths)) > 1
+
+
+QUARTIC = xps.Target(lambda x: -0.25 * (x * x * x * x).sum(-1), score=lambda x: -(x * x * x))
+CELLS = 16
+
+
+def quartic_quantile(share):
+    """Of the density in proportion to exp(-x^4 / 4), by quadrature."""
+    grid = np.linspace(-5, 5, 200_001)
+    cumulative = np.cumsum(np.exp(-0.25 * grid**4))
+    return np.interp(share, cumulative / cumulative[-1], grid)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("step_size", "steps"), [(0.5, 4), (0.03, 1)])
+def test_exact_draws_stay_exact_draws(dtype, step_size, steps):
+    """Chi-square of 16 cells of equal probability; error probability 1e-7. Trees have about 4 and 60 leaves."""
+    x = quartic_quantile(np.random.default_rng(1).random((20_000, 1))).astype(dtype)
+    trace = xps.sample(QUARTIC, NUTS(step_size, max_depth=7), x, steps, seed=2, progress=False)
+    edges = quartic_quantile(np.arange(1, CELLS) / CELLS)
+    counts = np.bincount(np.searchsorted(edges, trace.draws[-1, :, 0]), minlength=CELLS)
+    expected = len(x) / CELLS
+    assert np.sum((counts - expected) ** 2 / expected) < 63.6  # of 15 degrees of freedom
+    assert trace.run_statistics.evaluations["score"] > (50 if step_size < 0.1 else 3)
+
+
+def test_what_a_choice_leaves_of_a_uniform_is_uniform_and_independent_of_it():
+    u = np.random.default_rng(3).random(200_000)
+    for probability in (0.5, 0.9, 1e-3):
+        below, rest = split(np, u, np.full(u.shape, probability))
+        for part in (rest[below], rest[~below]):
+            counts = np.histogram(part, bins=10, range=(0, 1))[0]
+            expected = len(part) / 10
+            assert np.sum((counts - expected) ** 2 / expected) < 49.0  # error probability 1.7e-7
+    assert split(np, u, np.ones_like(u))[0].all() and not split(np, u, np.zeros_like(u))[0].any()
+
+
+def test_a_chain_makes_the_steps_that_it_makes_alone():
+    """Whatever the trees of those beside it."""
+    x = start(7)
+    kernel = NUTS(0.3)
+    noise = noise_of(kernel, x, 3)
+    together, _, _ = walk(NumPy, kernel, x, noise)
+    for i in range(len(x)):
+        alone, _, _ = walk(NumPy, kernel, x[i : i + 1], {name: rows[:, i : i + 1] for name, rows in noise.items()})
+        np.testing.assert_allclose(alone[:, 0], together[:, i], rtol=1e-12)
+
+
+def test_a_divergence_ends_the_trajectory_and_is_counted():
+    x = start(20)
+    target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
+    with pytest.warns(DivergenceWarning, match="100 of 100 steps diverged"):
+        trace = xps.sample(target, NUTS(80.0), x, 5, seed=1, progress=False)
+    np.testing.assert_array_equal(trace.run_statistics.diverged, np.full(20, 5))
+    np.testing.assert_array_equal(trace.draws, np.broadcast_to(x, trace.draws.shape))
+    assert trace.run_statistics.evaluations["score"] == 1
+
+
+def test_a_wall_is_no_divergence_where_it_is_meant():
+    def log_density(x):
+        return np.where(x[..., 0] > 0, -x[..., 0], -math.inf)
+
+    x = np.random.default_rng(4).exponential(size=(20_000, 1))
+    target = xps.Target(log_density, score=lambda x: 0 * x - 1.0, constrained=True)
+    trace = xps.sample(target, NUTS(0.7), x, 3, seed=1, progress=False)
+    assert trace.run_statistics.diverged.sum() == 0
+    counts = np.histogram(np.exp(-trace.draws[-1, :, 0]), bins=16, range=(0, 1))[0]
+    assert np.sum((counts - 1250) ** 2 / 1250) < 63.6
+
+
+def test_estimated_ratios_are_refused():
+    """Every leaf's weight needs the density; a ratio of two points, or of a batch of rows, will not do."""
+    for log_density in (None, QUARTIC.log_density):
+        target = xps.Target(log_density, score=QUARTIC.score, acceptance=LineIntegral(2))
+        with pytest.raises(CapabilityError, match="needs log densities, and LineIntegral gives their ratios only"):
+            xps.sample(target, NUTS(0.3), np.zeros((2, 1)), 3, seed=1, progress=False)
+    with pytest.raises(CapabilityError, match="Minibatch cannot go around NUTS"):
+        xps.Minibatch(NUTS(0.3), 10)
+
+
+def test_it_runs_under_each_wrapper(library):
+    """And counts what each chain spends."""
+    x0 = library.array(start(4))
+    xp = library.xp
+    target = xps.Target(lambda x: -0.5 * xp.sum(x * x, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
+    kernels = {
+        "tempering": xps.ParallelTempering(NUTS(0.5, max_depth=3), (1.0, 0.5)),
+        "repellent": xps.SRMC(NUTS(0.5, max_depth=3), 0.5),
+        "self-repulsive": xps.SRLD(NUTS(0.5, max_depth=3), 0.5, xps.Rolling(2, 1), xps.RBF(1.0)),
+        "tempered": NUTS(0.5, max_depth=3),
+    }
+    for name, kernel in kernels.items():
+        on = Tempered(target, 0.5) if name == "tempered" else target
+        trace = xps.sample(on, kernel, x0, 5, seed=1, progress=False)
+        assert np.all(np.isfinite(library.host(trace.draws)))
+        assert 1 < trace.run_statistics.evaluations["score"] < 17
+
+
+def test_the_info_of_single_steps_has_evaluations_and_depth(library):
+    x0 = library.array(start(4))
+    target = xps.Target(lambda x: -0.5 * library.xp.sum(x * x, axis=-1), score=lambda x: -x)
+    for (_, info), _ in zip(xps.steps(target, NUTS(0.5), x0, seed=1), range(3), strict=False):
+        np.testing.assert_array_less(0, library.host(info.depth))
+        np.testing.assert_array_equal(library.host(info.evaluations.score), library.host(info.evaluations.log_density))
+        assert np.all(library.host(info.evaluations.score) >= library.host(info.depth))

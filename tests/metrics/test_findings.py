@@ -1,0 +1,119 @@
+"""The rules, one by one: what each finds, and what it leaves alone."""
+
+import numpy as np
+import pytest
+
+from xpsample.metrics import findings
+from xpsample.metrics.findings import Finding
+
+RNG = np.random.default_rng(0)
+ONE = [((), "x[0]")]
+
+
+def test_a_finding_is_one_line_with_the_first_places():
+    names = tuple(f"x[{i}]" for i in range(5))
+    found = Finding("rhat", "R-hat above 1.01", 1.5, "run longer", names, ((0, 3), (1, 2)), ((0,), (1,)))
+    assert (
+        str(found) == "R-hat above 1.01 in x[0], x[1], x[2] and 2 more (chains (0, 3), (1, 2)), groups 0, 1: run longer"
+    )
+    assert Finding.from_json(found.to_json()) == found
+
+
+def test_the_least_ess():
+    """100 a chain, and 400 for more chains than four."""
+    assert [findings.least_ess(chains) for chains in (1, 2, 4, 100)] == [100, 200, 400, 400]
+
+
+def normal(*means, n=500):
+    """Chains about different means."""
+    return RNG.normal(size=(n, len(means), 1)) + np.asarray(means)[:, None]
+
+
+def modes(draws):
+    return findings.judge_modes(ONE, draws.mean(axis=0), draws.std(axis=0))
+
+
+def test_chains_in_two_modes():
+    found = modes(normal(-2.0, 2.1, -2.1, 2.0))
+    assert found.kind == "modes" and found.value == pytest.approx(4.0, rel=0.1)
+    assert "2 near -2" in found.what and "2 near 2" in found.what
+    assert "1 near 5" in modes(normal(0, 0, 0, 5)).what
+
+
+def test_chains_about_one_mode():
+    assert modes(normal(0, 0, 0, 0)) is None
+    assert modes(normal(0.5, -0.5, 0.0, 1.0)) is None
+    assert modes(normal(3.0)) is None
+
+
+def growth(factor, n=400):
+    walk = np.exp(np.linspace(0, np.log(factor), n))[:, None, None]
+    return findings.judge_growth(ONE, RNG.normal(size=(n, 4, 1)) * walk)
+
+
+def test_chains_that_grow():
+    assert growth(1e200).value > 1e100
+    assert growth(1e3).kind == "growth"
+    assert growth(1.0) is None and growth(3.0) is None
+    walk = RNG.normal(size=(4000, 4, 1)).cumsum(axis=0)
+    assert findings.judge_growth(ONE, walk) is None
+
+
+def start(first, later=None, tilted=False):
+    later = RNG.normal(size=(200, 4, 1)) if later is None else later
+    return findings.judge_start(ONE, first, later, tilted)
+
+
+def test_draws_that_begin_far_out():
+    first = RNG.normal(size=(64, 4, 1))
+    assert start(first) is None
+    first[:12, 2] += 1e3
+    assert start(first).kind == "transient" and start(first).value == pytest.approx(600, rel=0.2)
+    assert start(first, tilted=True).kind == "tilt"
+    first[3:12, 2] -= 1e3  # three draws are too few to matter
+    assert start(first) is None
+
+
+def test_a_heavy_tail_is_no_start():
+    """Cauchy: a median of eight is above 63 in 2 of 10,000 runs of 4 chains (less than 1e-6 each)."""
+    assert start(RNG.standard_cauchy((64, 4, 1)), RNG.standard_cauchy((2000, 4, 1))) is None
+
+
+def test_chains_that_never_moved():
+    assert findings.judge_stuck(np.array([0.3, 0.4]), 100) is None
+    assert findings.judge_stuck(np.array([0.0, 0.4]), 9) is None
+    some = findings.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
+    assert some.value == 2 and some.chains == ((0, 0), (1, 1))
+    assert findings.judge_stuck(np.zeros(3), 100).chains == ()
+
+
+def test_acceptance_is_judged_by_group_and_optimum():
+    slow = np.array([True, False, True])
+    rates = np.array([[0.99, 0.999], [0.99, 0.999], [0.5, 0.6]])
+    found = findings.judge_acceptance(rates, 0.574, slow)
+    assert found.groups == ((0,),) and "larger" in found.advice
+    assert findings.judge_acceptance(rates, 0.574, ~slow).groups == ((1,),)
+    assert findings.judge_acceptance(rates, 0.574, np.zeros(3, bool)) is None
+    assert findings.judge_acceptance(rates, None, slow) is None
+    low = findings.judge_acceptance(np.array([0.01, 0.02]), 0.574, np.array(False))
+    assert low.value == pytest.approx(0.015) and "smaller" in low.advice
+
+
+def test_energy():
+    independent = RNG.normal(size=(1000, 4))
+    assert findings.judge_energy(independent) is None
+    slow = independent.copy()
+    slow[:, 1] = np.cumsum(slow[:, 1])
+    assert findings.judge_energy(slow).chains == ((1,),)
+    assert findings.judge_energy(slow[:5]) is None
+
+
+def test_divergences_and_their_region():
+    draws = RNG.normal(size=(500, 4, 3))
+    there = draws[..., 1] < -1.5
+    region = findings.region_of(["a", "b", "c"], draws, there)
+    assert "near b = -1.9" in region or "near b = -2" in region or "near b = -1.8" in region
+    assert findings.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
+    found = findings.judge_divergences(np.array([0, 3, 1]), 50, region)
+    assert found.value == 4 and found.chains == ((1,), (2,)) and region in str(found)
+    assert findings.judge_divergences(np.zeros(3), 50) is None

@@ -1,0 +1,43 @@
+"""Kills at random instants: no save is lost, and the same call gives bit for bit what an uninterrupted one gives."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import open_library
+from tests.run.kills import entries
+
+
+def kill(library, kills, *names):
+    open_library(library, "float32")  # skips where it is missing
+    command = [sys.executable, "-m", "tests.run.kills", "--library", library, "--kills", str(kills), *names]
+    environment = {**os.environ, "JAX_ENABLE_X64": "1"}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {row["name"] for row in found} == set(names or entries())
+    for row in found:
+        assert row["lost"] == 0 and row["differing"] == [], row
+    assert any(row["saved"] > 0 for row in found)
+    return sum(row["kills"] for row in found)
+
+
+def test_a_few():
+    assert kill("numpy", 2, "mala", "sr-hmc-stable", "fit") >= 3
+
+
+@pytest.mark.slow
+def test_every_kernel_and_entry_point():
+    assert kill("numpy", 5, *(name for name in entries() if name != "fit score balance")) > 4 * len(entries())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_other_libraries(library):
+    names = ("rwm", "sr-mala", "srld", "tempering", "dmala", "hiss", "sosmc", "fit", "fit score balance")
+    assert kill(library, 3, *names) > 2 * len(names)

@@ -1,0 +1,102 @@
+"""Runs that stop when they have drawn enough, and go on where they stopped."""
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import ConvergenceWarning, HyperparameterError
+from xpsample.run import pace
+from xpsample.run.noise import segments
+from xpsample.zoo.gaussian import gaussian
+
+TARGET = gaussian(np.eye(2))
+STARTS = np.random.default_rng(0).normal(size=(4, 2))
+KERNEL = xps.MALA(0.5)
+
+
+def run(draws=50_000, x0=STARTS, kernel=KERNEL, **settings):
+    return xps.sample(TARGET, kernel, x0, draws, **{"seed": 1, "progress": False} | settings)
+
+
+def test_a_run_stops_when_its_ess_and_rhat_are_enough():
+    trace = run(until=xps.Until(ess=2000, rhat=1.01))
+    n = trace.draws.shape[0]
+    assert 500 < n < 10_000 and trace.run_statistics.steps == n
+    summary = trace.summary()
+    assert np.min([summary.ess_bulk, summary.ess_tail]) >= 2000 and np.max(summary.rhat) <= 1.01
+    np.testing.assert_array_equal(trace.draws, run(n).draws)
+    np.testing.assert_array_equal(trace.state.point.x, trace.draws[-1])
+    more = run(until=xps.Until(ess=8000)).draws.shape[0]
+    assert n < more < 50_000
+
+
+def test_every_group_has_to_have_enough():
+    x0 = np.broadcast_to(STARTS, (2, 4, 2)).copy()
+    slow = run(x0=x0, kernel=xps.MALA(np.array([[0.1], [0.5]])), until=xps.Until(ess=2000)).draws.shape[0]
+    assert slow > 2 * run(until=xps.Until(ess=2000)).draws.shape[0]
+
+
+def test_a_run_that_never_has_enough_makes_all_draws_and_says_so():
+    with pytest.warns(ConvergenceWarning, match=r"ended with 1500 draws before they had the ESS 1e\+06 \(it was \d+"):
+        trace = run(1500, until=xps.Until(ess=1e6))
+    assert trace.draws.shape[0] == 1500
+
+
+@pytest.mark.parametrize("seed", [1, xps.Portable(1)], ids=["native", "portable"])
+def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, seed, monkeypatch):
+    x0, limits = library.array(STARTS), xps.Until(ess=3000)
+    whole = run(x0=x0, seed=seed, until=limits)
+    n = whole.draws.shape[0]
+    first = run(x0=x0, seed=seed, until=xps.Until(ess=500), checkpoint=tmp_path)
+    assert first.draws.shape[0] < n
+    monkeypatch.setattr(pace, "SECONDS", 0.01)  # other blocks
+    again = run(x0=x0, seed=seed, until=limits, checkpoint=tmp_path)
+    assert again.draws.shape[0] == n
+    np.testing.assert_array_equal(library.host(again.draws), library.host(whole.draws))
+    once_more = run(x0=x0, seed=seed, until=limits, checkpoint=tmp_path)
+    assert once_more.draws.shape[0] == n and once_more.run_statistics.steps == n
+
+
+def test_draws_are_looked_at_less_and_less_often(monkeypatch):
+    from xpsample.run import until
+
+    looks = []
+    monkeypatch.setattr(until, "worst", lambda draws: looks.append(len(draws)) or (0.0, 2.0))
+    run(40_000, until=xps.Until(ess=100), burn_in=7)
+    ends = {end - 7 for _, end in segments(KERNEL.noise(STARTS), 7, 40_007)}
+    assert set(looks) <= ends and len(looks) > 5
+    assert np.all(np.diff(looks) >= 0.1 * np.asarray(looks[:-1]))
+
+
+def test_time_is_up(monkeypatch):
+    clock = iter(np.arange(0.0, 1e6, 10.0))
+    from xpsample.run import until
+
+    monkeypatch.setattr(until.time, "perf_counter", lambda: next(clock))
+    trace = run(10_000_000, until=xps.Until(seconds=25))
+    assert 0 < trace.draws.shape[0] < 10_000_000
+
+
+def test_until_is_checked():
+    with pytest.raises(HyperparameterError, match="would never stop"):
+        xps.Until()
+    for wrong in ({"ess": 0}, {"rhat": 1.0}, {"seconds": -1}):
+        with pytest.raises(HyperparameterError):
+            xps.Until(**wrong)
+    with pytest.raises(HyperparameterError, match="no recorder keeps"):
+        run(100, until=xps.Until(ess=100), recorders=[xps.Moments()])
+    with pytest.raises(HyperparameterError, match="until must be"):
+        run(100, until=400)
+    assert run(100, until=xps.Until(seconds=100), recorders=[xps.Moments()]).draws is None
+
+
+def test_the_bar_shows_acceptance_and_divergences_of_each_group(capsys):
+    pytest.importorskip("tqdm")
+    x0 = np.broadcast_to(STARTS, (2, 4, 2)).copy()
+    run(400, x0=x0, kernel=xps.MALA(np.array([[0.01], [0.9]])), progress=True)
+    shown = capsys.readouterr().err
+    assert "accepts 1.00 0.7" in shown and "diverged" not in shown
+    wall = xps.Target(lambda x: np.where(x[..., 0] > 2, np.nan, -0.5 * np.sum(x**2, axis=-1)), score=lambda x: -x)
+    with pytest.warns(xps.core.errors.DivergenceWarning):
+        xps.sample(wall, KERNEL, np.zeros((4, 2)), 400, seed=1, progress=True, burn_in=20)
+    assert ", diverged " in capsys.readouterr().err

@@ -1,0 +1,254 @@
+"""Warm-ups: what a user leaves out is tuned, the same on every library, in groups, with one chain, and when resumed."""
+
+import signal
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
+from xpsample.core.registry import namespace
+from xpsample.kernels.tuning import Tuning, with_tuning
+from xpsample.run.warm_up import warm_up_steps
+
+SD = np.asarray([0.1, 1.0, 20.0])
+SEED = xps.Portable(5)
+TUNED = {"HMC": xps.HMC, "NUTS": xps.NUTS, "MALA": xps.MALA}
+
+
+def log_density(x, data):
+    return -0.5 * namespace(x).sum(x * x * data["precision"], axis=-1)
+
+
+def score(x, data):
+    return -x * data["precision"]
+
+
+def gaussian(library=None):
+    precision = 1 / SD**2
+    return xps.Target(log_density, score=score, data={"precision": library.array(precision) if library else precision})
+
+
+def starts(*chains):
+    return np.random.default_rng(0).normal(size=(*chains, 3))
+
+
+@pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
+def test_a_user_gives_nothing(kernel):
+    trace = xps.sample(gaussian(), kernel(), starts(32), 400, seed=1)
+    summary = trace.summary()
+    # Every standard error below 2 % of the sd: 5 of them, so a right run fails at most once in a million.
+    assert np.all(np.abs(summary.mean) < 5 * summary.mcse)
+    np.testing.assert_allclose(summary.sd, SD, rtol=0.1)
+    assert np.max(summary.rhat) < 1.01
+    assert not np.any(trace.run_statistics.diverged)
+
+
+def test_a_metric_left_at_the_identity_is_caught():
+    """The twin of the test above: with these scales and no metric, chains of as many steps get nowhere."""
+    trace = xps.sample(gaussian(), xps.MALA(preconditioner=1.0), starts(32), 400, seed=1)
+    assert trace.summary().sd[-1] < 0.5 * SD[-1]
+    assert any("ess" in str(finding) for finding in trace.diagnose())
+
+
+def test_every_library_tunes_to_the_same_values(library):
+    x0 = starts(2, 8)
+    there = xps.sample(gaussian(library), xps.HMC(), library.array(x0), 200, seed=SEED, warmup=60)
+    here = xps.sample(gaussian(), xps.HMC(), x0, 200, seed=SEED, warmup=60)
+    for name in ("step_size", "length", "mass"):
+        np.testing.assert_array_equal(library.host(getattr(there.kernel, name)), getattr(here.kernel, name))
+    np.testing.assert_allclose(library.host(there.draws), here.draws, rtol=0, atol=1e-8)
+    assert there.warmup is not None and here.warmup is not None
+    for name, path in here.warmup.items():
+        np.testing.assert_allclose(library.host(there.warmup[name]), path, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
+def test_groups_tune_as_each_would_alone(kernel):
+    """Bit for bit, given the same noise."""
+    x0, warming = starts(3, 8), with_tuning(kernel(), 40, pooled=True)
+    target = gaussian().prepare(x0, warming.requires)
+    rng = np.random.default_rng(1)
+    together = warming.init(target, x0)
+    alone = [warming.init(target, x) for x in x0]
+    for _ in range(40):
+        noise = {name: rng.uniform(size=spec.shape) for name, spec in warming.noise(x0).items()}
+        together, _ = warming.step(target, together, noise)
+        for g in range(3):
+            alone[g], _ = warming.step(target, alone[g], {name: rows[g] for name, rows in noise.items()})
+    for g in range(3):
+        own, shared = (warming.path(np, state.memory) for state in (alone[g], together))
+        for name in own:
+            np.testing.assert_array_equal(own[name], shared[name][g])
+
+
+GIVEN = {
+    "a mass and a length": (xps.HMC(mass=2.0, length=3.0), {"mass": 2.0, "length": 3.0, "steps": None}),
+    "a step size": (xps.HMC(0.05), {"step_size": 0.05, "mass": None, "steps": None}),
+    "steps": (xps.HMC(steps=3), {"steps": 3, "length": None}),
+    "MAMS, a length": (xps.MAMS(length=3.0), {"length": 3.0}),
+    "MCLMC, a step size": (xps.MCLMC(0.05), {"step_size": 0.05, "mass": None}),
+    "NUTS, a mass": (xps.NUTS(mass=2.0), {"mass": 2.0}),
+}
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("name", [n if n != "NUTS, a mass" else pytest.param(n, marks=pytest.mark.slow) for n in GIVEN])
+def test_given_hyperparameters_are_kept(library, name):
+    kernel, given = GIVEN[name]
+    tuned = xps.sample(gaussian(library), kernel, library.array(starts(8)), 5, seed=SEED, warmup=20).kernel
+    assert {key: getattr(tuned, key) for key in given} == given
+    assert tuned.step_size > 0
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1)])
+def test_one_chain_is_enough(shape):
+    trace = xps.sample(gaussian(), xps.HMC(), starts(*shape), 1000, seed=2)
+    np.testing.assert_allclose(np.std(trace.draws, axis=0), np.broadcast_to(SD, (*shape, 3)), rtol=0.35)
+    assert np.shape(trace.kernel.step_size) == ((2, 1) if shape == (2, 1) else ())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "inside"),
+    [
+        (lambda: xps.SRMC(xps.HMC(), 0.1, tilt=xps.FiniteDifference(1e-4)), ("base",)),
+        (lambda: xps.ParallelTempering(xps.MALA(), (1.0, 0.3)), ("base",)),
+        (lambda: xps.SRMC(xps.ParallelTempering(xps.RWM(), (1.0, 0.3)), 0.1), ("base", "base")),
+    ],
+    ids=["SRMC", "tempering", "both"],
+)
+def test_what_is_inside_a_wrapper_is_tuned(kernel, inside):
+    trace = xps.sample(gaussian(), kernel(), starts(8), 20, seed=1, warmup=40)
+    found = trace.kernel
+    for name in inside:
+        found = getattr(found, name)
+    step_size = np.asarray(found.step_size)
+    assert step_size.shape == ((2, 1) if "Tempering" in repr(trace.kernel) else ())
+    assert np.all(step_size > 0)
+    again = xps.sample(gaussian(), trace.kernel, starts(8), 5, seed=1, warmup=0)
+    assert again.warmup is None
+
+
+def test_the_tuned_kernel_is_a_plain_value():
+    trace = xps.sample(gaussian(), xps.HMC(), starts(8), 30, seed=3)
+    assert not isinstance(trace.kernel, Tuning)
+    assert isinstance(trace.kernel.step_size, float)
+    assert trace.kernel.mass.shape == (3,)
+    again = xps.sample(gaussian(), trace.kernel, trace.draws[-1], 30, seed=4)
+    assert again.warmup is None
+    assert again.kernel is trace.kernel
+
+
+def test_the_path_of_the_warm_up_is_kept_and_saved(tmp_path):
+    trace = xps.sample(gaussian(), xps.HMC(), starts(2, 4), 10, seed=3, warmup=50)
+    shapes = {name: rows.shape for name, rows in trace.warmup.items()}
+    assert shapes == {
+        "HMC.step_size": (50, 2, 1),
+        "HMC.mass": (50, 2, 1, 3),
+        "HMC.length": (50, 2, 1),
+        "acceptance_probability": (50, 2, 4),
+        "diverged": (50, 2, 4),
+        "scores": (50, 2, 4),
+    }
+    trace.save(tmp_path / "trace.npz")
+    loaded = xps.load(tmp_path / "trace.npz")
+    for name, rows in trace.warmup.items():
+        np.testing.assert_array_equal(loaded.warmup[name], rows)
+    assert loaded.metadata["warmup"] == 50
+
+
+def test_steps_makes_the_chain_of_sample():
+    trace = xps.sample(gaussian(), xps.MALA(), starts(4), 5, seed=SEED, warmup=30)
+    single = xps.steps(gaussian(), xps.MALA(), starts(4), seed=SEED, warmup=30)
+    np.testing.assert_allclose([next(single)[0].point.x for _ in range(5)], trace.draws, rtol=1e-12)
+
+
+def test_a_run_that_ends_in_its_warm_up_goes_on(tmp_path):
+    calls = [0]
+
+    def interrupted(x, data):
+        calls[0] += 1
+        if calls[0] == 300:
+            raise KeyboardInterrupt
+        return log_density(x, data)
+
+    def run(density, **settings):
+        target = xps.Target(density, score=score, data={"precision": 1 / SD**2})
+        return xps.sample(target, xps.MALA(), starts(4), 50, seed=1, warmup=400, **settings)
+
+    checkpoint = xps.Checkpoint(tmp_path / "run", every=0)
+    with pytest.raises((Interrupted, KeyboardInterrupt)):
+        run(interrupted, checkpoint=checkpoint)
+    assert (tmp_path / "run" / "warmup" / "run.json").exists()
+    assert not (tmp_path / "run" / "run.json").exists()
+    calls[0] = 1000  # from here on nothing interrupts
+    resumed, whole = run(interrupted, checkpoint=checkpoint), run(interrupted)
+    np.testing.assert_array_equal(resumed.draws, whole.draws)
+    for name, rows in whole.warmup.items():
+        np.testing.assert_array_equal(resumed.warmup[name], rows)
+    extended = xps.sample(
+        xps.Target(interrupted, score=score, data={"precision": 1 / SD**2}),
+        xps.MALA(),
+        starts(4),
+        80,
+        seed=1,
+        warmup=400,
+        checkpoint=checkpoint,
+    )
+    np.testing.assert_array_equal(extended.draws[:50], whole.draws)
+
+
+def test_what_cannot_be_tuned_is_refused():
+    target, x0 = gaussian(), starts(4)
+    with pytest.raises(HyperparameterError, match=r"HMC\.mass, HMC\.step_size, HMC\.length are left out and warmup=0"):
+        xps.sample(target, xps.HMC(), x0, 10, seed=1, warmup=0)
+    with pytest.raises(HyperparameterError, match="warmup=10 has nothing to tune"):
+        xps.sample(target, xps.RWM(1.0), x0, 10, seed=1, warmup=10)
+    noise = {"proposal": np.zeros((10, 4, 3)), "accept": np.zeros((10, 4))}
+    with pytest.raises(NoiseError, match="Replay has none of"):
+        xps.sample(target, xps.RWM(), x0, 10, seed=xps.Replay(noise))
+    with pytest.raises(HyperparameterError, match="Annealed cannot tune what is left out inside it"):
+        xps.Annealed(xps.MALA(), [1.0, 0.5])
+    with pytest.raises(HyperparameterError, match="warmup must be an integer of at least 0"):
+        xps.sample(target, xps.HMC(), x0, 10, seed=1, warmup=2.5)
+
+
+def test_a_run_that_is_interrupted_has_its_warm_up():
+    calls = [0]
+
+    def interrupted(x, data):
+        calls[0] += 1
+        if calls[0] == 2000:
+            signal.raise_signal(signal.SIGINT)
+        return log_density(x, data)
+
+    target = xps.Target(interrupted, score=score, data={"precision": 1 / SD**2})
+    with pytest.raises(Interrupted) as stop:
+        xps.sample(target, xps.MALA(), starts(4), 100_000, seed=1, warmup=100)
+    assert 0 < len(stop.value.trace.draws) < 100_000
+    assert stop.value.trace.warmup["MALA.step_size"].shape == (100, 1)
+
+
+def test_a_constrained_target_is_sampled_from_defaults():
+    """Exponentials, whose edge every long trajectory crosses: steps must not vanish for it."""
+    target = xps.Target(
+        lambda x: np.where(np.all(x > 0, axis=-1), -np.sum(x, axis=-1), -np.inf),
+        score=lambda x: -np.ones_like(x),
+        constrained=True,
+    )
+    x0 = np.random.default_rng(0).exponential(size=(64, 2))
+    for kernel in (xps.HMC(), xps.NUTS()):
+        trace = xps.sample(target, kernel, x0, 400, seed=1)
+        summary = trace.summary()
+        assert trace.kernel.step_size > 1e-3
+        # An ESS above 400 in all, and so a standard error below 5 %: 5 of them.
+        assert np.min(summary.ess_bulk) > 400
+        np.testing.assert_allclose(summary.mean, 1.0, atol=0.25)
+
+
+def test_more_chains_need_fewer_steps():
+    counts = [warm_up_steps(xps.HMC(), starts(n), None) for n in (1, 4, 128, 4000)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] <= 1000
+    assert 100 <= counts[2] <= 300
+    assert warm_up_steps(xps.HMC(0.1, 3), starts(4), None) == 0

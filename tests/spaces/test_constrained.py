@@ -1,0 +1,461 @@
+"""Constrained spaces: the maps, their log Jacobians, and what becomes of them at the edges."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from xpsample.core.registry import backend_named
+from xpsample.spaces import (
+    Circular,
+    CorrelationCholesky,
+    CovarianceCholesky,
+    Interval,
+    LowerBounded,
+    Ordered,
+    Positive,
+    PositiveOrdered,
+    Real,
+    Simplex,
+    UnitVector,
+    UpperBounded,
+)
+
+LOWS = np.asarray([[-3.0], [1.0]])
+SPACES = [
+    Real(),
+    Real(2, 3),
+    Positive(),
+    Positive(2, 2),
+    LowerBounded(-1.5, 2),
+    LowerBounded(LOWS, 2, 3),
+    UpperBounded(np.asarray([0.5, 4.0])),
+    Interval(-1.0, 2.0),
+    Interval(LOWS, 3.0, 2, 2),
+    Circular(),
+    Circular(3),
+    Ordered(4),
+    Ordered(2, 3),
+    PositiveOrdered(3),
+    PositiveOrdered(2, 2),
+    Simplex(2),
+    Simplex(5),
+    Simplex(2, 3),
+    UnitVector(3),
+    UnitVector(2, 4),
+    CorrelationCholesky(2),
+    CorrelationCholesky(4),
+    CorrelationCholesky(2, 3),
+    CovarianceCholesky(1),
+    CovarianceCholesky(3),
+    CovarianceCholesky(2, 2),
+]
+every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
+BY_RADIUS = (UnitVector, Circular)
+"""Spaces with one coordinate more than a value has, along which the value does not change."""
+lightly = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def coordinates(space, *chains, seed=0, scale=1.5):
+    return scale * np.random.default_rng(seed).standard_normal((*chains, space.dim))
+
+
+# ---- there and back --------------------------------------------------------------------------------------------------
+
+
+@every_space
+def test_every_library_gives_the_values_of_numpy(typed_library, space):
+    """And of the same dtype, on the same device, from any number of chain axes; and their coordinates lead back."""
+    xp, eps = typed_library.xp, float(np.finfo(typed_library.dtype).eps)
+    host = coordinates(space, 3, 4).astype(typed_library.dtype)
+    z = typed_library.array(host)
+    value, log_jacobian = typed_library.compiled(lambda z: space.constrain(xp, z))(z)
+    back = space.unconstrain(xp, value)
+    expected, expected_jacobian = space.constrain(np, host.astype(np.float64))
+    assert value.dtype == log_jacobian.dtype == back.dtype == z.dtype
+    devices = typed_library.backend.devices
+    assert devices(value) == devices(log_jacobian) == devices(back) == devices(z)
+    assert value.shape == (3, 4, *space.shape) and log_jacobian.shape == (3, 4) and back.shape == z.shape
+    np.testing.assert_allclose(typed_library.host(value), expected, rtol=200 * eps, atol=20 * eps)
+    np.testing.assert_allclose(typed_library.host(log_jacobian), expected_jacobian, rtol=100 * eps, atol=100 * eps)
+    assert typed_library.host(space.contains(xp, value)).all()
+    assert space.contains(xp, value).shape == (3, 4)
+    again = typed_library.host(space.constrain(xp, back)[0])
+    np.testing.assert_allclose(again, typed_library.host(value), rtol=1000 * eps, atol=100 * eps)
+
+
+@every_space
+@given(data=st.data())
+@lightly
+def test_coordinates_are_found_again(space, data):
+    """To what rounding of the values lets through."""
+    numbers = st.floats(-4.0, 4.0, width=32)
+    z = np.asarray(data.draw(st.lists(numbers, min_size=space.dim, max_size=space.dim)))
+    if isinstance(space, BY_RADIUS):
+        z = z + np.where(np.abs(z) < 0.1, 0.1, 0.0)
+    for dtype, tolerance in ((np.float64, 1e-8), (np.float32, 0.02)):
+        z = z.astype(dtype)
+        value, _ = space.constrain(np, z)
+        back = space.unconstrain(np, value)
+        assert value.dtype == back.dtype == dtype
+        if isinstance(space, BY_RADIUS):
+            np.testing.assert_allclose(space.constrain(np, back)[0], value, atol=1e-6)
+        else:
+            np.testing.assert_allclose(back, z, atol=tolerance)
+
+
+@every_space
+def test_each_chain_has_its_own(space):
+    """One chain after the other gives what all give at once."""
+    z = coordinates(space, 2, 3)
+    value, log_jacobian = space.constrain(np, z)
+    for i in np.ndindex(2, 3):
+        one, its = space.constrain(np, z[i])
+        assert np.shape(its) == () and np.shape(one) == space.shape
+        np.testing.assert_allclose(one, value[i], rtol=1e-14, atol=1e-300)
+        np.testing.assert_allclose(its, log_jacobian[i], rtol=1e-13)
+    np.testing.assert_allclose(space.unconstrain(np, value)[1, 2], space.unconstrain(np, value[1, 2]))
+
+
+def test_one_compiled_program_has_many_maps():
+    """Traced by JAX, in float32."""
+    jax = pytest.importorskip("jax")
+    spaces = [Interval(LOWS, 3.0, 2, 2), Ordered(2, 3), Simplex(5), UnitVector(3), CorrelationCholesky(4), Circular(3)]
+    every = [coordinates(space, 4).astype(np.float32) for space in spaces]
+
+    @jax.jit
+    def all_maps(every):
+        return [space.constrain(jax.numpy, z) for space, z in zip(spaces, every, strict=True)]
+
+    for space, z, (value, log_jacobian) in zip(spaces, every, all_maps(every), strict=True):
+        expected, its = space.constrain(np, z)
+        np.testing.assert_allclose(value, expected, rtol=2e-5, atol=1e-6, err_msg=repr(space))
+        np.testing.assert_allclose(log_jacobian, its, rtol=2e-5, atol=1e-5, err_msg=repr(space))
+
+
+def test_the_middle_is_at_zero():
+    assert Interval(-1.0, 3.0).constrain(np, np.zeros(1))[0] == 1.0
+    np.testing.assert_allclose(Simplex(5).constrain(np, np.zeros(4))[0], np.full(5, 0.2), rtol=1e-14)
+    np.testing.assert_array_equal(CorrelationCholesky(3).constrain(np, np.zeros(3))[0], np.eye(3))
+    np.testing.assert_array_equal(CovarianceCholesky(3).constrain(np, np.zeros(6))[0], np.eye(3))
+
+
+def test_matrices_by_hand():
+    """From the definition: partial correlations row by row, and entries below the diagonal before the diagonal."""
+    z = np.asarray([0.3, -0.7, 1.1])
+    a, b, c = np.tanh(z)
+    rest = math.sqrt(1 - b * b)
+    rows = [[1, 0, 0], [a, math.sqrt(1 - a * a), 0], [b, c * rest, rest * math.sqrt(1 - c * c)]]
+    np.testing.assert_allclose(CorrelationCholesky(3).constrain(np, z)[0], rows, rtol=1e-14)
+    value, log_jacobian = CovarianceCholesky(2).constrain(np, z)
+    np.testing.assert_allclose(value, [[math.exp(-0.7), 0], [0.3, math.exp(1.1)]], rtol=1e-14)
+    assert log_jacobian == pytest.approx(0.4)
+
+
+# ---- the log Jacobian against the derivatives of the map -------------------------------------------------------------
+
+
+def free(space, value):
+    """The entries of one value that a density is a function of."""
+    n = space.shape[-1] if space.shape else 0
+    if isinstance(space, Simplex):
+        value = value[..., :-1]
+    if isinstance(space, (CorrelationCholesky, CovarianceCholesky)):
+        row, column = np.tril_indices(n, -1 if isinstance(space, CorrelationCholesky) else 0)
+        value = value[..., row, column]
+    return value.reshape(-1)
+
+
+def log_volume(space, z, derivative):
+    """The log Jacobian, from the matrix of derivatives ``(values, coordinates)`` alone."""
+    sizes = np.linalg.svd(derivative, compute_uv=False)
+    if not isinstance(space, BY_RADIUS):
+        return np.sum(np.log(sizes))
+    width = space.axes[-1]
+    radius = np.linalg.norm(z.reshape(-1, width), axis=-1)
+    # The radius has a chi distribution, and directions are all that moves the value.
+    return np.sum(np.log(sizes[sizes > 1e-9])) + np.sum(stats.chi(width).logpdf(radius))
+
+
+def points(space):
+    near = coordinates(space, 2)
+    return [*near, 3.0 * near[0], *([] if isinstance(space, BY_RADIUS) else [np.zeros(space.dim)])]
+
+
+def jacobian_of(library, constrain):
+    """The derivatives of a map of one vector."""
+    if library.name == "torch":
+        import torch
+
+        return lambda z: torch.func.jacrev(constrain)(library.array(z)).numpy()
+    import jax
+
+    compiled = jax.jit(jax.jacfwd(constrain))
+    return lambda z: np.asarray(compiled(library.array(z)))
+
+
+class Torch(NamedTuple):
+    """What `differentiating` has of torch, for tests of the first tier."""
+
+    xp: Any
+    array: Any
+    name: str = "torch"
+
+
+def open_torch():
+    import torch
+
+    return Torch(backend_named("torch").xp, torch.asarray)
+
+
+def errors_of_log_jacobian(library, space, log_jacobian):
+    derivative = jacobian_of(library, lambda z: free(space, space.constrain(library.xp, z)[0]))
+    return [abs(log_jacobian(z) - log_volume(space, z, derivative(z))) for z in points(space)]
+
+
+@pytest.mark.parametrize("space", [s for s in SPACES if s.dim < 10], ids=repr)
+def test_the_log_jacobian_is_that_of_the_derivatives(differentiating, space):
+    def right(z):
+        return float(space.constrain(differentiating.xp, differentiating.array(z))[1])
+
+    assert max(errors_of_log_jacobian(differentiating, space, right)) < 1e-9
+
+
+@pytest.mark.parametrize("space", [s for s in SPACES if s.dim < 10 and not isinstance(s, Real)], ids=repr)
+def test_a_wrong_log_jacobian_is_caught(space):
+    """Left out, and of the wrong sign."""
+    pytest.importorskip("torch")
+    library = open_torch()
+
+    def right(z):
+        return float(space.constrain(np, z)[1])
+
+    assert max(errors_of_log_jacobian(library, space, right)) < 1e-9
+    assert max(errors_of_log_jacobian(library, space, lambda z: 0.0)) > 0.1
+    assert max(errors_of_log_jacobian(library, space, lambda z: -right(z))) > 0.1
+
+
+@pytest.mark.parametrize("space", [s for s in SPACES if not isinstance(s, BY_RADIUS)], ids=repr)
+def test_derivatives_at_zero_are_those_beside_it(differentiating, space):
+    """Functions that are written differently on the two sides of 0 are smooth there, in the second derivative, too."""
+    library = differentiating
+    weights = library.array(coordinates(space, 1, seed=1)[0])
+
+    def score(at):
+        def density(z):
+            value, log_jacobian = space.constrain(library.xp, z)
+            flat = library.xp.reshape(value, (-1,))
+            return log_jacobian + library.xp.sum(library.xp.sin(flat)) + library.xp.sum(flat * flat)
+
+        value_and_grad = library.backend.autodiff.value_and_grad(density)
+        gradient = value_and_grad(at)[1]
+        product = library.backend.autodiff.hvp(lambda z: value_and_grad(z)[1])(at, weights)
+        return library.host(gradient), library.host(product)
+
+    for left, right in zip(
+        score(library.array(np.zeros(space.dim))), score(library.array(np.full(space.dim, 1e-9))), strict=True
+    ):
+        np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+# ---- edges -----------------------------------------------------------------------------------------------------------
+
+LOG2 = math.log(2.0)
+EDGES = [  # space, coordinates, log Jacobian by its asymptotic form
+    (Interval(0.0, 2.0), [1e4], LOG2 - 1e4),
+    (Interval(0.0, 2.0), [-1e4], LOG2 - 1e4),
+    (Interval(0.1, 0.3, 2), [-120.0, 120.0], 2 * math.log(0.2) - 240.0),
+    (Positive(), [1e4], 1e4),
+    (Positive(), [-1e4], -1e4),
+    (LowerBounded(3.0), [-1e4], -1e4),
+    (UpperBounded(3.0), [-1e4], -1e4),
+    (Ordered(3), [-1e4, -1e4, -50.0], -10050.0),
+    (PositiveOrdered(2), [-1e4, -90.0], -10090.0),
+    (Simplex(3), [1e4, 1e4], -2 * (1e4 - LOG2) - 1e4),
+    (Simplex(3), [-1e4, -1e4], -(1e4 + LOG2) - 1e4),
+    (Simplex(3), [1e4, -1e4], -2 * (1e4 - LOG2) - 1e4),
+    (Simplex(3), [-1e4, 1e4], -(1e4 + LOG2) - 1e4),
+    (CorrelationCholesky(3), [1e4, 1e4, 1e4], 7 * (LOG2 - 1e4)),
+    (CorrelationCholesky(3), [-1e4, 1e4, -60.0], 5 * (LOG2 - 1e4) + 2 * (LOG2 - 60.0)),
+    (CovarianceCholesky(2), [1e4, -1e4, -95.0], -10095.0),
+    (UnitVector(2), [1e4, -1e4], -1e8 - math.log(2 * math.pi) + math.log(2 * math.pi)),
+    (Circular(), [-1e4, 1e-20], -0.5e8),
+]
+every_edge = pytest.mark.parametrize(("space", "z", "expected"), EDGES, ids=lambda v: str(v) if v in SPACES else None)
+
+
+@every_edge
+def test_nothing_is_nan_at_the_edges(library32, space, z, expected):
+    """At |z| of 1e4 in float32: values at the bounds by rounding and not beyond, a finite and right log Jacobian."""
+    xp = library32.xp
+    with np.errstate(over="ignore"):
+        value, log_jacobian = space.constrain(xp, library32.array(np.asarray(z)))
+    host = library32.host(value)
+    assert float(log_jacobian) == pytest.approx(expected, rel=3e-7)
+    assert not np.isnan(host).any()
+    assert np.isfinite(host).all() or (isinstance(space, Positive) and z[0] > 0)
+    if isinstance(space, Interval):
+        assert np.all(host >= np.float32(space.low)) and np.all(host <= np.float32(space.high))
+    if isinstance(space, Simplex):
+        assert np.all(host >= 0) and host.sum() == pytest.approx(1.0, abs=1e-6)
+    if isinstance(space, (UnitVector, CorrelationCholesky)):
+        np.testing.assert_allclose(np.sum(host * host, axis=-1), 1.0, rtol=1e-6)
+
+
+@every_edge
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_gradients_are_finite_at_the_edges(name, space, z, expected):
+    """Of the log Jacobian, and of the values where they are finite, in float32."""
+    library = pytest.importorskip(name)
+    backend = backend_named(name)
+    xp = backend.xp
+    at = library.numpy.asarray(z, dtype="float32") if name == "jax" else library.tensor(z, dtype=library.float32)
+    _, gradient = backend.autodiff.value_and_grad(lambda z: space.constrain(xp, z)[1])(at)
+    assert np.isfinite(backend.to_host(gradient)).all()
+    if z != [1e4] or isinstance(space, Interval):
+        _, gradient = backend.autodiff.value_and_grad(lambda z: xp.sum(space.constrain(xp, z)[0]))(at)
+        assert np.isfinite(backend.to_host(gradient)).all()
+
+
+def test_an_interval_keeps_the_digits_at_its_bounds():
+    """exp(-30) above 0 is seen in float32, and no rounding leads across the upper bound."""
+    value, _ = Interval(0.0, 1.0).constrain(np, np.asarray([[-30.0], [-5.0]], dtype=np.float32))
+    np.testing.assert_allclose(value, stats.logistic.cdf([-30.0, -5.0]), rtol=1e-6)
+    for low, high in ((0.1, 0.3), (-1.7, 1.1), (1e6, 1e6 + 1), (-1e-3, 2e4)):
+        z = np.linspace(-40.0, 40.0, 4001, dtype=np.float32)[:, None]
+        value, _ = Interval(low, high).constrain(np, z)
+        assert value.dtype == np.float32 and np.all(np.diff(value) >= 0)
+        assert value[0] == np.float32(low) and value[-1] == np.float32(high)
+
+
+def test_where_there_is_no_direction_there_is_no_value():
+    with np.errstate(invalid="ignore"):
+        value, log_jacobian = UnitVector(3).constrain(np, np.zeros(3))
+    assert np.isnan(value).all() and np.isfinite(log_jacobian)
+    assert Circular().constrain(np, np.zeros(2)) == (0.0, 0.0)
+
+
+def test_edges_have_infinite_coordinates_and_what_is_outside_none():
+    cases = [
+        (Positive(3), [0.0, np.inf, -1.0]),
+        (Interval(0.0, 1.0, 3), [0.0, 1.0, 2.0]),
+        (LowerBounded(2.0, 3), [2.0, np.inf, 0.0]),
+        (UpperBounded(2.0, 3), [2.0, -np.inf, 3.0]),
+    ]
+    for space, value in cases:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = space.unconstrain(np, np.asarray(value))
+        assert np.isinf(z[:2]).all() and np.isnan(z[2])
+
+
+CHOLESKY = [[1.0, 0.0], [0.6, 0.8]]
+INSIDE = [
+    (Real(2), [1.0, -3.0]),
+    (Positive(2), [1e-30, 5.0]),
+    (LowerBounded(1.0), 1.5),
+    (UpperBounded(1.0), 0.5),
+    (Interval(0.0, 1.0), 0.5),
+    (Circular(), math.pi),
+    (Ordered(3), [-1.0, 0.0, 2.0]),
+    (PositiveOrdered(2), [0.5, 0.6]),
+    (Simplex(3), [0.2, 0.3, 0.5]),
+    (UnitVector(2), [0.6, -0.8]),
+    (CorrelationCholesky(2), CHOLESKY),
+    (CovarianceCholesky(2), [[2.0, 0.0], [-3.0, 0.1]]),
+]
+OUTSIDE = [
+    (Real(2), [1.0, np.inf]),
+    (Real(2), [1.0, np.nan]),
+    (Positive(2), [0.0, 5.0]),
+    (Positive(2), [np.inf, 5.0]),
+    (LowerBounded(1.0), 1.0),
+    (UpperBounded(1.0), -np.inf),
+    (Interval(0.0, 1.0), 1.0),
+    (Interval(0.0, 1.0), np.nan),
+    (Circular(), 3.2),
+    (Ordered(3), [-1.0, 2.0, 2.0]),
+    (Ordered(3), [-np.inf, 0.0, 2.0]),
+    (PositiveOrdered(2), [-0.5, 0.6]),
+    (PositiveOrdered(2), [0.6, 0.5]),
+    (Simplex(3), [0.2, 0.3, 0.4]),
+    (Simplex(3), [0.7, 0.5, -0.2]),
+    (Simplex(3), [np.nan, 0.5, 0.5]),
+    (UnitVector(2), [0.6, 0.6]),
+    (CorrelationCholesky(2), [[1.0, 0.0], [0.6, -0.8]]),
+    (CorrelationCholesky(2), [[1.0, 0.0], [0.6, 0.6]]),
+    (CorrelationCholesky(2), [[0.8, 0.6], [0.6, 0.8]]),
+    (CovarianceCholesky(2), [[2.0, 0.1], [-3.0, 0.1]]),
+    (CovarianceCholesky(2), [[0.0, 0.0], [-3.0, 0.1]]),
+    (CovarianceCholesky(2), [[1.0, 0.0], [np.inf, 0.1]]),
+]
+
+
+def test_what_a_space_contains(library32):
+    """One value inside beside one outside, so that chains are told apart."""
+    for space, outside in OUTSIDE:
+        inside = next(value for other, value in INSIDE if other == space)
+        value = library32.array(np.asarray([inside, outside]))
+        found = space.contains(library32.xp, value)
+        np.testing.assert_array_equal(library32.host(found), [True, False], err_msg=f"{space}, {outside}")
+
+
+# ---- the same maps elsewhere -----------------------------------------------------------------------------------------
+
+SHARED = {  # how a library's constraints are called
+    Positive(3): ("positive",),
+    LowerBounded(-1.5, 3): ("greater_than", -1.5),
+    UpperBounded(2.5, 3): ("less_than", 2.5),
+    Interval(-1.0, 3.0, 3): ("interval", -1.0, 3.0),
+    Simplex(5): ("simplex",),
+    Simplex(2, 3): ("simplex",),
+    CorrelationCholesky(4): ("corr_cholesky",),
+    Ordered(4): ("ordered_vector",),
+    CovarianceCholesky(3): ("lower_cholesky",),
+}
+
+
+def constraint_of(module, name, *bounds):
+    found = getattr(module, name)
+    return found(*bounds) if bounds else found
+
+
+@pytest.mark.parametrize(
+    "space", [s for s in SHARED if SHARED[s][0] not in ("ordered_vector", "lower_cholesky")], ids=repr
+)
+def test_maps_are_those_of_torch(space):
+    torch = pytest.importorskip("torch")
+    from torch.distributions import biject_to, constraints
+
+    transform = biject_to(constraint_of(constraints, *SHARED[space]))
+    z = torch.asarray(coordinates(space, 6))
+    value, log_jacobian = space.constrain(backend_named("torch").xp, z)
+    z = z.reshape(6, *space.axes)
+    expected = transform(z)
+    theirs = transform.log_abs_det_jacobian(z, expected).reshape(6, -1).sum(-1)
+    np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(log_jacobian, theirs, rtol=1e-8)
+    inverse = space.unconstrain(backend_named("torch").xp, expected)
+    np.testing.assert_allclose(inverse, transform.inv(expected).reshape(6, -1), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("space", SHARED, ids=repr)
+@pytest.mark.slow
+def test_maps_are_those_of_numpyro(space):
+    pytest.importorskip("numpyro")
+    import jax
+    import jax.numpy as jnp
+    from numpyro.distributions import biject_to, constraints
+
+    with jax.enable_x64(True):
+        transform = biject_to(constraint_of(constraints, *SHARED[space]))
+        z = jnp.asarray(coordinates(space, 6))
+        value, log_jacobian = space.constrain(jnp, z)
+        z = z.reshape(6, *space.axes)
+        expected = transform(z)
+        theirs = transform.log_abs_det_jacobian(z, expected).reshape(6, -1).sum(-1)
+        np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(log_jacobian, theirs, rtol=1e-8)

@@ -1,0 +1,199 @@
+"""Densities pushed forward: what a density of the values, times the Jacobian, integrates to over the coordinates.
+
+Each truth is a closed form of the distribution, and knows nothing of the map.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from xpsample import HMC, Portable, Target, sample
+from xpsample.spaces import (
+    Circular,
+    CorrelationCholesky,
+    CovarianceCholesky,
+    Interval,
+    LowerBounded,
+    Ordered,
+    Positive,
+    PositiveOrdered,
+    Simplex,
+    UnitVector,
+    UpperBounded,
+)
+
+ALPHA = np.asarray([2.0, 3.0, 1.5])
+
+
+def diagonal(factor):
+    return np.diagonal(factor, axis1=-2, axis2=-1)
+
+
+def log_dirichlet(x, alpha):
+    constant = special.gammaln(alpha.sum()) - special.gammaln(alpha).sum()
+    return constant + np.sum((alpha - 1) * np.log(x), axis=-1)
+
+
+def log_lkj(factor, eta):
+    """LKJ(eta) of a Cholesky factor, unnormalised: det(R)^(eta - 1) times that of the map from L to R."""
+    n = factor.shape[-1]
+    powers = n - np.arange(1, n + 1) + 2 * eta - 2
+    return np.sum((powers * np.log(diagonal(factor)))[..., 1:], axis=-1)
+
+
+def log_wishart(factor, nu):
+    """Bartlett: chi distributions on the diagonal, standard normals below it."""
+    on = sum(stats.chi(nu - i).logpdf(diagonal(factor)[..., i]) for i in range(factor.shape[-1]))
+    return on + stats.norm.logpdf(factor[..., 1, 0])
+
+
+class Case(NamedTuple):
+    """A log density of values, a function of them, the integrals of the density and of their product, and a grid."""
+
+    space: Any
+    log_density: Any
+    of: Any
+    total: float
+    mean: float
+    reach: float = 40.0
+    points: int = 400
+    error: float = 2e-5
+
+
+def correlation(factor):
+    return np.sum(factor[..., -1, :] * factor[..., -2, :], axis=-1)
+
+
+def von_mises(kappa, at):
+    """The integrals of exp(kappa cos(x)), and of its product with the first of two entries turned by an angle."""
+    return 2 * np.pi * special.i0(kappa), 2 * np.pi * special.i1(kappa) * at
+
+
+def log_order(log_density):
+    return lambda x: math.log(2) + np.sum(log_density(x), axis=-1)
+
+
+def flat(x):
+    return np.zeros(x.shape[0])
+
+
+CASES = [
+    Case(Positive(), stats.gamma(2.5).logpdf, lambda x: x, 1.0, 2.5),
+    Case(LowerBounded(3.0), stats.expon(3.0).logpdf, lambda x: x, 1.0, 4.0),
+    Case(UpperBounded(-1.0), lambda x: stats.gamma(2.5).logpdf(-1.0 - x), lambda x: x, 1.0, -3.5),
+    Case(Interval(-1.0, 3.0), flat, lambda x: x**2, 4.0, 28 / 3),
+    Case(Interval(0.0, 1.0), stats.beta(2.0, 3.5).logpdf, lambda x: x, 1.0, 2 / 5.5),
+    # The integrands have no limit at z = 0, where the rule is less exact.
+    Case(Circular(), lambda x: 2.0 * np.cos(x - 3.0), np.sin, *von_mises(2, math.sin(3)), 9.0, 300, 1e-3),
+    Case(UnitVector(2), lambda x: x[..., 0], lambda x: x[..., 0], *von_mises(1, 1.0), 9.0, 300, 1e-3),
+    Case(UnitVector(3), flat, lambda x: x[..., 1] ** 2, 4 * np.pi, 4 * np.pi / 3, 6.0, 60, 2e-3),
+    Case(Ordered(2), log_order(stats.norm.logpdf), lambda x: x[..., 1], 1.0, 1 / math.sqrt(np.pi)),
+    Case(PositiveOrdered(2), log_order(stats.expon.logpdf), lambda x: x[..., 1], 1.0, 1.5),
+    Case(Simplex(2), flat, lambda x: x[..., 0] ** 2, 1.0, 1 / 3),
+    Case(Simplex(3), flat, lambda x: x[..., 2], 0.5, 0.5 / 3),
+    Case(Simplex(3), lambda x: log_dirichlet(x, ALPHA), lambda x: x[..., 1], 1.0, 3 / 6.5),
+    # For eta = 1 all correlation matrices are equally likely: their volume is 2 for 2 rows, and pi^2 / 2 for 3.
+    Case(CorrelationCholesky(2), lambda x: log_lkj(x, 1.0), lambda x: correlation(x) ** 2, 2.0, 2 / 3),
+    Case(
+        CorrelationCholesky(3),
+        lambda x: log_lkj(x, 1.0),
+        lambda x: correlation(x) ** 2,
+        np.pi**2 / 2,
+        np.pi**2 / 8,
+        9,
+        56,
+    ),
+    Case(
+        CovarianceCholesky(2), lambda x: log_wishart(x, 4), lambda x: np.sum(x[..., 1, :] ** 2, -1), 1.0, 4.0, 8.0, 64
+    ),
+]
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case.space))
+
+
+def integrals(case, log_jacobian=lambda it: it):
+    """Of the pushed-forward density and of its product with the function, by the trapezoidal rule."""
+    axis = np.linspace(-case.reach, case.reach, case.points)
+    z = np.stack(np.meshgrid(*[axis] * case.space.dim, indexing="ij"), axis=-1).reshape(-1, case.space.dim)
+    # Where rounding puts a value on its bound, the density may be infinite and the weight is nothing.
+    with np.errstate(all="ignore"):
+        value, its = case.space.constrain(np, z)
+        weight = np.exp(case.log_density(value) + log_jacobian(its)) * (axis[1] - axis[0]) ** case.space.dim
+        weight = np.where(np.isfinite(weight), weight, 0.0)
+        product = np.where(weight > 0, weight * case.of(value), 0.0)
+    return np.sum(weight), np.sum(product)
+
+
+@every_case
+def test_a_pushed_forward_density_has_the_known_integrals(case):
+    total, mean = integrals(case)
+    assert total == pytest.approx(case.total, rel=case.error)
+    assert mean == pytest.approx(case.mean, rel=case.error)
+
+
+@every_case
+def test_without_the_jacobian_it_has_others(case):
+    for wrong in (lambda it: 0.0 * it, lambda it: -it):
+        total, _ = integrals(case, wrong)
+        assert abs(total - case.total) > 0.1 * case.total
+
+
+class Marginal(NamedTuple):
+    """A space, a log density and score by JAX's namespace, and the exact distribution of functions of the values."""
+
+    space: Any
+    log_density: Any
+    marginals: Any
+
+
+def dirichlet_in_six():
+    alpha = np.asarray([0.7, 1.0, 2.0, 0.5, 4.0, 1.5])
+    rest = alpha.sum() - alpha
+    return Marginal(
+        Simplex(6),
+        lambda xp, x: xp.sum((xp.asarray(alpha) - 1) * xp.log(x), axis=-1),
+        lambda x: [(x[:, i], stats.beta(alpha[i], rest[i])) for i in range(6)],
+    )
+
+
+def lkj_in_five():
+    n, eta = 5, 1.5
+    powers = n - np.arange(1, n + 1) + 2 * eta - 2
+    powers[0] = 0.0
+    each = stats.beta(eta - 1 + n / 2, eta - 1 + n / 2, loc=-1, scale=2)
+    return Marginal(
+        CorrelationCholesky(n),
+        lambda xp, x: xp.sum(xp.asarray(powers) * xp.log(xp.linalg.diagonal(x)), axis=-1),
+        lambda x: [((x @ np.swapaxes(x, -1, -2))[:, i, j], each) for i in range(n) for j in range(i)],
+    )
+
+
+def sphere_in_four():
+    # |x_i| of uniform directions: the square has a beta(1/2, 3/2) distribution.
+    return Marginal(
+        UnitVector(4),
+        lambda xp, x: 0.0 * x[..., 0],
+        lambda x: [(x[:, i] ** 2, stats.beta(0.5, 1.5)) for i in range(4)],
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [dirichlet_in_six, lkj_in_five, sphere_in_four])
+def test_draws_have_the_known_marginals(make):
+    """HMC on the coordinates: the last draws of 2,000 chains. The probability of a false alarm is below 1e-4."""
+    jax = pytest.importorskip("jax")
+    case = make()
+    with jax.enable_x64(True):
+        xp = jax.numpy
+
+        def log_density(z):
+            value, log_jacobian = case.space.constrain(xp, z)
+            return case.log_density(xp, value) + log_jacobian
+
+        x0 = xp.asarray(np.random.default_rng(1).standard_normal((2000, case.space.dim)))
+        trace = sample(Target(log_density), HMC(0.2, steps=12), x0, 1, seed=Portable(3), burn_in=150)
+        value = np.asarray(case.space.constrain(xp, trace.draws[-1])[0])
+    found = [stats.kstest(numbers, known.cdf).pvalue for numbers, known in case.marginals(value)]
+    assert min(found) > 1e-4 / len(found), found

@@ -1,0 +1,198 @@
+"""Constrained spaces: what users pass, how spaces are compared, shown and kept, and what refuses them."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.cache_keys import by_value
+from xpsample.core.errors import CapabilityError, HyperparameterError, PositionError
+from xpsample.spaces import Constrained, space_from_json
+
+SPACES = [
+    xps.Real(),
+    xps.Real(8),
+    xps.Real(3, 4),
+    xps.Positive(),
+    xps.Positive(2),
+    xps.LowerBounded(-1.0),
+    xps.LowerBounded(np.asarray([1, 2])),
+    xps.UpperBounded(np.float32(0.5), 2, 3),
+    xps.Interval(0, 1),
+    xps.Interval(0.0, np.asarray([[1.0], [2.0]]), 2, 3),
+    xps.Ordered(3),
+    xps.PositiveOrdered(2, 3),
+    xps.Simplex(3),
+    xps.Simplex(5, 3),
+    xps.UnitVector(3),
+    xps.CorrelationCholesky(3),
+    xps.CorrelationCholesky(2, 3),
+    xps.CovarianceCholesky(3),
+    xps.Circular(),
+    xps.Circular(2),
+]
+DISCRETE = [
+    xps.Binary(),
+    xps.Spins(),
+    xps.Categorical((0, 1, 2)),
+    xps.Categorical(((0, 1), (0.5, 2, 3))),
+    xps.OneHot(3),
+    xps.Permutations(),
+]
+every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
+
+
+@every_space
+def test_a_space_is_found_again_in_json(space):
+    form = json.loads(json.dumps(space.to_json()))
+    assert form["space"] == type(space).__name__ and form["shape"] == list(space.shape)
+    assert space_from_json(form) == space and repr(space_from_json(form)) == repr(space)
+
+
+@pytest.mark.parametrize("space", DISCRETE, ids=repr)
+def test_a_discrete_space_is_found_again_in_json(space):
+    form = json.loads(json.dumps(space.to_json()))
+    again = space_from_json(form)
+    assert type(again) is type(space) and again.to_json() == space.to_json()
+
+
+@every_space
+def test_spaces_are_values(space):
+    """Equal where they are written equally, different from all others; so a compiled program serves equal ones."""
+    again = eval(repr(space), {name: getattr(xps, name) for name in xps.__all__ if name[0].isupper()})
+    assert again == space and hash(again) == hash(space) and by_value(again) == by_value(space)
+    assert pickle.loads(pickle.dumps(space)) == space
+    assert [other for other in SPACES if other == space] == [space]
+    z = np.full(space.dim, 0.3)
+    np.testing.assert_array_equal(again.constrain(np, z)[0], space.constrain(np, z)[0])
+
+
+def test_shapes_and_coordinates():
+    """The number of coordinates of each, by hand."""
+    shapes = {repr(space): (space.shape, space.dim) for space in SPACES}
+    assert shapes["Real()"] == ((), 1) and shapes["Real(3, 4)"] == ((3, 4), 12)
+    assert shapes["LowerBounded((1.0, 2.0), 2)"] == ((2,), 2)
+    assert shapes["UpperBounded(0.5, 2, 3)"] == ((2, 3), 6)
+    assert shapes["Interval(0.0, 1.0)"] == ((), 1)
+    assert shapes["PositiveOrdered(2, 3)"] == ((2, 3), 6)
+    assert shapes["Simplex(5, 3)"] == ((5, 3), 10)
+    assert shapes["UnitVector(3)"] == ((3,), 3)
+    assert shapes["CorrelationCholesky(2, 3)"] == ((2, 3, 3), 6)
+    assert shapes["CovarianceCholesky(3)"] == ((3, 3), 6)
+    assert shapes["Circular()"] == ((), 2) and shapes["Circular(2)"] == ((2,), 4)
+
+
+def test_bounds_are_copied():
+    """A user's array may change later; the space does not."""
+    low = np.asarray([0.0, 1.0])
+    space = xps.Interval(low, 2.0)
+    low[:] = 5.0
+    assert space.low == (0.0, 1.0)
+    assert np.all(space.constrain(np, np.asarray([-1e4, -1e4]))[0] == [0.0, 1.0])
+
+
+def test_bounds_of_another_library(library):
+    """They are numbers: a space with bounds of one library serves all others."""
+    space = xps.Interval(library.array([0.0, 1.0]), library.array([2.0, 5.0]))
+    assert space == xps.Interval(np.asarray([0.0, 1.0]), np.asarray([2.0, 5.0]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: xps.Real(0), "a length of Real must be a positive integer; got 0"),
+        (lambda: xps.Positive(2.0), "a length of Positive must be a positive integer; got 2.0"),
+        (lambda: xps.Positive(True), "a positive integer; got True"),
+        (lambda: xps.Positive((3, 4)), r"write Positive\(3, 4\), without inner brackets"),
+        (lambda: xps.Simplex(), r"Simplex needs a length, as in Simplex\(3\)"),
+        (lambda: xps.Simplex(1), "at least 2; got 1"),
+        (lambda: xps.Simplex(3, 1), "at least 2; got 1"),
+        (lambda: xps.Simplex(0, 3), "a positive integer; got 0"),
+        (lambda: xps.UnitVector(1), "at least 2; got 1"),
+        (lambda: xps.Ordered(), "Ordered needs a length"),
+        (lambda: xps.CorrelationCholesky(1), "at least 2; got 1"),
+        (lambda: xps.CovarianceCholesky(0), "a positive integer; got 0"),
+        (lambda: xps.LowerBounded(float("nan")), "low must be finite; got nan"),
+        (lambda: xps.UpperBounded(float("inf")), "high must be finite; got inf"),
+        (lambda: xps.LowerBounded("0"), "low must be a number or an array of the positions' library; got '0'"),
+        (lambda: xps.LowerBounded([[1.0], [1.0, 2.0]]), "rows of several lengths"),
+        (lambda: xps.LowerBounded(np.zeros(0)), "low is empty"),
+        (lambda: xps.LowerBounded(np.zeros(3), 2), r"low of shape \(3,\) does not broadcast to the shape \(2,\)"),
+        (lambda: xps.Interval(1.0, 1.0), "low must be below high; got 1.0 and 1.0"),
+        (lambda: xps.Interval(np.asarray([0.0, 2.0]), 1.0), r"low must be below high; got \[0.0, 2.0\] and 1.0"),
+        (lambda: xps.Interval(np.zeros(2), np.ones(3)), "the bounds do not fit each other"),
+        (lambda: xps.Interval(-1e308, 1e308), "high - low must be finite"),
+        (
+            lambda: space_from_json({"space": "Sphere"}),
+            "a space is one of Binary, .*UpperBounded; got {'space': 'Sphere'}",
+        ),
+        (lambda: space_from_json({"space": "Interval", "shape": [], "low": 0.0}), "is no space: KeyError: 'high'"),
+        (lambda: space_from_json({"space": "Positive", "shape": 3}), "is no space: TypeError"),
+        (lambda: space_from_json("Positive"), "got 'Positive'"),
+    ],
+)
+def test_wrong_arguments(make, message):
+    with pytest.raises(HyperparameterError, match=message):
+        make()
+
+
+def test_bounds_that_float32_cannot_tell_apart():
+    space = xps.Interval(1.0, 1.0 + 1e-9)
+    assert space.constrain(np, np.zeros(1))[0] == 1.0 + 5e-10
+    for f in (space.constrain, space.unconstrain, space.contains):
+        x = np.zeros(1 if f == space.constrain else (), dtype=np.float32)
+        with pytest.raises(HyperparameterError, match="not finite numbers that differ in float32"):
+            f(np, x)
+    with pytest.raises(HyperparameterError, match="not finite numbers that differ in float32"):
+        xps.LowerBounded(1e300).constrain(np, np.zeros(1, dtype=np.float32))
+
+
+def test_wrong_coordinates_and_values(library):
+    space, xp = xps.Simplex(5, 3), library.xp
+    with pytest.raises(PositionError, match=r"Simplex\(5, 3\) has 10 coordinates, \(\*chains, 10\); got \(4, 15\)"):
+        space.constrain(xp, library.array(np.zeros((4, 15))))
+    with pytest.raises(PositionError, match=r"have shape \(\*chains, 5, 3\); got \(4, 15\)"):
+        space.unconstrain(xp, library.array(np.zeros((4, 15))))
+    with pytest.raises(PositionError, match=r"have shape \(\*chains, 5, 3\); got \(3,\)"):
+        space.contains(xp, library.array(np.zeros(3)))
+    with pytest.raises(PositionError, match="coordinates must be float32 or float64; got dtype int64"):
+        xps.Positive(2).constrain(xp, library.array(np.zeros((4, 2), dtype=np.int64)))
+    with pytest.raises(PositionError, match="values must be float32 or float64; got dtype int64"):
+        xps.Positive().unconstrain(xp, library.array(np.ones(4, dtype=np.int64)))
+    with pytest.raises(PositionError, match=r"coordinates must be an array; got \[1.0\]"):
+        xps.Positive().constrain(xp, [1.0])
+
+
+# ---- targets ---------------------------------------------------------------------------------------------------------
+
+
+def log_density(x):
+    return -0.5 * np.sum(x**2, axis=-1)
+
+
+@pytest.mark.parametrize("space", [s for s in SPACES if not isinstance(s, xps.Real)], ids=repr)
+def test_a_target_refuses_a_space_that_it_would_not_map_into(space):
+    assert isinstance(space, Constrained)
+    for kind in (lambda: xps.Target(log_density, space=space), lambda: xps.Parametric(log_density, {}, space=space)):
+        with pytest.raises(
+            CapabilityError, match=r"the positions of a target are unconstrained, .* put the space into a"
+        ):
+            kind()
+
+
+def test_a_class_is_no_space():
+    with pytest.raises(
+        HyperparameterError, match=r"space must be a Space, .*; got the class Simplex, not one of its val"
+    ):
+        xps.Target(log_density, space=xps.Simplex)
+
+
+def test_a_target_on_real_vectors():
+    """`Real()` takes positions of any length, `Real(3)` those of its own."""
+    for space in (xps.Real(), xps.Real(3)):
+        trace = xps.sample(xps.Target(log_density, space=space), xps.RWM(1.0), np.zeros((4, 3)), 10, seed=1)
+        assert trace.draws.shape == (10, 4, 3)
+    with pytest.raises(PositionError, match=r"Real\(3\) has 3 coordinates; the positions are \(4, 2\)"):
+        xps.sample(xps.Target(log_density, space=xps.Real(3)), xps.RWM(1.0), np.zeros((4, 2)), 10, seed=1)

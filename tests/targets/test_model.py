@@ -1,0 +1,234 @@
+"""Models: named parameters in their own spaces, from the start positions to tables, ArviZ and files."""
+
+import json
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from xpsample.core.errors import HyperparameterError, LogDensityError, PositionError, XpsampleError
+
+SCHOOLS = "ABC"
+EFFECTS, ERRORS = np.asarray([28.0, 8.0, -3.0]), np.asarray([15.0, 10.0, 16.0])
+
+
+def hierarchical(p, data):
+    """Effects of schools about a mean, in units of their spread tau."""
+    xp, (effects, errors) = array_namespace(p.mu), data
+    gap = (p.mu[..., None] + p.tau[..., None] * p.z - effects) / errors
+    return -0.5 * (p.mu / 5) ** 2 - 0.2 * p.tau - 0.5 * xp.sum(p.z**2 + gap**2, axis=-1)
+
+
+def schools(**options):
+    """A model with a scalar, a positive scalar and a vector."""
+    return xps.Model(
+        hierarchical,
+        data=(EFFECTS, ERRORS),
+        mu=xps.Real(),
+        tau=xps.Positive(),
+        z=xps.Real(3),
+        dims={"z": "school"},
+        coords={"school": list(SCHOOLS)},
+        **options,
+    )
+
+
+def gamma(shape):
+    """Gamma(shape, 1) times N(0, 1), its moments known."""
+
+    def log_density(p):
+        xp = array_namespace(p.rate)
+        return (shape - 1) * xp.log(p.rate) - p.rate - 0.5 * p.x**2
+
+    return xps.Model(log_density, rate=xps.Positive(), x=xps.Real(), gradient=xps.FiniteDifference())
+
+
+def run(model=None, draws=20, chains=3, **options):
+    """A short run of a model."""
+    model = model or schools(gradient=xps.FiniteDifference())
+    x0 = model.start(np.zeros(0), chains=chains, seed=3)
+    return xps.sample(model, xps.RWM(0.3), x0, draws, seed=1, progress=False, **options)
+
+
+# ---- the density ----------------------------------------------------------------------------------------------------
+
+
+def test_the_jacobian_counts():
+    """The law of a gamma distribution comes out in its values: mean and variance are its shape."""
+    model = gamma(3.0)
+    x0 = model.start(np.zeros(0), chains=400, seed=0)
+    trace = xps.sample(model, xps.HMC(0.6, 4), x0, 150, seed=1, burn_in=50)
+    rate = trace["rate"]
+    assert abs(rate.mean() - 3.0) < 5 * sqrt(3.0 / 20_000)  # at least 20,000 effective draws of 60,000
+    assert abs(rate.var() - 3.0) < 5 * sqrt(36.0 / 20_000)  # variance of the variance: (mu4 - var^2) / n, mu4 = 45
+
+
+def test_a_model_is_its_flat_target_with_the_jacobian():
+    model, x = schools(), np.random.default_rng(0).normal(size=(4, 5))
+    values = model.values(x)
+    np.testing.assert_allclose(values.tau, np.exp(x[:, 1]))
+    flat = model.target.log_density(x, model.data)
+    np.testing.assert_allclose(flat, hierarchical(values, model.data) + x[:, 1])
+
+
+def test_the_same_chain_on_every_library(library):
+    model = schools(gradient=xps.FiniteDifference(scheme="central"))
+    like = library.array(np.zeros(0))
+    x0 = model.start(like, chains=4, seed=0)
+    seed = xps.Portable(2)
+    trace = xps.sample(model, xps.HMC(0.2, 5), x0, 20, seed=seed, progress=False)
+    host = schools(gradient=xps.FiniteDifference(scheme="central"))
+    own = xps.sample(host, xps.HMC(0.2, 5), host.start(np.zeros(0), chains=4, seed=0), 20, seed=seed, progress=False)
+    np.testing.assert_allclose(library.host(trace["tau"]), own["tau"], rtol=1e-4)
+    assert type(trace["tau"]) is type(trace.draws)
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def test_values_by_name():
+    trace = run()
+    assert trace.parameters == ("mu", "tau", "z")
+    assert trace["mu"].shape == (20, 3)
+    assert trace["z"].shape == (20, 3, 3)
+    np.testing.assert_array_equal(trace["tau"], np.exp(trace.draws[..., 1]))
+    with pytest.raises(PositionError, match="no parameter 'sigma'; there are mu, tau, z"):
+        trace["sigma"]
+
+
+def test_tables_show_values_by_name():
+    trace = run()
+    summary = trace.summary()
+    assert summary.names == ("mu", "tau", "z[A]", "z[B]", "z[C]")
+    np.testing.assert_allclose(summary.mean[1], trace["tau"].mean())
+    text = " ".join(str(finding) for finding in trace.diagnose())
+    assert "z[" in text or "mu" in text or "tau" in text
+
+
+def test_quantities_that_follow():
+    trace = run()
+    effects = trace.map(lambda p: p.mu[..., None] + p.tau[..., None] * p.z)
+    np.testing.assert_allclose(effects[..., 2], trace["mu"] + trace["tau"] * trace["z"][..., 2])
+    plain = xps.sample(xps.Target(lambda x: -0.5 * (x**2).sum(-1)), xps.RWM(1.0), np.zeros((2, 3)), 5, seed=1)
+    np.testing.assert_array_equal(plain.map(lambda x: 2 * x), 2 * plain.draws)
+
+
+def test_arviz_has_names_dims_and_coords():
+    pytest.importorskip("arviz_base")
+    posterior = run().to_arviz()["posterior"]
+    assert posterior["z"].dims == ("chain", "draw", "school")
+    assert list(posterior["school"].values) == list(SCHOOLS)
+    assert posterior["tau"].shape == (3, 20)
+
+
+def test_moments_are_of_values():
+    trace = run(recorders=(xps.Draws(), xps.Moments(), xps.BatchMeans(4)))
+    mean = np.concatenate([trace["mu"].mean(0)[..., None], trace["tau"].mean(0)[..., None], trace["z"].mean(0)], -1)
+    np.testing.assert_allclose(trace.recorded["moments"].mean, mean)
+    np.testing.assert_allclose(trace.recorded["batch_means"].mean, mean)
+
+
+def test_files_keep_the_names(tmp_path):
+    trace = run()
+    trace.save(tmp_path / "run.npz")
+    loaded = xps.load(tmp_path / "run.npz")
+    np.testing.assert_array_equal(loaded["tau"], trace["tau"])
+    assert loaded.summary().names == trace.summary().names
+    json.dumps(trace.metadata["parameters"])
+
+
+def test_a_checkpoint_keeps_the_names_and_refuses_another_model(tmp_path):
+    whole = run(draws=30)
+    run(draws=10, checkpoint=tmp_path)
+    again = run(draws=30, checkpoint=tmp_path)
+    np.testing.assert_array_equal(again["tau"], whole["tau"])
+    assert xps.load(tmp_path).parameters == ("mu", "tau", "z")
+    other = xps.Model(
+        hierarchical,
+        data=(EFFECTS, ERRORS),
+        mu=xps.Real(),
+        tau=xps.LowerBounded(0.0),
+        z=xps.Real(3),
+        gradient=xps.FiniteDifference(),
+    )
+    with pytest.raises(XpsampleError, match="another"):
+        run(other, draws=30, checkpoint=tmp_path)
+
+
+def test_a_trace_without_a_model_has_no_names():
+    trace = xps.sample(xps.Target(lambda x: -0.5 * (x**2).sum(-1)), xps.RWM(1.0), np.zeros((2, 3)), 5, seed=1)
+    assert trace.parameters == ()
+    with pytest.raises(xps.core.errors.TraceError, match="only the trace of a Model"):
+        trace["x"]
+
+
+# ---- start positions ------------------------------------------------------------------------------------------------
+
+
+def test_start_positions_by_name():
+    model = schools(gradient=xps.FiniteDifference())
+    values = {"mu": np.zeros(2), "tau": np.asarray([1.0, 2.0]), "z": np.ones((2, 3))}
+    trace = xps.sample(model, xps.RWM(1e-9), values, 1, seed=1, progress=False)
+    np.testing.assert_allclose(trace["tau"][0], values["tau"], rtol=1e-6)
+    np.testing.assert_allclose(model.position(values)[:, 1], [0.0, log(2.0)])
+
+
+def test_some_start_at_given_values():
+    model = schools()
+    x0 = model.start(np.zeros(0), chains=(2, 4), seed=1, values={"tau": 0.5, "z": np.asarray([1.0, 2.0, 3.0])})
+    found = model.values(x0)
+    np.testing.assert_allclose(found.tau, 0.5)
+    np.testing.assert_allclose(found.z[1, 3], [1.0, 2.0, 3.0])
+    assert len(np.unique(found.mu)) == 8
+    by_chain = model.start(np.zeros(0), chains=3, seed=1, values={"tau": np.asarray([1.0, 2.0, 3.0])})
+    np.testing.assert_allclose(model.values(by_chain).tau, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mu": np.zeros(2)}, "missing: tau, z"),
+        ({"mu": np.zeros(2), "tau": np.ones(2), "z": np.ones((2, 3)), "w": np.ones(2)}, "unknown: w"),
+        ({"mu": np.zeros(2), "tau": -np.ones(2), "z": np.ones((2, 3))}, "tau does not lie in Positive"),
+        ({"mu": np.zeros(2), "tau": np.ones(2), "z": np.ones((2, 4))}, r"\(\*chains, 3\); got \(2, 4\)"),
+        ({"mu": np.zeros(3), "tau": np.ones(2), "z": np.ones((2, 3))}, "different chain axes"),
+        ({"mu": 0.0, "tau": np.ones(2), "z": np.ones((2, 3))}, "'mu' must be an array"),
+    ],
+)
+def test_wrong_start_values(values, message):
+    with pytest.raises(XpsampleError, match=message):
+        schools().position(values)
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "one parameter at least"),
+        ({"mu": xps.Real}, r"is a class: write Real\(\)"),
+        ({"mu": 3.0}, "one such as Real"),
+        ({"data": xps.Real()}, "cannot be called 'data'"),
+        ({"mu": xps.Real(2), "dims": {"nu": "place"}}, "no parameter"),
+        ({"mu": xps.Real(2), "dims": {"mu": ["a", "b"]}}, "2 axes"),
+        ({"mu": xps.Real(2), "dims": {"mu": "a"}, "coords": {"a": [1, 2, 3]}}, "3 labels"),
+        ({"mu": xps.Real(2), "coords": {"a": [1, 2]}}, "no axis"),
+    ],
+)
+def test_wrong_models(arguments, message):
+    with pytest.raises(HyperparameterError, match=message):
+        xps.Model(lambda p: p.mu, **arguments)
+
+
+def test_a_density_that_sums_over_chains_is_refused():
+    model = xps.Model(lambda p: -0.5 * (p.mu**2).sum(-1), mu=xps.Real(), gradient=xps.FiniteDifference())
+    with pytest.raises(LogDensityError, match="sum over the axes of the shape only"):
+        xps.sample(model, xps.RWM(1.0), np.zeros((3, 1)), 2, seed=0)
+
+
+def test_positions_of_another_size_are_refused():
+    with pytest.raises(PositionError, match="5 coordinates"):
+        xps.sample(schools(), xps.RWM(1.0), np.zeros((3, 4)), 2, seed=0)

@@ -1,0 +1,234 @@
+"""Ladders tuned in a warm-up: by theory where rungs are drawn exactly, and on modes that only tempering connects."""
+
+import math
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from tests.kernels.test_tempering import exact_draws
+from xpsample.core.errors import ConvergenceWarning, HyperparameterError
+from xpsample.kernels import tempering
+from xpsample.warmup import Ladder, StepSize
+from xpsample.warmup.ladder import equal_parts
+from xpsample.zoo.mixture import gaussian_mixture
+
+NORMAL = xps.Target(lambda x: -0.5 * array_namespace(x).sum(x * x, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
+
+WEIGHTS, DIM = np.asarray([0.5, 0.3, 0.2]), 20
+MEANS = np.zeros((3, DIM))
+MEANS[0, 0], MEANS[1, 0], MEANS[2, 1] = -8.0, 8.0, 10.0
+MODES = gaussian_mixture(WEIGHTS, MEANS, 1.0)
+
+
+def test_equal_parts_of_a_barrier():
+    betas = np.asarray([1.0, 0.5, 0.1])
+    np.testing.assert_allclose(equal_parts(np, betas, np.asarray([0.3, 0.3])), [0.5])  # equal: as it was
+    np.testing.assert_allclose(equal_parts(np, betas, np.asarray([0.6, 0.2])), [1 - 0.5 * 2 / 3])
+    np.testing.assert_allclose(equal_parts(np, betas, np.asarray([0.2, 0.6])), [0.5 - 0.4 / 3])
+    np.testing.assert_allclose(equal_parts(np, np.asarray([1.0, 0.0]), np.asarray([0.5])), [])
+
+
+@pytest.mark.parametrize("hottest", [0.01, 0.2])
+def test_the_ladder_of_a_normal_target_is_geometric(hottest):
+    """Swaps of N(0, I / beta) are rejected alike where betas have equal ratios; from any other ladder, too."""
+    dim, steps = 4, 400
+    rule = Ladder(6, hottest)
+
+    class Begun(Ladder):  # from a ladder that is linear
+        def init(self, xp, point, pooled):
+            memory = super().init(xp, point, pooled)
+            return memory._replace(betas=np.linspace(1.0, hottest, 6))
+
+    for start in (rule, Begun(6, hottest)):
+        kernel = xps.ParallelTempering(exact_draws(), start)
+        trace = xps.sample(NORMAL, kernel, np.zeros((50, dim)), 100, seed=1, warmup=steps, progress=False)
+        ratios = np.diff(np.log(trace.kernel.betas))
+        # The last round has 140 steps of 50 chains: a mean of 7,000 probabilities has an error of 0.005.
+        np.testing.assert_allclose(ratios, math.log(hottest) / 5, rtol=0.1)
+        rejected = 1 - trace.state.swap_rates.mean(axis=1)
+        np.testing.assert_allclose(rejected, rejected.mean(), atol=0.04)
+
+
+def test_the_barrier_is_that_of_theory():
+    """sqrt(dim / (2 pi)) log(1 / hottest) between normals of many rungs, in high dimension; and so many rungs."""
+    dim, hottest = 50, 0.3
+    expected = math.sqrt(dim / (2 * math.pi)) * math.log(1 / hottest)
+    kernel = xps.ParallelTempering(exact_draws(), Ladder(hottest=hottest))
+    trace = xps.sample(NORMAL, kernel, np.zeros((50, dim)), 300, seed=2, progress=False)
+    barrier = trace.state.barrier
+    assert len(trace.kernel.betas) == 1 + math.ceil(2 * expected) == 8
+    assert barrier.shape == (8,) and barrier[0] == 0
+    np.testing.assert_allclose(barrier[-1], expected, rtol=0.1)
+
+
+def run_on_modes(kernel, target=MODES, chains=32, draws=1000):
+    """All chains begin in the first mode. The share of draws in each mode, and its standard error over the chains."""
+    x0 = np.zeros((chains, DIM)) + MEANS[0]
+    trace = xps.sample(target, kernel, x0, draws, seed=1, burn_in=200, progress=False)
+    nearest = np.argmin(np.sum((trace.draws[..., None, :] - MEANS) ** 2, axis=-1), axis=-1)
+    shares = np.stack([np.mean(nearest == k, axis=0) for k in range(3)])
+    return trace, shares.mean(axis=1), shares.std(axis=1, ddof=1) / math.sqrt(chains)
+
+
+def on_a_bridge():
+    """The modes, begun from N(0, 12^2 I), which covers them."""
+    initial = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1) / 144, score=lambda x: -x / 144)
+    return xps.Bridge(initial, MODES)
+
+
+@pytest.mark.parametrize(
+    ("target", "ladder"), [(MODES, None), (on_a_bridge(), Ladder(hottest=0))], ids=["powers", "bridge"]
+)
+def test_three_distant_modes_in_twenty_dimensions(target, ladder):
+    """Modes 13 to 16 standard deviations apart: their weights come out, and the ladder swaps alike everywhere.
+
+    Chains are independent, so their shares of draws give a standard error; with 32 of them a right run is 4.5 of these
+    away once in 3,000 times for each mode.
+    """
+    trace, shares, errors = run_on_modes(xps.ParallelTempering(xps.MALA(), ladder), target)
+    assert np.all(errors < 0.04) and np.all(np.abs(shares - WEIGHTS) < 4.5 * errors)
+    assert np.mean(trace.state.round_trips) > 5
+    rejected = 1 - trace.state.swap_rates.mean(axis=1)
+    assert len(trace.kernel.betas) == 18 and np.all(np.abs(rejected - rejected.mean()) < 0.1)
+    start = np.asarray(trace.warmup["ParallelTempering.betas"][0])
+    np.testing.assert_allclose(start, xps.geometric_ladder(18, 0.01) if ladder is None else bridge_start())
+    if ladder is not None:
+        assert trace.kernel.betas[-2] < 0.5 * start[-2]  # where half of the swaps and more were rejected
+    assert not {"ladder", "round_trips"} & {finding.kind for finding in trace.diagnose()}
+
+
+def bridge_start():
+    return (*xps.geometric_ladder(17, 0.01), 0.0)
+
+
+def test_a_geometric_ladder_swaps_less_evenly_on_the_bridge():
+    """The twin of the test above: the ladder that the warm-up starts from, kept."""
+    trace, _, _ = run_on_modes(xps.ParallelTempering(xps.MALA(), bridge_start()), on_a_bridge(), draws=400)
+    rejected = 1 - trace.state.swap_rates.mean(axis=1)
+    assert rejected[-1] - rejected.mean() > 0.15
+
+
+def test_without_swaps_the_modes_are_missed(monkeypatch):
+    monkeypatch.setattr(tempering, "swap_log_ratio", lambda betas, density: density[1:] * 0.0 - np.inf)
+    with pytest.warns(ConvergenceWarning, match="neighbours on the ladder of 18 temperatures reject 100%"):
+        trace, shares, errors = run_on_modes(xps.ParallelTempering(xps.MALA()), draws=400)
+    assert np.any(np.abs(shares - WEIGHTS) > 4.5 * errors)
+    assert np.all(trace.state.round_trips == 0)
+    assert {"ladder", "round_trips"} <= {finding.kind for finding in trace.diagnose()}
+
+
+def test_too_few_rungs_are_said_and_how_many_would_do():
+    betas = xps.geometric_ladder(4, 0.01)
+    trace = xps.sample(
+        NORMAL, xps.ParallelTempering(exact_draws(), betas), np.zeros((20, DIM)), 200, seed=1, progress=False
+    )
+    (found,) = [finding for finding in trace.diagnose() if finding.kind == "ladder"]
+    needed = 1 + math.ceil(2 * trace.state.barrier[-1])
+    assert found.value > 0.8 and f"Ladder(rungs={needed})" in found.advice
+
+
+def test_the_same_ladder_on_every_library(library):
+    x0 = np.random.default_rng(3).normal(size=(6, 3))
+    kernel = xps.ParallelTempering(xps.RWM(), Ladder(3))
+    theirs = xps.sample(NORMAL, kernel, library.array(x0), 20, seed=xps.Portable(1), warmup=60, progress=False)
+    ours = xps.sample(NORMAL, kernel, x0, 20, seed=xps.Portable(1), warmup=60, progress=False)
+    assert theirs.kernel.betas == ours.kernel.betas and all(type(beta) is float for beta in ours.kernel.betas)
+    assert ours.kernel.betas[0] == 1.0 and ours.kernel.betas[1] != pytest.approx(0.1, rel=1e-3)
+    np.testing.assert_allclose(library.host(theirs.draws), ours.draws, rtol=1e-8, atol=1e-10)
+    np.testing.assert_array_equal(library.host(theirs.state.round_trips), ours.state.round_trips)
+
+
+def test_a_tuned_ladder_is_a_value_that_is_run_again():
+    x0 = np.zeros((6, 3))
+    first = xps.sample(NORMAL, xps.ParallelTempering(xps.RWM(), Ladder(4)), x0, 20, seed=1, progress=False)
+    again = xps.sample(NORMAL, first.kernel, first.state.point.x, 20, seed=1, warmup=0, progress=False)
+    assert again.kernel is first.kernel and again.warmup is None
+    given = xps.ParallelTempering(xps.RWM(), (1.0, 0.4))
+    assert xps.sample(NORMAL, given, x0, 20, seed=1, progress=False).kernel.betas == (1.0, 0.4)
+
+
+def test_what_is_counted_begins_again_with_the_last_ladder():
+    x0 = np.zeros((6, 3))
+    kernel = xps.ParallelTempering(exact_draws(), Ladder(4))
+    trace = xps.sample(NORMAL, kernel, x0, 50, seed=1, warmup=100, progress=False)
+    betas = trace.warmup["ParallelTempering.betas"]
+    last = int(np.flatnonzero(np.any(betas[1:] != betas[:-1], axis=1))[-1]) + 2  # the step that changed it, from 1
+    assert last == 70 and int(trace.state.n) == 100 - last + 50
+
+
+def test_groups_share_the_ladder_and_have_step_sizes_of_their_own():
+    kernel = xps.ParallelTempering(xps.RWM(), Ladder(3))
+    trace = xps.sample(NORMAL, kernel, np.zeros((2, 4, 3)), 5, seed=1, warmup=100, progress=False)
+    assert len(trace.kernel.betas) == 3 and trace.kernel.base.step_size.shape == (3, 2, 1)
+
+
+def test_repellence_goes_around_a_ladder_that_is_tuned():
+    kernel = xps.SRMC(xps.ParallelTempering(xps.MALA(), Ladder(4)), 0.3)
+    trace = xps.sample(NORMAL, kernel, np.zeros((4, 3)), 20, seed=1, warmup=100, progress=False)
+    assert len(trace.kernel.base.betas) == 4
+    assert np.all(np.isfinite(trace.draws)) and np.all(trace.state.base.swap_rates > 0)
+
+
+def test_annealing_takes_the_ladder_of_a_bridge():
+    """From N(0, 9) to N(0, 0.09): log Z is right, and the log weights vary less than on a linear ladder."""
+    dim, wide, narrow, chains, steps = 2, 3.0, 0.3, 400, 60
+
+    def normal(sd):
+        return xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1) / sd**2, score=lambda x: -x / sd**2)
+
+    bridge = xps.Bridge(normal(wide), normal(narrow))
+
+    def precision(beta):
+        return (1 - beta) / wide**2 + beta / narrow**2
+
+    base = exact_draws(precision)
+    x0 = wide * np.random.default_rng(5).normal(size=(chains, dim))
+    pilot = xps.ParallelTempering(xps.MALA(), Ladder(10, 0))
+    trace = xps.sample(bridge, pilot, x0[:16], 300, seed=1, warmup=300, progress=False)
+    betas = xps.annealing_ladder(trace.state, steps + 1)
+    assert len(betas) == steps + 1 and betas[0] == 0 and betas[-1] == 1 and all(np.diff(betas) > 0)
+
+    # The barrier of such normals is that of their log precisions; 16 chains of 400 steps measure each gap to 5 %.
+    gaps = np.diff(np.log(precision(np.asarray(xps.annealing_ladder(trace.state, 10)))))
+    np.testing.assert_allclose(gaps, gaps.mean(), rtol=0.25)
+
+    found = {}
+    for name, ladder in (("barrier", betas), ("linear", tuple(np.linspace(0, 1, steps + 1)))):
+        run = xps.sample(bridge, xps.AIS(base, ladder), x0, steps, seed=2, progress=False)
+        found[name] = xps.log_normalizer(run.state.log_weight, dim * math.log(wide * math.sqrt(2 * math.pi)))
+    # The weights' ESS is above a half of the chains, so that an error is nearly normal: 1e-5 beyond 4.5 of it.
+    ours, expected = found["barrier"], dim * math.log(narrow * math.sqrt(2 * math.pi))
+    assert ours.weight_ess > chains / 2 and abs(ours.value - expected) < 4.5 * ours.standard_error
+    assert ours.weight_ess > 1.5 * found["linear"].weight_ess
+
+
+def test_annealing_begins_with_0():
+    kernel = xps.ParallelTempering(exact_draws(), Ladder(4, 0.1))
+    trace = xps.sample(NORMAL, kernel, np.zeros((4, 2)), 20, seed=1, warmup=50, progress=False)
+    with pytest.raises(HyperparameterError, match=r"ends in 0\.1, and annealing begins with 0"):
+        xps.annealing_ladder(trace.state, 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Ladder(1), "rungs must be"),
+        (lambda: Ladder(2.5), "rungs must be"),
+        (lambda: Ladder(4, 1.0), "hottest must be"),
+        (lambda: Ladder(4, -0.1), "hottest must be"),
+        (lambda: xps.ParallelTempering(xps.RWM(), StepSize(0.3)), "betas must be a sequence of numbers"),
+    ],
+)
+def test_bad_ladders_are_refused(make, message):
+    with pytest.raises(HyperparameterError, match=message):
+        make()
+
+
+def test_a_single_chain_needs_an_axis_to_be_tuned_on_each_rung():
+    kernel = xps.ParallelTempering(xps.MALA(), Ladder(3))
+    with pytest.raises(HyperparameterError, match=r"MALA is tuned on each rung.*pass x0\[None, :\]"):
+        xps.sample(NORMAL, kernel, np.zeros(3), 5, seed=1, progress=False)
+    one = xps.ParallelTempering(xps.RWM(1.0), Ladder(3))
+    assert len(xps.sample(NORMAL, one, np.zeros(3), 5, seed=1, warmup=50, progress=False).kernel.betas) == 3

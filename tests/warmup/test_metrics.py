@@ -1,0 +1,84 @@
+"""Metrics: what is left of a Gaussian's condition, by the diagonal and by the whole matrix."""
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from tests.warmup.rules_support import gaussian, normals, rotated
+from xpsample.core.covariance import as_covariance
+from xpsample.core.errors import HyperparameterError
+from xpsample.kernels import HMC, MALA, NUTS, RWM
+
+PRECISION = rotated(10, 1000.0)
+
+
+def left(matrix, precision, inverse=False):
+    """The condition of a precision in units of a covariance, or of a mass."""
+    matrix = np.diag(matrix) if np.ndim(matrix) == 1 else matrix
+    values = np.linalg.eigvals(np.linalg.solve(matrix, precision) if inverse else matrix @ precision).real
+    return np.max(values) / np.min(values)
+
+
+def tuned(kernel, chains=32, warmup=None, precision=PRECISION):
+    x0 = normals(chains, len(precision))
+    return xps.sample(gaussian(precision), kernel, x0, 1, warmup=warmup, seed=xps.Portable(1), progress=False).kernel
+
+
+@pytest.mark.parametrize("kernel", [HMC, NUTS])
+def test_dense_masses(kernel):
+    assert left(tuned(kernel(), warmup=120).mass, PRECISION, inverse=True) > 300
+    assert left(tuned(kernel(mass=xps.DenseMetric()), warmup=120).mass, PRECISION, inverse=True) < 3
+
+
+def test_dense_preconditioners():
+    assert left(tuned(MALA()).preconditioner, PRECISION) > 300
+    assert left(tuned(MALA(preconditioner=xps.DenseMetric())).preconditioner, PRECISION) < 3
+    # A twin: the inverse of what it should be.
+    assert left(tuned(MALA(preconditioner=xps.DenseMetric(inverse=True))).preconditioner, PRECISION) > 300
+
+
+def test_dense_without_scores():
+    precision = rotated(4, 100.0)
+    kernel = tuned(RWM(covariance=xps.DenseMetric()), precision=precision)
+    assert left(kernel.covariance, precision) < 5
+    assert left(tuned(RWM(), precision=precision).covariance, precision) > 20
+
+
+def test_a_run_that_is_dense_has_the_moments():
+    trace = xps.sample(gaussian(PRECISION), HMC(mass=xps.DenseMetric()), normals(64, 10), 200, seed=1, progress=False)
+    # 64 chains of 200 draws, and half of them at least count: variances are known to 2 %.
+    found = np.mean(trace.draws**2, axis=(0, 1))
+    np.testing.assert_allclose(found, np.diag(np.linalg.inv(PRECISION)), rtol=0.1)
+    assert trace.run_statistics.evaluations["score"] < 5
+
+
+def test_one_matrix_for_each_group(library):
+    x0, kernel = normals(2, 16, 3) * np.asarray([1.0, 4.0])[:, None, None], HMC(steps=3, mass=xps.DenseMetric())
+    precision, settings = rotated(3, 10.0), {"warmup": 50, "seed": xps.Portable(1), "progress": False}
+    there = xps.sample(gaussian(library.array(precision)), kernel, library.array(x0), 3, **settings)
+    here = xps.sample(gaussian(precision), kernel, x0, 3, **settings)
+    np.testing.assert_allclose(library.host(there.kernel.mass), here.kernel.mass, rtol=1e-12)
+    np.testing.assert_allclose(library.host(there.draws), here.draws, rtol=1e-9)
+    assert here.kernel.mass.shape == (2, 3, 3)
+    again = xps.sample(gaussian(precision), here.kernel, x0, 3, warmup=0, seed=1)
+    assert again.draws.shape == (3, 2, 16, 3)
+
+
+def test_scales_without_scores_are_found_from_a_bad_start():
+    variance = np.geomspace(1e-4, 1e4, 5)
+    kernel = tuned(RWM(), chains=4, precision=np.diag(1 / variance))
+    assert left(kernel.covariance, np.diag(1 / variance)) < 10
+    one = xps.DiagonalMetric(scores=False).patience, xps.DiagonalMetric().patience
+    assert one == (4.0, 1.0)
+
+
+def test_a_matrix_for_each_group_is_checked():
+    stack = np.stack([np.eye(2), 2 * np.eye(2)])
+    covariance = as_covariance("mass", stack)
+    v = normals(2, 5, 2)
+    np.testing.assert_allclose(covariance.product(v), v * np.asarray([1.0, 2.0])[:, None, None])
+    np.testing.assert_allclose(covariance.whiten(covariance.root(v)), v)
+    with pytest.raises(HyperparameterError, match="mass must be positive definite"):
+        as_covariance("mass", -stack)
+    with pytest.raises(HyperparameterError, match="does not fit the positions"):
+        xps.sample(gaussian(np.eye(2)), HMC(0.1, 2, mass=stack), np.zeros((3, 5, 2)), 1, seed=1)

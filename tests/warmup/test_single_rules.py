@@ -1,0 +1,250 @@
+"""Single warm-up rules, by hand: each finds what a closed form, or a quadrature, says it should."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.registry import backend_named
+from xpsample.kernels.kernel import Info
+from xpsample.targets import Point
+from xpsample.warmup import ChEES, DiagonalMetric, EnergyVariance, Seen, StepSize, left_out
+from xpsample.warmup.rule import rounded
+
+ACCEPTED = {"exponential": lambda eps: np.exp(-eps), "cubic": lambda eps: 1 / (1 + eps**3)}
+AT_065 = {"exponential": -math.log(0.65), "cubic": (1 / 0.65 - 1) ** (1 / 3)}
+
+
+def seen(n, steps, accepted, x, score=None, kernel=None, **others):
+    point = Point(x, None, score)
+    no = np.asarray(False)
+    info = others.pop("info", Info(accepted, accepted > 0, accepted < 0, None))
+    fields = {"constrained": False, "following": False, "searching": no, "switched": no, **others}
+    return Seen(
+        backend_named("numpy"),
+        np,
+        np.asarray(float(n)),
+        np.asarray(float(steps)),
+        point,
+        point,
+        info,
+        kernel,
+        True,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("curve", ACCEPTED)
+def test_a_step_size_finds_its_acceptance(curve, scale):
+    """Whatever the scale: the search for the first one goes by factors of 2."""
+    rule, x = StepSize(0.65, harmonic=True), np.zeros((4, 2))
+    memory = rule.init(np, Point(x, None, None), True)
+    for n in range(1, 201):
+        eps = rule.value(np, memory, None)
+        accepted = np.broadcast_to(ACCEPTED[curve](eps / scale), (4,))
+        memory, _ = rule.update(memory, seen(n, 200, accepted, x))
+    np.testing.assert_allclose(rule.final(np, memory) / scale, AT_065[curve], rtol=0.05)
+
+
+def test_chains_that_accept_nothing_are_not_hidden():
+    """Of four chains one diverges above a step size of 0.1: the harmonic mean goes below it, an arithmetic one not."""
+    x, found = np.zeros((4, 2)), {}
+    for harmonic in (True, False):
+        rule = StepSize(0.65, harmonic=harmonic)
+        memory = rule.init(np, Point(x, None, None), True)
+        for n in range(1, 301):
+            eps = float(rule.value(np, memory, None)[0])
+            accepted = np.asarray([math.exp(-eps)] * 3 + [math.exp(-eps) * (eps < 0.1)])
+            memory, _ = rule.update(memory, seen(n, 300, accepted, x))
+        found[harmonic] = float(rule.final(np, memory)[0])
+    assert found[True] < 0.11
+    assert found[False] > 0.11
+
+
+def test_groups_have_their_own_step_sizes():
+    rule, x = StepSize(0.65), np.zeros((2, 4, 2))
+    memory = rule.init(np, Point(x, None, None), True)
+    for n in range(1, 201):
+        eps = rule.value(np, memory, None)
+        memory, _ = rule.update(memory, seen(n, 200, np.exp(-eps / [[1.0], [50.0]]) * np.ones((2, 4)), x))
+    np.testing.assert_allclose(rule.final(np, memory)[:, 0], AT_065["exponential"] * np.asarray([1.0, 50.0]), rtol=0.05)
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_a_metric_finds_variances(scores):
+    rng, sd = np.random.default_rng(3), np.asarray([1e-3, 1.0, 1e3])
+    rule = DiagonalMetric(scores=scores)
+    memory = rule.init(np, Point(sd * rng.normal(size=(16, 3)), None, rng.normal(size=(16, 3)) / sd), True)
+    for n in range(1, 201):
+        x = sd * rng.normal(size=(16, 3))
+        memory, _ = rule.update(memory, seen(n, 200, np.ones(16), x, -x / sd**2))
+    # 1,000 draws and more: a standard error below 5 % of a variance; the grid is 1.6 %.
+    np.testing.assert_allclose(rule.final(np, memory)[0] / sd**2, 1.0, rtol=0.25)
+
+
+def test_scores_give_the_scales_of_a_gaussian_far_from_where_it_is():
+    """Chains on their way to the mode, in a narrow cloud: var x would say nothing of the target."""
+    rng, sd = np.random.default_rng(4), np.asarray([1e-3, 1.0, 1e3])
+    found = {}
+    for scores in (True, False):
+        rule, memory = DiagonalMetric(scores=scores), None
+        for n in range(20):
+            x = 100 * sd * (20 - n) + 1e-4 * sd * rng.normal(size=(64, 3))
+            point = Point(x, None, -x / sd**2)
+            if memory is None:
+                memory = rule.init(np, point, True)
+            else:
+                memory, _ = rule.update(memory, seen(n, 200, np.ones(64), x, point.score))
+        found[scores] = rule.value(np, memory, None).variance[0] / sd**2
+    np.testing.assert_allclose(found[True], 1.0, rtol=0.1)
+    assert np.all(np.abs(np.log(found[False])) > 1)
+
+
+def test_a_start_with_huge_scores_is_forgotten():
+    """One of four chains begins where scores are 1e9 times the target's, as an exponential density has them."""
+    rng, rule = np.random.default_rng(6), DiagonalMetric()
+    x = rng.normal(size=(4, 2))
+    memory = rule.init(np, Point(x, None, -x * np.asarray([[1e9], [1], [1], [1]])), True)
+    assert np.all(rule.value(np, memory, None).variance < 1e-3)  # it decides on the first metric
+    for n in range(1, 201):
+        x = rng.normal(size=(4, 2))
+        score = -x * np.asarray([[1e9 if n < 5 else 1], [1], [1], [1]])
+        memory, _ = rule.update(memory, seen(n, 200, np.ones(4), x, score))
+    # About 200 draws in the last window: a standard error of 10 % of each variance, and of their ratio less.
+    np.testing.assert_allclose(rule.final(np, memory), 1.0, rtol=0.4)
+
+
+def test_one_stuck_chain_of_many_counts_at_first():
+    """128 chains of which one accepts nothing above a step size of 0.01: in the first third steps go down to it."""
+    x = np.zeros((128, 2))
+    rule = StepSize(0.65, harmonic=True)
+    memory, path = rule.init(np, Point(x, None, None), True), []
+    for n in range(1, 301):
+        path.append(float(rule.value(np, memory, None)[0]))
+        accepted = np.full(128, math.exp(-0.2 * path[-1]))
+        accepted[0] = path[-1] < 0.01
+        memory, _ = rule.update(memory, seen(n, 300, accepted, x))
+    assert min(path[:100]) < 0.01
+    assert path[-1] > 0.1  # later one of 128 that cannot be helped does not hold the others back
+
+
+def test_rejections_at_a_constraint_say_nothing_of_the_step_size():
+    """A third of the trajectories end beyond it whatever the steps are."""
+    x, rng, found = np.zeros((64, 2)), np.random.default_rng(7), {}
+    for constrained in (True, False):
+        rule = StepSize(0.65, harmonic=True)
+        memory = rule.init(np, Point(x, None, None), True)
+        for n in range(1, 301):
+            accepted = np.where(rng.uniform(size=64) < 1 / 3, 0.0, np.exp(-rule.value(np, memory, None)))
+            memory, _ = rule.update(memory, seen(n, 300, accepted, x, constrained=constrained))
+        found[constrained] = float(rule.final(np, memory)[0])
+    np.testing.assert_allclose(found[True], AT_065["exponential"], rtol=0.1)
+    assert found[False] < 0.01
+
+
+def test_early_draws_are_forgotten():
+    """The variance of the first third is 100 times the target's."""
+    rng, rule = np.random.default_rng(5), DiagonalMetric(scores=False)
+    memory = rule.init(np, Point(10 * rng.normal(size=(32, 2)), None, None), True)
+    switches = []
+    for n in range(1, 301):
+        x = (10 if n < 90 else 1) * rng.normal(size=(32, 2))
+        memory, after = rule.update(memory, seen(n, 300, np.ones(32), x))
+        switches += [n] if after.switched else []
+    assert len(switches) >= 2
+    np.testing.assert_allclose(rule.final(np, memory), 1.0, rtol=0.1)
+
+
+def test_a_length_is_the_best_by_a_quadrature():
+    """On a standard normal in many dimensions ||x'|^2 - |x|^2| goes as |sin| of the time, which is uniform on (0, T).
+
+    So the rule maximises ``(1 - cos(T)) / T`` over ``T^(1/4)``, whose first maximum a grid gives.
+    """
+    grid = np.linspace(0.2, 3.0, 100_000)
+    best = grid[np.argmax((1 - np.cos(grid)) / grid**1.25)]
+    kernel = xps.HMC(0.05, mass=1.0)
+    assert set(left_out(kernel)) == {"length"}
+    target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
+    found = [
+        xps.sample(target, kernel, np.random.default_rng(s).normal(size=(64, 40)), 1, seed=s, warmup=150).kernel.length
+        for s in range(3)
+    ]
+    np.testing.assert_allclose(found, best, rtol=0.25)
+
+
+def test_a_length_does_not_remember_the_way_in():
+    """Chains that begin 100 standard deviations away, for which the longest trajectories are the best."""
+    target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
+    x0 = 100.0 + np.random.default_rng(0).normal(size=(32, 20))
+    kernel = xps.sample(target, xps.HMC(0.1, mass=1.0), x0, 1, seed=1, warmup=150).kernel
+    assert 1.0 < kernel.length < 4.0
+
+
+def test_a_length_has_a_limit():
+    """On a flat target ever longer trajectories are better."""
+    target = xps.Target(lambda x: -1e-12 * (x * x).sum(-1), score=lambda x: -2e-12 * x)
+    x0 = np.random.default_rng(0).normal(size=(4, 2))
+    kernel = xps.sample(target, xps.HMC(0.01, mass=1.0), x0, 1, seed=1, warmup=60).kernel
+    assert 0.02 < kernel.length <= 10.01  # 1,000 steps, on the grid that lengths are rounded to
+
+
+@pytest.mark.parametrize("bits", [64, 1024])
+def test_rounded_values_forget_the_last_bits(bits):
+    rng = np.random.default_rng(6)
+    values = rng.normal(size=1000) * 5
+    together = rounded(np, values, bits) == rounded(np, values * (1 + 4e-16), bits)
+    assert np.mean(together) > 0.999
+    np.testing.assert_allclose(rounded(np, values, bits), np.exp(values), rtol=0.51 / bits + 1e-6)
+
+
+def test_rules_are_named_in_the_order_in_which_they_depend_on_each_other():
+    assert list(left_out(xps.HMC())) == ["mass", "step_size", "length"]
+    assert isinstance(left_out(xps.HMC())["length"], ChEES)
+    assert list(left_out(xps.HMC(steps=3))) == ["mass", "step_size"]
+    assert list(left_out(xps.HMC(0.1))) == ["length"]
+    assert left_out(xps.HMC(0.1, 3)) == {}
+    assert list(left_out(xps.NUTS())) == ["mass", "step_size"]
+
+
+class Energies(NamedTuple):
+    """An info of a microcanonical step."""
+
+    energy_change: np.ndarray
+    diverged: np.ndarray
+    acceptance_probability: np.ndarray = np.ones(1)
+
+
+@pytest.mark.parametrize("chains", [1, 64])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_the_variance_of_the_energy_is_had(chains, scale):
+    """Changes N(0, d (step / scale)^6): their mean square over d is 0.0005 where the step is scale 0.0005^(1/6)."""
+    rng, x = np.random.default_rng(7), np.zeros((chains, 20))
+    rule = EnergyVariance()
+    memory = rule.init(np, Point(x, None, None), True)
+    for n in range(1, 501):
+        step = rule.value(np, memory, None)
+        change = np.sqrt(20) * (step / scale) ** 3 * rng.normal(size=chains)
+        change = np.where(step > 2 * scale, np.inf, change)  # and too large a step leaves the finite numbers
+        info = Energies(change, ~np.isfinite(change))
+        memory, _ = rule.update(memory, seen(n, 500, np.ones(chains), x, info=info))
+    # The mean over 250 steps and 1 chain has a standard error below 10 %, of which the step size has a sixth.
+    np.testing.assert_allclose(rule.final(np, memory), scale * 5e-4 ** (1 / 6), rtol=0.1)
+
+
+def test_microcanonical_dynamics_tune_to_their_energy():
+    """On a normal in 50 coordinates, whose second moments MCLMC then has to 5 % and MAMS to its standard error."""
+    sd = np.logspace(-1, 1, 50)
+    target = xps.Target(lambda x: -0.5 * (x * x / sd**2).sum(-1), score=lambda x: -x / sd**2)
+    x0 = np.random.default_rng(0).normal(size=(32, 50))
+    biased = xps.sample(target, xps.MCLMC(), x0, 600, seed=1)
+    assert set(biased.warmup) >= {"MCLMC.step_size", "MCLMC.mass", "MCLMC.length"}
+    assert biased.kernel.length == pytest.approx(math.sqrt(50), rel=0.1)
+    np.testing.assert_allclose(np.mean(np.var(biased.draws, axis=(0, 1)) / sd**2), 1.0, rtol=0.05)
+    exact = xps.sample(target, xps.MAMS(), x0, 400, seed=1)
+    ratio = np.var(exact.draws, axis=(0, 1)) / sd**2
+    # ESS above 1,000 in every coordinate: a standard error below 4.5 %, and 50 coordinates.
+    np.testing.assert_allclose(ratio, 1.0, rtol=0.25)
+    assert abs(np.mean(ratio) - 1) < 0.02

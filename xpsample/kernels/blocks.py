@@ -1,0 +1,292 @@
+"""Metropolis within Gibbs: every parameter of a model is moved by a kernel of its own, given the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import given
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.hyperparameters import OF_A_PART, check_hyperparameters
+from xpsample.core.specs import Specs
+from xpsample.kernels.compose import Shaped, check_base, kernels_inside
+from xpsample.kernels.kernel import Info, Kernel, with_position
+from xpsample.kernels.traits import Trait
+from xpsample.spaces.named import Named, States
+from xpsample.spaces.space import Real, Space
+from xpsample.targets.block import GivenOthers
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+
+OF_A_SPACE = Capability.REAL | Capability.DISCRETE | Capability.DIFFERENCES
+"""What a kernel needs of its block, and not of the whole model."""
+
+
+class BlockState(NamedTuple):
+    """The state of the block's kernel."""
+
+    base: Any
+
+    @property
+    def point(self) -> Point:
+        """Of all parameters."""
+        return self.base.point.base
+
+    def with_position(self, point: Point) -> "BlockState":
+        """Where all parameters have moved; the refresh that begins a step says what that is for the block."""
+        return BlockState(with_position(self.base, self.base.point._replace(base=point)))
+
+
+@dataclass(frozen=True, eq=False)
+class Block(Kernel[BlockState, Any]):
+    """A kernel that moves some parameters of a `Model`, given the others.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The parameters. Real ones may be in a block together, and discrete ones of one space.
+    base : Kernel
+        What moves them.
+    space : Named, optional
+        Of all parameters; `sample` fills it in.
+    own : Space, optional
+        Where those of the block live, bound to their positions; as well.
+    """
+
+    names: tuple[str, ...]
+    base: Kernel = field(metadata=OF_A_PART)
+    space: Named | None = field(default=None, repr=False, metadata=OF_A_PART)
+    own: Space | None = field(default=None, repr=False, metadata=OF_A_PART)
+
+    def __post_init__(self) -> None:
+        needs = {
+            Trait.SAMPLES: "the others are drawn given what it draws; take a kernel that samples what it is given",
+            Trait.UNTILTED: "the others are drawn given the target's own density; SRMC(Blocks(...), ...) is right",
+            Trait.MOVABLE: "the others move between its steps; take a kernel without a memory, such as HMC or Gibbs",
+            Trait.EXACT: "blocks are moved by densities; take the kernel on the whole data",
+        }
+        check_base("Blocks", self.base, needs)
+        if _has_blocks(self.base):
+            raise HyperparameterError("a block holds no Blocks of its own: give all blocks in one mapping")
+
+    @property
+    def requires(self) -> Capability:
+        return self.base.requires & ~OF_A_SPACE | Capability.LOG_DENSITY
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits
+
+    def init(self, target: BoundTarget, x: Array) -> BlockState:
+        block = self._given_others(target, target.evaluate(x))
+        own = block.of_all(x)
+        check_hyperparameters(self.base, own)
+        return BlockState(self.base.init(block, own))
+
+    def noise(self, x: Array) -> Specs:
+        size = sum(self._space.part(name).dim for name in self.names)
+        own: Any = Shaped((*x.shape[:-1], size))
+        return self.base.noise(own)
+
+    def step(self, target: BoundTarget, state: BlockState, noise: dict[str, Array]) -> tuple[BlockState, Any]:
+        base, info = self.base.step(self._given_others(target, state.point), state.base, noise)
+        return BlockState(base), info
+
+    @property
+    def _space(self) -> Named:
+        if self.space is None:
+            raise HyperparameterError("the blocks of Blocks know their parameters inside sample and steps only")
+        return self.space
+
+    def _given_others(self, target: BoundTarget, point: Point) -> GivenOthers:
+        assert self.own is not None
+        return GivenOthers(target, self.names, self.own, point, self.base.requires)
+
+
+def space_of_block(space: Named, names: tuple[str, ...], kernel: Kernel) -> Space:
+    """Where the parameters of a block live, as the target that its kernel sees.
+
+    Raises
+    ------
+    CapabilityError
+        If the kernel does not move on such a space, or there are parameters of several kinds.
+    """
+    parts = [space.part(name) for name in names]
+    spaces = [part.space for part in parts if isinstance(part, States)]
+    shown, name = ", ".join(names), type(kernel).__name__
+    if spaces and (len(spaces) < len(parts) or len(parts) > 1):
+        raise CapabilityError(
+            f"the block of {shown} has several parameters, one of them discrete: give each discrete one a block of its "
+            "own"
+        )
+    if spaces and Capability.REAL in kernel.requires:
+        raise CapabilityError(f"{name} moves real numbers and {shown} is discrete: take one such as Gibbs() for it")
+    if not spaces and kernel.requires & (Capability.DISCRETE | Capability.DIFFERENCES):
+        raise CapabilityError(f"{name} moves discrete values and {shown} is real: take one such as HMC() for it")
+    return spaces[0] if spaces else Real()
+
+
+class InTurnState(NamedTuple):
+    """The states of both kernels; where all parameters are is what `rest` says."""
+
+    first: Any
+    rest: Any
+
+    @property
+    def point(self) -> Point:
+        """Of all parameters."""
+        return self.rest.point
+
+    def with_position(self, point: Point) -> "InTurnState":
+        """Both at another position."""
+        return InTurnState(with_position(self.first, point), with_position(self.rest, point))
+
+
+@dataclass(frozen=True, eq=False)
+class InTurn(Kernel[InTurnState, Info]):
+    """A step of one kernel, and then a step of another one.
+
+    Parameters
+    ----------
+    first, rest : Kernel
+    """
+
+    first: Kernel
+    rest: Kernel
+
+    @property
+    def requires(self) -> Capability:
+        return self.first.requires | self.rest.requires
+
+    @property
+    def traits(self) -> Trait:
+        return self.first.traits & self.rest.traits
+
+    def init(self, target: BoundTarget, x: Array) -> InTurnState:
+        return InTurnState(self.first.init(target, x), self.rest.init(target, x))
+
+    def noise(self, x: Array) -> Specs:
+        first = {f"first/{name}": spec for name, spec in self.first.noise(x).items()}
+        return first | {f"rest/{name}": spec for name, spec in self.rest.noise(x).items()}
+
+    def step(self, target: BoundTarget, state: InTurnState, noise: dict[str, Array]) -> tuple[InTurnState, Info]:
+        def of(whose: str) -> dict[str, Array]:
+            return {name.removeprefix(whose): a for name, a in noise.items() if name.startswith(whose)}
+
+        first, one = self.first.step(target, with_position(state.first, state.point), of("first/"))
+        rest, two = self.rest.step(target, with_position(state.rest, first.point), of("rest/"))
+        both = Info(
+            one.acceptance_probability * two.acceptance_probability,
+            one.moved | two.moved,
+            one.diverged | two.diverged,
+            one.evaluations.plus(two.evaluations),
+        )
+        return InTurnState(first, rest), both
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Kernel[Any, Info]):
+    """A sweep over the parameters of a `Model`: each block is moved by its own kernel, given all others.
+
+    Leaves the target invariant where each of the kernels does (Gibbs sampling with Metropolis steps; Tierney 1994).
+    What the kernels leave out is tuned, block by block.
+
+    Parameters
+    ----------
+    sweep : mapping of str, or tuple of str, to Kernel
+        Which kernel moves which parameters, in this order; every parameter of the model once. Real parameters may be in
+        a block together; a discrete one has a block of its own. A block of few discrete variables may be all that a
+        gradient-based kernel lacks: ``Blocks({"z": Gibbs(), ("mu", "tau"): HMC()})``.
+
+    Raises
+    ------
+    HyperparameterError
+        If a parameter is in two blocks; at the start of a run, if one is in none, or unknown.
+    CapabilityError
+        At the start of a run, if a kernel does not move on the space of its block.
+
+    Notes
+    -----
+    A step's acceptance probability is the product of those of the blocks.
+
+    References
+    ----------
+    .. [1] Tierney (1994), "Markov chains for exploring posterior distributions", Annals of Statistics 22.
+    """
+
+    sweep: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sweep, Block | InTurn):  # made before
+            return
+        if not isinstance(self.sweep, Mapping) or not self.sweep:
+            raise HyperparameterError(
+                f'Blocks takes a mapping of names to kernels, such as {{"mu": HMC()}}; got {given(self.sweep)}'
+            )
+        named = {(names,) if isinstance(names, str) else tuple(names): base for names, base in self.sweep.items()}
+        every = [name for names in named for name in names]
+        twice = sorted({name for name in every if every.count(name) > 1})
+        if twice:
+            raise HyperparameterError(f"{', '.join(twice)} is in two blocks: every parameter is moved by one kernel")
+        *firsts, sweep = [Block(names, base) for names, base in named.items()]
+        whole: Kernel = sweep
+        for block in reversed(firsts):
+            whole = InTurn(block, whole)
+        object.__setattr__(self, "sweep", whole)
+
+    @property
+    def requires(self) -> Capability:
+        return self.sweep.requires
+
+    @property
+    def traits(self) -> Trait:
+        return self.sweep.traits & ~Trait.TAKES_ESTIMATES
+
+    def init(self, target: BoundTarget, x: Array) -> Any:
+        names = target.space.names if isinstance(target.space, Named) else ()
+        moved = [name for block in blocks_of(self.sweep) for name in block.names]
+        missing = [name for name in names if name not in moved]
+        if missing:
+            raise HyperparameterError(f"{', '.join(missing)} is in no block and would never move: give it a kernel")
+        return self.sweep.init(target, x)
+
+    def noise(self, x: Array) -> Specs:
+        return self.sweep.noise(x)
+
+    def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+        return self.sweep.step(target, state, noise)
+
+
+def _has_blocks(kernel: Any) -> bool:
+    return isinstance(kernel, Block) or any(_has_blocks(part) for _, part in kernels_inside(kernel))
+
+
+def blocks_of(kernel: Any) -> list[Block]:
+    """The blocks of a sweep, in order."""
+    return [*blocks_of(kernel.first), *blocks_of(kernel.rest)] if isinstance(kernel, InTurn) else [kernel]
+
+
+def on_target(kernel: Any, target: BoundTarget, x: Array) -> Any:
+    """A kernel whose blocks know the parameters of the model that the target is.
+
+    Raises
+    ------
+    HyperparameterError, CapabilityError
+        If there are blocks and the target is none, lacks a parameter of theirs, or does not fit their kernels.
+    """
+    space = target.space
+    if isinstance(kernel, Block):
+        if not isinstance(space, Named):
+            raise HyperparameterError(
+                "Blocks moves the parameters of a Model, and this target has none: write Model(log_density, ...)"
+            )
+        unknown = [name for name in kernel.names if name not in space.names]
+        if unknown:
+            raise HyperparameterError(
+                f"{', '.join(unknown)} is no parameter of the model: those are {', '.join(space.names)}"
+            )
+        own = space_of_block(space, kernel.names, kernel.base)
+        return replace(kernel, space=space, own=own.bind(target.backend, space.take(target.xp, x, kernel.names)))
+    inner = {name: on_target(part, target, x) for name, part in kernels_inside(kernel)}
+    changed = {name: part for name, part in inner.items() if part is not getattr(kernel, name)}
+    return replace(kernel, **changed) if changed else kernel

@@ -1,0 +1,69 @@
+"""Kernels of particles whose target changes from step to step: they tune what they leave out as they go.
+
+The particles are the pooled chains, and what they did under the targets so far is what the next values follow from
+(Fearnhead & Taylor 2013, "An adaptive sequential Monte Carlo sampler"; Buchholz, Chopin & Jacob 2021, "Adaptive tuning
+of Hamiltonian Monte Carlo within sequential Monte Carlo"). Values that depend on particles before their move alone keep
+the particles' averages consistent (Beskos, Jasra, Kantas & Thiery 2016).
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import HyperparameterError
+from xpsample.kernels.compose import check_given, kernels_inside
+from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.tuning import Tuning, TuningState
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Point
+from xpsample.warmup.rule import FollowingRule, left_out
+
+PACE = 40.0
+"""Steps of the warm-up that the rules are told to be always in the middle of: so none of them ever slows down."""
+
+
+class Piloted(Kernel[Any, Any], ABC):
+    """A kernel whose hyper-parameters must be fixed before its run. A run of another kernel, the pilot, tunes them."""
+
+    @abstractmethod
+    def pilot(self, steps: int | None) -> tuple[Kernel, int]:
+        """The kernel of the pilot, which tunes itself, and its steps: those asked for, or as many as are needed."""
+
+    @abstractmethod
+    def after_pilot(self, rows: dict[str, Array]) -> Kernel:
+        """This kernel with values for what it left out, from those after each step of the pilot, by field."""
+
+
+def following(owner: str, kernel: Kernel) -> Kernel:
+    """A kernel for particles whose target changes: with its rules where it leaves something out, else as it is.
+
+    Raises
+    ------
+    HyperparameterError
+        If a kernel inside it leaves something out, or a rule takes a target that stays the same.
+    """
+    for _, inner in kernels_inside(kernel):
+        check_given(owner, inner)
+    rules = left_out(kernel)
+    for name, rule in rules.items():
+        if not isinstance(rule, FollowingRule):
+            raise HyperparameterError(
+                f"{owner} cannot tune {type(kernel).__name__}.{name} by {type(rule).__name__}, which takes a target "
+                "that stays the same: give a value, such as that of trace.kernel after a run on the target itself"
+            )
+    return Tuning(kernel, PACE, pooled=True, following=True) if rules else kernel
+
+
+def follow(kernel: Kernel, target: BoundTarget, state: Any, point: Point) -> Any:
+    """`Tuning.follow` of a kernel that tunes itself; the state of another one stays as it is."""
+    return kernel.follow(target, state, point) if isinstance(kernel, Tuning) else state
+
+
+def of_chains(state: Any) -> Any:
+    """The part of a kernel's state that belongs to single chains: without the memory of what tunes it."""
+    return state.base if isinstance(state, TuningState) else state
+
+
+def with_chains(state: Any, chains: Any) -> Any:
+    """The state with another part `of_chains`."""
+    return state._replace(base=chains) if isinstance(state, TuningState) else chains

@@ -1,0 +1,122 @@
+"""The Metropolis-adjusted microcanonical sampler (Robnik, Cohn-Gordon & Seljak 2025)."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
+from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
+from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.hmc import MAX_ENERGY_ERROR, MOST_STEPS, check_length, jitter
+from xpsample.kernels.kernel import Kernel, metropolis, normal_like, select, uniform_per_chain
+from xpsample.kernels.microcanonical import along, check_dim, kick, unit
+from xpsample.kernels.traits import ADJUSTED
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
+from xpsample.warmup import ChEES, DiagonalMetric, StepSize, tuned
+
+
+class MAMSState(NamedTuple):
+    """Where the chains are, and the number of steps made (0-d)."""
+
+    point: Point
+    n: Array
+
+
+class MAMSInfo(NamedTuple):
+    """What one step did: `Info`, with the end of each trajectory, whether it was accepted or not.
+
+    ``energy_change`` and ``time`` of the trajectory are (*chains); ``end`` and ``velocity`` dx/dt there (*chains, dim).
+    """
+
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+    energy_change: Array
+    end: Array
+    velocity: Array
+    time: Array
+
+
+@dataclass(frozen=True, eq=False)
+class MAMS(Kernel[MAMSState, MAMSInfo]):
+    """MAMS: a fresh unit velocity, isokinetic leapfrog steps, Metropolis acceptance by the energy error.
+
+    Parameters
+    ----------
+    step_size : float or array, optional
+        Leapfrog step epsilon, in units of x sqrt(M); broadcasts against the chain axes. Tuned to an acceptance of 0.9
+        when not given.
+    length : float or array, optional
+        Of the longest trajectories T, in units of x sqrt(M); that of step n is h_n T, with h_n evenly spread over
+        (0, 1), in ceil(h_n T / epsilon) leapfrog steps. Broadcasts against the chain axes. Tuned when not given.
+    mass : float, or array of shape (dim,) or (dim, dim), optional
+        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
+        a diagonal one is tuned, with the step size; it is the identity where a step size is given. The velocity has
+        length 1 in the coordinates in which M is the identity.
+
+    Raises
+    ------
+    HyperparameterError
+        At the start of a run, if positions have one coordinate.
+    """
+
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.9, harmonic=True)))
+    length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass", cost=0.5, of_a_sphere=True)))
+    mass: Array | None = field(
+        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
+    )
+    _mass: Covariance = field(init=False, repr=False)
+
+    requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    traits = ADJUSTED
+
+    def __post_init__(self) -> None:
+        settle(self, "step_size", check_range, 0, optional=True)
+        settle(self, "length", check_range, 0, optional=True)
+        check_length("MAMS", self.length, self.step_size)
+        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
+
+    def init(self, target: BoundTarget, x: Array) -> MAMSState:
+        check_dim("MAMS", x)
+        return MAMSState(target.evaluate(x), counter(target, x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"velocity": normal_like(x), "accept": uniform_per_chain(x)}
+
+    def step(self, target: BoundTarget, state: MAMSState, noise: dict[str, Array]) -> tuple[MAMSState, MAMSInfo]:
+        xp = target.xp
+        current = target.refresh(state.point)
+        zeros, whiten = xp.zeros_like(noise["accept"]), self._mass.whiten
+        eps = per_coordinate(self.step_size)
+        steps = xp.ceil(jitter(xp, state.n, current.x) * self.length / self.step_size)
+        steps = xp.astype(xp.clip(steps, min=1.0, max=float(MOST_STEPS)), state.n.dtype)
+
+        def leap(i: Any, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            x, u, energy = carry
+            x = x + eps * along(self._mass, u)
+            u, gained = kick(xp, u, whiten(target.score(x)), eps)
+            return x, u, energy + gained
+
+        def leap_unless_done(i: Any, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            return select(xp, i < steps - 1, leap(i, carry), carry)
+
+        if steps.ndim:  # trajectories of different lengths
+            steps = steps + xp.zeros_like(zeros, dtype=steps.dtype)
+            most, leaps = xp.max(steps), leap_unless_done
+        else:
+            most, leaps = steps, leap
+        u, energy = kick(xp, unit(xp, noise["velocity"]), whiten(current.score), 0.5 * eps)
+        x, u, energy = target.backend.repeat(most - 1, leaps, (current.x, u, energy))
+        proposal = target.evaluate(x + eps * along(self._mass, u))
+        u, gained = kick(xp, u, whiten(proposal.score), 0.5 * eps)
+
+        log_ratio = target.log_ratio(proposal, current, -(energy + gained))
+        costs = target.costs
+        spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
+        end = proposal.x, along(self._mass, u), zeros + self.step_size * xp.astype(steps, zeros.dtype)
+        return MAMSState(point, state.n + 1), MAMSInfo(*info, -log_ratio, *end)

@@ -1,0 +1,114 @@
+"""Microcanonical Langevin Monte Carlo, unadjusted (Robnik et al. 2023; Robnik & Seljak 2023)."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import settle
+from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.kernel import Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.microcanonical import along, check_dim, kick, unit
+from xpsample.kernels.traits import MEMORYLESS
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+from xpsample.warmup import DecoherenceLength, DiagonalMetric, EnergyVariance, tuned
+
+MINIMAL_NORM = 0.1931833275037836
+"""The share of the outer kicks that makes the error of the integrator least (McLachlan 1995; Omelyan et al. 2003)."""
+
+
+class MCLMCState(NamedTuple):
+    """Positions, unit velocities u (*chains, dim), 0 at the start, and which chains are frozen, (*chains)."""
+
+    point: Point
+    velocity: Array
+    frozen: Array
+
+
+class MCLMCInfo(NamedTuple):
+    """What one step did: `Info`, with the change of the energy that exact dynamics would keep, (*chains).
+
+    Frozen chains have 0. Its variance over d measures the bias that the step size makes (Robnik et al. 2023).
+    """
+
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+    energy_change: Array
+
+
+class _PhasePoint(NamedTuple):
+    point: Point
+    velocity: Array
+
+
+@dataclass(frozen=True, eq=False)
+class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
+    """Isokinetic dynamics whose velocity is partially refreshed, by the minimal norm integrator; 2 scores a step.
+
+    Biased: the step size sets how much. Chains start in directions drawn at random.
+
+    Parameters
+    ----------
+    step_size : float or array, optional
+        Time step, in units of x sqrt(M); broadcasts against the chain axes. When not given it is tuned to a mean
+        squared change of the energy of 0.0005 per coordinate, and biased accordingly.
+    length : float or array, optional
+        Over which the velocity forgets its direction, L, in units of x sqrt(M); broadcasts against the chain axes.
+        When not given, 0.4 of the way from one independent draw to the next, and at least the radius of the target.
+    mass : float, or array of shape (dim,) or (dim, dim), optional
+        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
+        a diagonal one is tuned, with the step size; it is the identity where a step size is given. The velocity has
+        length 1 in the coordinates in which M is the identity.
+
+    Raises
+    ------
+    HyperparameterError
+        At the start of a run, if positions have one coordinate.
+    """
+
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(EnergyVariance()))
+    length: Any = field(default=None, metadata=PER_CHAIN | tuned(DecoherenceLength(metric="mass")))
+    mass: Array | None = field(
+        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
+    )
+    _mass: Covariance = field(init=False, repr=False)
+
+    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    traits = MEMORYLESS
+
+    def __post_init__(self) -> None:
+        settle(self, "step_size", check_range, 0, optional=True)
+        settle(self, "length", check_range, 0, optional=True)
+        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
+
+    def init(self, target: BoundTarget, x: Array) -> MCLMCState:
+        check_dim("MCLMC", x)
+        return MCLMCState(target.evaluate(x), target.xp.zeros_like(x), none_frozen(target.xp, x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"velocity": normal_like(x)}
+
+    def step(self, target: BoundTarget, state: MCLMCState, noise: dict[str, Array]) -> tuple[MCLMCState, MCLMCInfo]:
+        xp, whiten = target.xp, self._mass.whiten
+        eps, length = per_coordinate(self.step_size), per_coordinate(self.length)
+        current = target.refresh(state.point)
+        x = current.x
+
+        kept = exp(xp, -eps / length)
+        u = unit(xp, kept * state.velocity + sqrt(xp, (1 - kept * kept) / x.shape[-1]) * noise["velocity"])
+        u, first = kick(xp, u, whiten(current.score), MINIMAL_NORM * eps)
+        x = x + 0.5 * eps * along(self._mass, u)
+        u, second = kick(xp, u, whiten(target.score(x)), (1 - 2 * MINIMAL_NORM) * eps)
+        new = target.evaluate(x + 0.5 * eps * along(self._mass, u))
+        u, third = kick(xp, u, whiten(new.score), MINIMAL_NORM * eps)
+
+        change = first + second + third - (new.log_density - current.log_density)
+        spent = target.costs.refresh.plus(target.costs.score).plus(target.costs.evaluate)
+        after, frozen, info = freeze(xp, _PhasePoint(new, u), _PhasePoint(current, state.velocity), state.frozen, spent)
+        change = xp.where(frozen, 0.0, change)
+        return MCLMCState(after.point, after.velocity, frozen), MCLMCInfo(*info, change)

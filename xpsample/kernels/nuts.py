@@ -1,0 +1,241 @@
+"""The no-U-turn sampler (Hoffman & Gelman 2014), multinomial and with the generalised criterion (Betancourt 2017)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
+from typing import Any, NamedTuple
+
+import array_api_extra as xpx
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, settle
+from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.elementwise import minimum_with_zero
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range
+from xpsample.core.specs import Specs, Uniform
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.hmc import MAX_ENERGY_ERROR
+from xpsample.kernels.kernel import ChainState, Kernel, normal_like, select, select_point
+from xpsample.kernels.traits import ADJUSTED
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability, Point
+from xpsample.warmup import DiagonalMetric, StepSize, tuned
+
+DEEPEST = 30
+"""Doublings at most: leaves are counted in 32 bits."""
+
+
+class NUTSInfo(NamedTuple):
+    """What one step did: `Info`, with the doublings that each chain made, the last, rejected one included, (*chains).
+
+    The acceptance probability is the mean of min(1, exp(H_0 - H)) over the leaves.
+    """
+
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+    depth: Array
+
+
+class _End(NamedTuple):
+    """An end of a trajectory: position, momentum and score there, each (*chains, dim)."""
+
+    x: Array
+    p: Array
+    score: Array
+
+
+class _Counts(NamedTuple):
+    """Of a step so far, (*chains): leaves, sum of their acceptance probabilities, divergences, doublings, moves."""
+
+    leaves: Array
+    accepted: Array
+    diverged: Array
+    depth: Array
+    moved: Array
+
+
+class _Checkpoints(NamedTuple):
+    """Momentum, and sum of the momenta up to it, at the first leaves of unfinished subtrees, (slot, *chains, dim).
+
+    Leaf n = 0, 2, ... has as slot the number of ones among the binary digits of n / 2: subtrees that end before it.
+    """
+
+    p: Any
+    momentum_sum: Any
+
+
+class _Tree(NamedTuple):
+    """All leaves so far: both ends, the sum of the momenta, log of the sum of the weights exp(H_0 - H), the draw."""
+
+    left: _End
+    right: _End
+    momentum_sum: Array
+    log_weight: Array
+    draw: Point
+
+
+class _Half(NamedTuple):
+    """What a doubling adds: its outer end, what `_Tree` has, a uniform for what is to choose, which chains grow."""
+
+    end: _End
+    momentum_sum: Array
+    log_weight: Array
+    draw: Point
+    uniform: Array
+    growing: Array
+
+
+@dataclass(frozen=True, eq=False)
+class NUTS(Kernel[ChainState, NUTSInfo]):
+    """NUTS: Hamiltonian dynamics whose trajectory doubles, forwards or backwards, until it turns back on itself.
+
+    A leaf of the trajectory is drawn by its weight exp(-H): within a doubling by the weights alone, between doublings
+    with a bias to the new half. All chains make their leapfrog steps together, so that a step lasts as long as that of
+    the chain with the longest trajectory.
+
+    Parameters
+    ----------
+    step_size : float or array, optional
+        Leapfrog step, in units of x sqrt(M); broadcasts against the chain axes. Tuned to an acceptance of 0.8 when not
+        given.
+    mass : float, or array of shape (dim,) or (dim, dim), optional
+        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
+        a diagonal one is tuned, with the step size; it is the identity where a step size is given.
+    max_depth : int
+        Doublings at most; a step costs up to 2^max_depth - 1 log densities and scores.
+    """
+
+    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))
+    mass: Array | None = field(
+        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
+    )
+    max_depth: int = 10
+    _mass: Covariance = field(init=False, repr=False)
+
+    # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
+    requires = Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    traits = ADJUSTED
+
+    def __post_init__(self) -> None:
+        settle(self, "step_size", check_range, 0, optional=True)
+        settle(self, "max_depth", check_count, 1, DEEPEST)
+        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x: Array) -> Specs:
+        # A uniform for each doubling: it gives the direction, then chooses each leaf, and then between the halves.
+        return {"momentum": normal_like(x), "doubling": Uniform((*x.shape[:-1], self.max_depth))}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, NUTSInfo]:
+        xp, repeat = target.xp, target.backend.repeat
+        current = target.refresh(state.point)
+        # Noise may not be sharded as the chains are; sums with these are.
+        p = self._mass.root(xp.zeros_like(current.x) + noise["momentum"])
+        energy = self._kinetic(xp, p) - current.log_density
+        zeros = xp.zeros_like(energy)
+        eps, nothing = zeros + self.step_size, zeros - xp.inf
+
+        def double(depth: Any, carry: tuple) -> tuple:
+            tree, active, counts, checkpoints = carry
+            forward, uniform = split(xp, zeros + noise["doubling"][..., depth], zeros + 0.5)
+            end = select(xp, forward, tree.right, tree.left)
+            half = _Half(end, xp.zeros_like(p), nothing, tree.draw, uniform, active)
+            half, counts, checkpoints = repeat(
+                2**depth,
+                self._leaf(target, energy, xp.where(forward, eps, -eps)[..., None]),
+                (half, counts, checkpoints),
+                until=lambda carry: ~xp.any(carry[0].growing),
+            )
+            complete = half.growing
+            take = complete & (half.uniform < xp.exp(minimum_with_zero(xp, half.log_weight - tree.log_weight)))
+            tree = _Tree(
+                select(xp, complete & ~forward, half.end, tree.left),
+                select(xp, complete & forward, half.end, tree.right),
+                tree.momentum_sum + half.momentum_sum,
+                xp.logaddexp(tree.log_weight, half.log_weight),
+                select_point(xp, take, half.draw, tree.draw),
+            )
+            turned = self._turned(xp, tree.left.p, tree.right.p, tree.momentum_sum)
+            counts = counts._replace(depth=counts.depth + xp.astype(active, xp.int32), moved=counts.moved | take)
+            return tree, complete & ~turned, counts, checkpoints
+
+        point = _End(current.x, p, current.score)
+        nobody, none = zeros != 0, xp.zeros_like(zeros, dtype=xp.int32)
+        start = (
+            _Tree(point, point, p, zeros, current),
+            ~nobody,
+            _Counts(none, zeros, nobody, none, nobody),
+            _Checkpoints(xp.stack([p] * self.max_depth), xp.stack([p] * self.max_depth)),
+        )
+        tree, _, counts, _ = repeat(self.max_depth, double, start, until=lambda carry: ~xp.any(carry[1]))
+
+        acceptance = counts.accepted / xp.astype(counts.leaves, zeros.dtype)
+        spent = target.costs.refresh.plus(target.costs.evaluate.times(counts.leaves))
+        return ChainState(tree.draw), NUTSInfo(acceptance, counts.moved, counts.diverged, spent, counts.depth)
+
+    def _leaf(self, target: BoundTarget, energy: Array, eps: Array) -> Callable[[Any, Any], Any]:
+        """The n-th leaf of the new half: one leapfrog step of all chains, and what follows for those that grow."""
+        xp = target.xp
+
+        def leaf(n: Any, carry: tuple[_Half, _Counts, _Checkpoints]) -> tuple[_Half, _Counts, _Checkpoints]:
+            half, counts, checkpoints = carry
+            p = half.end.p + 0.5 * eps * half.end.score
+            new = target.evaluate(half.end.x + eps * self._mass.solve(p))
+            p = p + 0.5 * eps * new.score
+            gain = energy + new.log_density - self._kinetic(xp, p)
+            fine = xp.isfinite(gain) & (gain >= -MAX_ENERGY_ERROR)
+            here = half.growing & fine
+
+            # The multinomial draw takes the leaf with its share of the weight so far.
+            log_weight = xp.where(here, xp.logaddexp(half.log_weight, gain), half.log_weight)
+            take, uniform = split(xp, half.uniform, xp.where(here, xp.exp(gain - log_weight), 0.0))
+            draw = select_point(xp, take, new, half.draw)
+            end = select(xp, here, _End(new.x, p, new.score), half.end)
+            momentum_sum = half.momentum_sum + end.p
+
+            # No balanced subtree that ends here, one for each trailing one of n, may have turned.
+            bits = [(n >> k) & 1 for k in range(self.max_depth)]
+            slot, trailing = sum(bits[1:]), sum(accumulate(bits, mul))
+            written = slot + bits[0] * (self.max_depth - 1 - slot)  # an odd leaf is no left end: the slot nobody reads
+            checkpoints = _Checkpoints(
+                xpx.at(checkpoints.p)[written, ...].set(end.p),
+                xpx.at(checkpoints.momentum_sum)[written, ...].set(momentum_sum),
+            )
+
+            def check(k: Any, turned: Array) -> Array:
+                left, before = checkpoints.p[slot - k, ...], checkpoints.momentum_sum[slot - k, ...]
+                return turned | self._turned(xp, left, end.p, momentum_sum - before + left)
+
+            turned = target.backend.repeat(trailing, check, ~here)
+            diverged = half.growing & ~fine
+            if target.constrained:
+                diverged = diverged & (new.log_density != -xp.inf) & (energy != xp.inf)
+            counts = counts._replace(
+                leaves=counts.leaves + xp.astype(half.growing, xp.int32),
+                accepted=counts.accepted + xp.where(here, xp.exp(minimum_with_zero(xp, gain)), 0.0),
+                diverged=counts.diverged | diverged,
+            )
+            return _Half(end, momentum_sum, log_weight, draw, uniform, ~turned), counts, checkpoints
+
+        return leaf
+
+    def _kinetic(self, xp: Any, p: Array) -> Array:
+        return 0.5 * xp.sum(p * self._mass.solve(p), axis=-1)
+
+    def _turned(self, xp: Any, left: Array, right: Array, momentum_sum: Array) -> Array:
+        """Whether an end moves towards the other: p^T M^{-1} rho <= 0, rho the sum of the momenta, the ends' halved."""
+        towards = self._mass.solve(momentum_sum - 0.5 * (left + right))
+        return (xp.sum(left * towards, axis=-1) <= 0) | (xp.sum(right * towards, axis=-1) <= 0)
+
+
+def split(xp: Any, uniform: Array, probability: Array) -> tuple[Array, Array]:
+    """Whether a uniform is below a probability, and another uniform, independent of that, made of the same number."""
+    below = uniform < probability
+    rest = xp.where(below, uniform, uniform - probability) / xp.where(below, probability, 1.0 - probability)
+    below_one = 1.0 - 0.5 * float(xp.finfo(uniform.dtype).eps)
+    return below, xp.where(rest < below_one, rest, below_one)

@@ -1,0 +1,221 @@
+"""A kernel while it warms up: the same steps, with hyper-parameters that follow from what the chains have seen."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, singledispatch
+from typing import Any, NamedTuple
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.covariance import LowRankCovariance
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN
+from xpsample.core.specs import Specs
+from xpsample.kernels.compose import kernels_inside
+from xpsample.kernels.kernel import Kernel, with_position
+from xpsample.kernels.schedules import with_field
+from xpsample.kernels.traits import Trait
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
+from xpsample.warmup.rule import FollowingRule, Rule, Seen, left_out
+
+
+class TuningState(NamedTuple):
+    """The kernel's own state, the memories of the rules by hyper-parameter, and steps made and to be made (0-d)."""
+
+    base: Any
+    memory: dict[str, tree.Tree]
+    n: Array
+    steps: Array
+
+    @property
+    def point(self) -> Point:
+        """The kernel's own."""
+        return self.base.point
+
+    def with_position(self, point: Point) -> "TuningState":
+        """The kernel's state moved to another position."""
+        return self._replace(base=with_position(self.base, point))
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning(Kernel[TuningState, Any]):
+    """A kernel whose left-out hyper-parameters are tuned from step to step. `sample` makes and ends it.
+
+    In a warm-up the target stays the same, and the values settle. A kernel that is `following` moves particles whose
+    target changes: `follow` comes before each step, and the values never settle.
+
+    Parameters
+    ----------
+    base : Kernel
+        With hyper-parameters left out.
+    steps : float
+        Of the warm-up.
+    pooled : bool
+        Whether the positions have a chain axis. The last one is pooled; the others are groups.
+    following : bool
+        Whether the target changes from step to step. Metrics are then those of each sample that `follow` is given.
+    """
+
+    base: Kernel
+    steps: float = field(metadata=PER_CHAIN)
+    pooled: bool
+    following: bool = False
+
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        """How each of the hyper-parameters that were left out is tuned."""
+        return left_out(self.base)
+
+    @property
+    def requires(self) -> Capability:
+        return self.base.requires
+
+    @property
+    def traits(self) -> Trait:
+        return self.base.traits
+
+    def init(self, target: BoundTarget, x: Array) -> TuningState:
+        if not self.pooled and x.ndim > 1:
+            raise HyperparameterError(
+                f"{type(self.base).__name__} is tuned on each rung, for which a single chain needs an axis: pass "
+                "x0[None, :]"
+            )
+        xp, start = target.xp, _floating(target, target.evaluate(x))
+        memory = {name: rule.init(xp, start, self.pooled) for name, rule in self.rules.items()}
+        steps = xp.sum(xp.zeros_like(start.x)) + self.steps
+        return TuningState(self._with_values(xp, memory).init(target, x), memory, counter(target, x), steps)
+
+    def follow(self, target: BoundTarget, state: TuningState, point: Point) -> TuningState:
+        """The state before a step on another target, of which the positions of `point`, (*chains), are a sample."""
+        xp, point = target.xp, _floating(target, target.refresh(point))
+        memory = dict(state.memory)
+        for name, rule in self.rules.items():
+            assert isinstance(rule, FollowingRule)  # as `following` has checked
+            memory[name] = rule.follow(xp, state.memory[name], point, self.pooled)
+        return state._replace(memory=memory)
+
+    def noise(self, x: Array) -> Specs:
+        return self.base.noise(x)
+
+    def step(self, target: BoundTarget, state: TuningState, noise: dict[str, Array]) -> tuple[TuningState, Any]:
+        xp = target.xp
+        kernel = self._with_values(xp, state.memory)
+        base, info = kernel.step(target, state.base, noise)
+        n, dtype = state.n + 1, info.acceptance_probability.dtype
+        seen = Seen(
+            backend=target.backend,
+            xp=xp,
+            n=0.5 * state.steps if self.following else xp.astype(n, dtype),
+            steps=state.steps,
+            before=_floating(target, state.base.point),
+            after=_floating(target, base.point),
+            info=info,
+            kernel=kernel,
+            pooled=self.pooled,
+            constrained=target.constrained,
+            following=self.following,
+            searching=n < 0,
+            switched=n < 0,
+        )
+        memory = dict(state.memory)
+        for name, rule in self.rules.items():
+            if not (self.following and rule.rank == 0):
+                memory[name], seen = rule.update(state.memory[name], seen)
+        return TuningState(base, memory, n, state.steps), info
+
+    def path(self, xp: Any, memory: dict[str, tree.Tree]) -> dict[str, Array]:
+        """The hyper-parameters as they are, for a plot of the warm-up."""
+        return {name: rule.path(xp, memory[name]) for name, rule in self.rules.items()}
+
+    def final(self, xp: Any, memory: dict[str, tree.Tree]) -> dict[str, Any]:
+        """The tuned hyper-parameters, as a user could write them: plain ones where there is one group."""
+        kernel: Any = self.base
+        metadata = {f.name: f.metadata for f in fields(kernel)}
+        found: dict[str, Any] = {}
+        for name, rule in self.rules.items():
+            value = rule.final(xp, memory[name])
+            if isinstance(value, LowRankCovariance):
+                found[name] = value.of_one_group()
+                continue
+            own = 0  # axes of the value of one group
+            if "coordinates" in metadata[name]:
+                own = 2 if len(value.shape) > 1 and value.shape[-2] != 1 else 1
+            if any(n != 1 for n in value.shape[: len(value.shape) - own]):
+                found[name] = value
+            else:
+                found[name] = (
+                    xp.reshape(value, value.shape[len(value.shape) - own :]) if own else float(xp.reshape(value, ()))
+                )
+        return found
+
+    def _with_values(self, xp: Any, memory: dict[str, tree.Tree]) -> Kernel:
+        kernel = self.base
+        for name, rule in self.rules.items():
+            kernel = with_field(kernel, name, rule.value(xp, memory[name], kernel))
+        return kernel
+
+
+def _floating(target: BoundTarget, point: Point) -> Point:
+    return point._replace(x=target.as_floating(point.x))
+
+
+# ---- kernels within kernels ------------------------------------------------------------------------------------------
+
+
+def with_tuning(kernel: Any, steps: int, pooled: bool) -> Any:
+    """A kernel whose parts that leave something out are each a `Tuning`, in their places."""
+    inner = {name: with_tuning(part, steps, pooled) for name, part in kernels_inside(kernel)}
+    kernel = warming(replace(kernel, **inner)) if inner else kernel
+    return Tuning(kernel, float(steps), pooled) if left_out(kernel) else kernel
+
+
+@singledispatch
+def warming(kernel: Any) -> Any:
+    """A kernel around another one, as it is in a warm-up: itself, unless another is registered for its type."""
+    return kernel
+
+
+def tunings(kernel: Any, state: tree.Tree) -> Iterator[tuple[Tuning, TuningState]]:
+    """Every `Tuning` in a kernel, from the outermost inwards, with its part of the state."""
+    return zip(_tunings(kernel), tuning_states(state), strict=True)
+
+
+def tuned(xp: Any, kernel: Any, warmed: Any, state: tree.Tree) -> tuple[Any, tree.Tree]:
+    """The kernel with the values that the warm-up found, and the state without the rules' memories.
+
+    `warmed` is the kernel `with_tuning`, whose state it is.
+    """
+    values = iter([tuning.final(xp, own.memory) for tuning, own in tunings(warmed, state)])
+
+    def plain(kernel: Any) -> Any:
+        found = next(values) if left_out(kernel) else {}
+        found = {**found, **{name: plain(part) for name, part in kernels_inside(kernel)}}
+        return replace(kernel, **found) if found else kernel
+
+    return plain(kernel), _without_memory(state)
+
+
+def _tunings(kernel: Any) -> Iterator[Tuning]:
+    kernel = kernel if kernel.tuning_inside is None else kernel.tuning_inside
+    if isinstance(kernel, Tuning):
+        yield kernel
+        kernel = kernel.base
+    for _, part in kernels_inside(kernel):
+        yield from _tunings(part)
+
+
+def tuning_states(state: tree.Tree) -> Iterator[TuningState]:
+    """Every part of a state that belongs to a `Tuning`, from the outermost inwards."""
+    if isinstance(state, TuningState):
+        yield state
+        state = state.base
+    if isinstance(state, (tuple, list)):
+        for part in state:
+            yield from tuning_states(part)
+
+
+def _without_memory(state: tree.Tree) -> tree.Tree:
+    if isinstance(state, TuningState):
+        state = state.base
+    return tree.rebuild(state, [*map(_without_memory, state)]) if isinstance(state, (tuple, list)) else state

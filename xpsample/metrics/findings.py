@@ -1,0 +1,472 @@
+"""Findings: what is wrong with a run's draws, as values; and the rules that judge. All arrays are the host's.
+
+A *column* is one coordinate of one group of chains that belong together: ``(group, name)``, with the group's indices
+along the chain axes that tell groups apart. A rule gives one `Finding` of all columns, or None.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from xpsample.metrics.convergence import FEWEST_DRAWS
+from xpsample.metrics.ranks import Mixing
+
+LARGEST_RHAT = 1.01
+"""Vehtari et al. (2021), section 4: beyond it an estimate is not to be relied on."""
+
+ESS_PER_CHAIN, MOST_CHAINS_COUNTED = 100, 4
+"""The least ESS is 100 for each chain, of up to four, so 400 for more: Vehtari et al. (2021), section 4.
+
+With 100 or 1,000 chains a standard error needs no more than 400 draws in all, and R-hat is the nested one.
+"""
+
+SMALLEST_BFMI = 0.3
+"""Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695."""
+
+APART = 2.0
+"""Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
+
+GROWTH = 10.0
+"""From the first to the last quarter of a run; a random walk from one point spreads by 2.6."""
+
+SHORTEST_START, FAR_OUT = 8, 10.0
+"""Draws that are a start, and how many times as far out they are as nearly all draws of the second half."""
+
+MOST_REJECTED, STEPS_PER_RUNG = 0.8, 20
+"""Of swaps between neighbours; 0.5 is best, and a round trip takes 2.5 times as long at 0.8 (Syed et al. 2021)."""
+
+LOW_ACCEPTANCE, HIGH_ACCEPTANCE = 0.25, 0.1
+"""Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a run; ``str()`` is one line.
+
+    Attributes
+    ----------
+    kind : str
+        A word for programs: ``"divergences"``, ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"modes"``, ``"rhat"``,
+        ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``, ``"acceptance"``, ``"energy"``,
+        ``"tilt"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``, ``"until"``, or that of a recorder's own.
+    what : str
+        What was found.
+    value : float
+        How bad: the worst R-hat, the least ESS, the number of divergences, ...
+    advice : str
+        What to try.
+    coordinates : tuple of str
+        Names of the coordinates, the worst first.
+    chains : tuple of tuple of int
+        Indices of the chains, along the chain axes of the positions; empty where all are meant.
+    groups : tuple of tuple of int
+        Indices of the groups, along the chain axes that tell groups apart; empty where there is one.
+    """
+
+    kind: str
+    what: str
+    value: float
+    advice: str
+    coordinates: tuple[str, ...] = ()
+    chains: tuple[tuple[int, ...], ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    def __str__(self) -> str:
+        where = f" in {_listed(self.coordinates)}" if self.coordinates else ""
+        chains = [str(i[0] if len(i) == 1 else i) for i in self.chains]
+        if chains:
+            where += f" ({'chain' if len(chains) == 1 else 'chains'} {_listed(chains)})"
+        groups = [str(i[0] if len(i) == 1 else i) for i in self.groups]
+        if groups:
+            where += f", {'group' if len(groups) == 1 else 'groups'} {_listed(groups)}"
+        return f"{self.what}{where}: {self.advice}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As values that JSON has."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Finding":
+        """From what `to_json` gave, by way of a file."""
+        indices = {name: tuple(map(tuple, fields[name])) for name in ("chains", "groups")}
+        return cls(**fields | indices | {"coordinates": tuple(fields["coordinates"])})
+
+
+@runtime_checkable
+class Diagnosing(Protocol):
+    """A recorder that has findings of its own."""
+
+    def findings(self, result: Any) -> Sequence[Finding]:
+        """Of what the trace shows of it."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names and how many more."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+Column = tuple[tuple[int, ...], str]
+
+
+def _of_columns(kind: str, what: str, value: float, advice: str, columns: Sequence[Column], at: np.ndarray) -> Finding:
+    """A finding in the columns `at`, the worst first."""
+    found = [columns[i] for i in at]
+    groups = tuple(sorted({group for group, _ in found if group}))
+    return Finding(kind, what, value, advice, tuple(dict.fromkeys(name for _, name in found)), groups=groups)
+
+
+def least_ess(chains: int) -> int:
+    """The total ESS below which estimates are not to be relied on."""
+    return ESS_PER_CHAIN * min(chains, MOST_CHAINS_COUNTED)
+
+
+# ---- of figures ------------------------------------------------------------------------------------------------------
+
+
+def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draws: int, chains: int) -> list[Finding]:
+    """What the figures of a table show.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    sd : numpy.ndarray, shape (column,)
+        Standard deviations; not finite where draws are not.
+    found : Mixing
+        Each (column,).
+    draws, chains : int
+        Draws per chain, and chains.
+    """
+    if draws < FEWEST_DRAWS:
+        return [few_draws(draws)]
+    total, least = draws * chains, least_ess(chains)
+    bulk, tail, rhat = found
+    with np.errstate(invalid="ignore"):
+        still = np.isfinite(sd) & np.isnan(bulk)
+        cases = [
+            ("not_finite", ~np.isfinite(sd), sd, "draws that are not finite", "use a smaller step size"),
+            ("constant", still, sd, "no chain moves", "use a smaller step size, unless the coordinate is fixed"),
+            (
+                "rhat",
+                rhat > LARGEST_RHAT,
+                -rhat,
+                f"R-hat above {LARGEST_RHAT}, {{worst:.3g}} at worst,",
+                "the chains have not mixed: run longer, or try another kernel or a preconditioner",
+            ),
+            (
+                "ess_bulk",
+                bulk < least,
+                bulk,
+                f"ess_bulk below {least}, {{worst:.0f}} at worst,",
+                "the mean is uncertain: run longer",
+            ),
+            (
+                "ess_tail",
+                tail < least,
+                tail,
+                f"ess_tail below {least}, {{worst:.0f}} at worst,",
+                "the spread is uncertain: run longer",
+            ),
+            (
+                "resonance",
+                (bulk > total) & (tail < 0.1 * bulk),
+                tail / bulk,
+                f"ess_bulk above the {total} draws and ess_tail below a tenth of it",
+                "the chains swing from side to side and the spread may be wrong: "
+                "change the step size or the number of leapfrog steps",
+            ),
+        ]
+    findings = []
+    for kind, where, badness, what, advice in cases:
+        at = np.flatnonzero(where)
+        if at.size:
+            at = at[np.argsort(badness[at], kind="stable")]
+            worst = abs(float(badness[at[0]])) if kind not in ("not_finite", "constant") else float(at.size)
+            findings.append(_of_columns(kind, what.format(worst=worst), worst, advice, columns, at))
+    return findings
+
+
+def few_draws(draws: int) -> Finding:
+    """That nothing can be said."""
+    return Finding(
+        "few_draws",
+        f"{draws} draws are too few for an ESS",
+        draws,
+        f"{FEWEST_DRAWS} or more are needed",
+    )
+
+
+# ---- of chains -------------------------------------------------------------------------------------------------------
+
+
+def judge_modes(columns: Sequence[Column], means: np.ndarray, sds: np.ndarray) -> Finding | None:
+    """Whether chains keep apart: sorted by their means, whether somewhere two neighbours are far from one another.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    means, sds : numpy.ndarray, shape (chain, column)
+        Of each chain.
+
+    Notes
+    -----
+    Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one.
+    """
+    if means.shape[0] < 2 or not means.size:
+        return None
+    means = np.sort(np.where(np.isfinite(means), means, np.nan), axis=0)
+    gaps = np.diff(means, axis=0)
+    spread = np.sqrt(np.mean(sds**2, axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.where(spread > 0, np.max(gaps, axis=0) / spread, 0.0)
+    at = np.flatnonzero(apart > APART)
+    if not at.size:
+        return None
+    at = at[np.argsort(-apart[at], kind="stable")]
+    first = at[0]
+    below = int(np.argmax(gaps[:, first])) + 1
+    low, high = np.mean(means[:below, first]), np.mean(means[below:, first])
+    return _of_columns(
+        "modes",
+        f"chains stay in different places, {below} near {low:.3g} and {means.shape[0] - below} near {high:.3g}, "
+        f"{apart[first]:.3g} of their sds apart,",
+        float(apart[first]),
+        "modes that do not mix, whose weights the draws do not show: try ParallelTempering, or, if there is one mode, "
+        "larger steps or a longer run",
+        columns,
+        at,
+    )
+
+
+def judge_growth(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
+    """Whether the spread of an unadjusted chain grows from quarter to quarter.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    draws : numpy.ndarray, shape (draw, chain, column)
+    """
+    n = draws.shape[0] // 4
+    if n < 2 or not draws.size:
+        return None
+    first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
+    with np.errstate(all="ignore"):
+        growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
+    at = np.flatnonzero(growth > GROWTH)
+    if not at.size:
+        return None
+    at = at[np.argsort(-growth[at], kind="stable")]
+    return _of_columns(
+        "growth",
+        f"chains that grow, by a factor of {growth[at[0]]:.3g} from the first to the last quarter of the run,",
+        float(growth[at[0]]),
+        "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects",
+        columns,
+        at,
+    )
+
+
+def judge_start(columns: Sequence[Column], first: np.ndarray, later: np.ndarray, tilted: bool) -> Finding | None:
+    """Whether the first draws of a chain are far out, by where later ones are.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    first, later : numpy.ndarray, shape (draw, chain, column)
+        Draws of the first quarter, and some of the second half.
+    tilted : bool
+        Whether the kernel tilts its target by a history, whose first steps are large.
+
+    Notes
+    -----
+    Compared are the median distance of the first 8, 16, 32, ... draws of each chain from the center of the later ones,
+    and the 90 % quantile of theirs: no moments, so that a heavy tail alone is no start.
+    """
+    if len(first) < SHORTEST_START or not later.size:
+        return None
+    with np.errstate(all="ignore"):
+        center = np.median(later, axis=(0, 1))
+        usual = np.quantile(np.abs(later - center), 0.9, axis=(0, 1))
+        distance = np.abs(first - center)
+        far, size = np.zeros(first.shape[-1]), SHORTEST_START
+        while size <= len(first):
+            far = np.fmax(far, np.max(np.median(distance[:size], axis=0), axis=0) / usual)
+            size *= 2
+    far = np.where(np.isfinite(far), far, 0.0)
+    at = np.flatnonzero(far > FAR_OUT)
+    if not at.size:
+        return None
+    at = at[np.argsort(-far[at], kind="stable")]
+    if tilted:
+        advice = (
+            "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
+            "larger offset, more burn_in, or nearer starts"
+        )
+    else:
+        advice = "the way in counts as draws: set burn_in"
+    what = f"draws that begin far out, {far[at[0]]:.3g} times as far as nearly all later ones,"
+    return _of_columns("tilt" if tilted else "transient", what, float(far[at[0]]), advice, columns, at)
+
+
+def spread(draws: np.ndarray) -> np.ndarray:
+    """Standard deviation of (draw, chain, column), (column,): finite wherever it is a number of the dtype."""
+    with np.errstate(all="ignore"):
+        largest = np.max(np.abs(draws), axis=(0, 1))
+        unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+        return np.std(draws / unit, axis=(0, 1)) * unit
+
+
+def judge_stuck(moved: np.ndarray, steps: int) -> Finding | None:
+    """Chains that never moved, from the share (*chains) of each chain's steps that did."""
+    if steps < FEWEST_DRAWS or not np.any(moved == 0):
+        return None
+    chains = _indices(moved == 0)
+    return Finding(
+        "stuck",
+        f"{np.sum(moved == 0)} of {moved.size} chains never moved",
+        int(np.sum(moved == 0)),
+        "no proposal was accepted: use a smaller step size, or start elsewhere",
+        chains=chains,
+    )
+
+
+def judge_acceptance(acceptance: np.ndarray, optimum: float | None, slow: np.ndarray) -> Finding | None:
+    """Whether a group's mean acceptance probability is far from the kernel's optimum.
+
+    Too high is a finding only where a group is `slow`: in few dimensions a good run may accept nearly everything. None
+    at all is the finding of chains that never moved.
+
+    Parameters
+    ----------
+    acceptance : numpy.ndarray, shape (*chains)
+    optimum : float or None
+        None where there is none.
+    slow : numpy.ndarray of bool, shape (*groups)
+        Whether the ESS is low.
+    """
+    if optimum is None or not acceptance.size:
+        return None
+    means = np.mean(acceptance, axis=-1) if acceptance.ndim else acceptance
+    low, high = (means > 0) & (means < LOW_ACCEPTANCE * optimum), slow & (1 - means < HIGH_ACCEPTANCE * (1 - optimum))
+    for far, advice, worst in (
+        (low, "use a smaller step size", np.min),
+        (high, "use a larger step size", np.max),
+    ):
+        if np.any(far):
+            value = float(worst(means[far]))
+            what = f"acceptance probability {value:.3g}, where {optimum:.3g} is best"
+            groups = tuple(tuple(int(i) for i in group) for group in np.argwhere(far)) if far.ndim else ()
+            return Finding("acceptance", what, value, advice, groups=groups)
+    return None
+
+
+def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> list[Finding]:
+    """Whether a ladder of temperatures has too few rungs, and whether positions travel along it.
+
+    Parameters
+    ----------
+    barrier : numpy.ndarray, shape (rungs,)
+        The communication barrier from the first rung to each: sums of mean rejection probabilities.
+    round_trips : numpy.ndarray, shape (*chains)
+    steps : int
+        That both were counted over. Fewer than 20 for each rung say nothing.
+    """
+    rungs, found = len(barrier), []
+    if steps < STEPS_PER_RUNG * rungs:
+        return []
+    total, worst = float(barrier[-1]), float(np.max(np.diff(barrier)))
+    if worst > MOST_REJECTED:
+        needed = max(rungs + 1, 1 + math.ceil(2 * total))
+        advice = "leave betas out, or give Ladder(...), to have them tuned"
+        if total > MOST_REJECTED * (rungs - 1):
+            advice = f"take {needed} rungs or more, such as by Ladder(rungs={needed})"
+        what = f"neighbours on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst"
+        found.append(Finding("ladder", what, worst, advice))
+    if (trips := float(np.mean(round_trips))) < 1:
+        what = f"{trips:.2g} round trips of a chain between the ends of the ladder in {steps} steps"
+        advice = "modes hardly mix: run longer, take a base kernel that moves further, or a better ladder"
+        found.append(Finding("round_trips", what, trips, advice))
+    return found
+
+
+def judge_energy(energy: np.ndarray) -> Finding | None:
+    """The energy's Bayesian fraction of missing information, E-BFMI, of every chain.
+
+    Parameters
+    ----------
+    energy : numpy.ndarray, shape (draw, *chains)
+        Potential and kinetic energy of every draw.
+    """
+    if energy.shape[0] < FEWEST_DRAWS:
+        return None
+    with np.errstate(all="ignore"):
+        fraction = np.mean(np.diff(energy, axis=0) ** 2, axis=0) / np.var(energy, axis=0)
+        low = fraction < SMALLEST_BFMI
+    if not np.any(low):
+        return None
+    worst = float(np.min(fraction[low]))
+    return Finding(
+        "energy",
+        f"E-BFMI below {SMALLEST_BFMI}, {worst:.2g} at worst, of {np.sum(low)} of {low.size} chains",
+        worst,
+        "heavy tails or a funnel, which fresh momenta do not cross: reparametrise the model",
+        chains=_indices(low),
+    )
+
+
+def _indices(mask: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    """Of the chains of a mask (*chains); none where it holds for all, or there is one."""
+    if np.all(mask):
+        return ()
+    return tuple(tuple(int(i) for i in chain) for chain in np.argwhere(mask))
+
+
+def judge_divergences(diverged: np.ndarray, steps: int, region: str = "") -> Finding | None:
+    """Divergent steps of all chains.
+
+    Parameters
+    ----------
+    diverged : numpy.ndarray, shape (*chains)
+        Counts.
+    steps : int
+        Of each chain.
+    region : str
+        Where they are, if it is known.
+    """
+    count = int(np.sum(diverged))
+    if not count:
+        return None
+    chains = int(np.sum(diverged > 0))
+    return Finding(
+        "divergences",
+        f"{count} of {steps * diverged.size} steps diverged, in {chains} of {diverged.size} chains{region} "
+        "(non-finite proposals, energy errors, or chains frozen where they left the finite numbers)",
+        count,
+        "take a smaller step size, or Target(..., constrained=True) where a log density of -inf is meant; "
+        "trace.run_statistics.diverged has the counts",
+        chains=_indices(diverged > 0),
+    )
+
+
+def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> str:
+    """Where divergent steps are, in words: the coordinate in which they are the farthest from the other draws, if far.
+
+    Parameters
+    ----------
+    draws : numpy.ndarray, shape (draw, *chains, dim)
+    diverged : numpy.ndarray of bool, shape (draw, *chains)
+    """
+    there = draws[diverged]
+    if len(there) < 5 or len(there) == np.size(diverged):
+        return ""
+    with np.errstate(all="ignore"):
+        axes = tuple(range(draws.ndim - 1))
+        center, sd = np.mean(draws, axis=axes), np.std(draws, axis=axes)
+        away = (np.mean(there, axis=0) - center) / sd
+    size = np.where(np.isfinite(away), np.abs(away), 0.0)
+    i = int(np.argmax(size))
+    if size[i] < max(0.5, 4 / math.sqrt(len(there))):
+        return ""
+    return f", near {names[i]} = {center[i] + away[i] * sd[i]:.3g}, {away[i]:+.2g} sds from its mean,"

@@ -1,0 +1,125 @@
+"""When a run has drawn enough: `Until`."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_instance, check_number, settle
+from xpsample.core.errors import HyperparameterError
+from xpsample.metrics.findings import Finding
+from xpsample.run.diagnosis import worst
+from xpsample.run.recorders import Draws
+
+LATER = 1.1
+"""How many times as many draws there are, at least, from one look at them to the next."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """When `sample` may stop before it has made all draws: as soon as `ess` and `rhat` hold, or time is up.
+
+    A run is stopped at the end of a block of steps, of up to some thousands. Its draws are the first ones of the run
+    without `Until`. How many there are depends on the seed, the shapes and these limits, and with `seconds` on the
+    clock: a run that is stopped by `ess` and `rhat` alone has the same length every time, killed and resumed or not.
+
+    Parameters
+    ----------
+    ess : float, optional
+        The least bulk and tail ESS, in draws of all chains of a group.
+    rhat : float, optional
+        The largest R-hat.
+    seconds : float, optional
+        Time for the steps of this call, burn-in included and a warm-up not. A run that is resumed has as much again.
+
+    Notes
+    -----
+    ESS and R-hat are those of the coordinates that look worst, as in `Trace.diagnose`, and of the worst group. An ESS
+    that is waited for is one that chance favours: where the last digit counts, ask for more than is needed.
+    """
+
+    ess: float | None = None
+    rhat: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.ess is None and self.rhat is None and self.seconds is None:
+            raise HyperparameterError("Until() would never stop: give ess, rhat or seconds")
+        for name, low in (("ess", 0), ("rhat", 1), ("seconds", 0)):
+            if getattr(self, name) is not None:
+                settle(self, name, check_number, low)
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether draws are looked at."""
+        return self.ess is not None or self.rhat is not None
+
+
+def check_until(until: Until | None, recorders: Any) -> None:
+    """Raise unless `until` is one, of a run that has what it looks at."""
+    if until is None:
+        return
+    check_instance("until", until, Until, "Until(ess=400)")
+    if until.needs_draws and not any(isinstance(recorder, Draws) for recorder in recorders):
+        raise HyperparameterError("until looks at the draws, which no recorder keeps: add Draws() to the recorders")
+
+
+class Stopping:
+    """Tells a run when to stop.
+
+    Parameters
+    ----------
+    until : Until
+    ends : iterable of int
+        Where segments of steps end, from the start of the run on.
+    rows : callable
+        ``rows(steps)``: the draws there are after so many steps.
+    """
+
+    def __init__(self, until: Until, ends: Iterable[int], rows: Callable[[int], int]) -> None:
+        self._until, self._began = until, time.perf_counter()
+        self._looks = _looks(ends, rows)
+        self._next = next(self._looks, None)
+        self.reached, self._found = False, (math.nan, math.nan)
+
+    def holds(self, step: int, draws: Callable[[], Array]) -> bool:
+        """Whether the run may stop after `step` steps; `draws` gives its draws."""
+        while self._next is not None and self._next < step:
+            self._next = next(self._looks, None)
+        if self._until.needs_draws and step == self._next:
+            self._found = ess, rhat = worst(draws())
+            enough = self._until.ess is None or ess >= self._until.ess
+            self.reached = enough and (self._until.rhat is None or rhat <= self._until.rhat)
+        return self.reached or self.late
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return self._until.seconds is not None and time.perf_counter() - self._began >= self._until.seconds
+
+    def finding(self, rows: int) -> Finding | None:
+        """That a run ended before the draws were enough."""
+        if self.reached or not self._until.needs_draws:
+            return None
+        ess, rhat = self._found
+        wanted = (("ESS", ess, self._until.ess), ("R-hat", rhat, self._until.rhat))
+        asked = " and ".join(
+            f"{name} {limit:g} (it was {found:.4g})" for name, found, limit in wanted if limit is not None
+        )
+        return Finding(
+            "until",
+            f"the run ended with {rows} draws before they had the {asked} that it was to go on until",
+            rows,
+            "ask for more draws or more time; with a checkpoint the same call goes on",
+        )
+
+
+def _looks(ends: Iterable[int], rows: Callable[[int], int]) -> Iterator[int]:
+    """The steps after which draws are looked at."""
+    last = 0
+    for end in ends:
+        if rows(end) >= max(1, LATER * last):
+            last = rows(end)
+            yield end

@@ -1,0 +1,144 @@
+"""What a run does before its first draw: the same steps, which tune what the kernel leaves out."""
+
+import math
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import check_count
+from xpsample.core.errors import HyperparameterError, NoiseError
+from xpsample.core.tree import Tree
+from xpsample.kernels.compose import anything_left_out, rules_inside
+from xpsample.kernels.following import Piloted
+from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.tuning import Tuning, tuning_states, tunings
+from xpsample.run.noise import Native, NoiseSource, Portable
+from xpsample.run.recorders import Recorder
+from xpsample.targets.bound import BoundTarget
+from xpsample.warmup.rule import Rule
+
+LEAST, FOR_ONE_CHAIN = 100, 800
+"""Warm-up steps with very many chains, and how many more with one; the more go down with the root of the chains."""
+
+ROOM = 1024
+"""Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled."""
+
+
+def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
+    """The steps that tune a kernel: those that are asked for, or as many as the chains of a group need.
+
+    Raises
+    ------
+    HyperparameterError
+        If something is left out and no steps are to tune it, or nothing is and steps are asked for.
+    """
+    missing = anything_left_out(kernel)
+    if isinstance(kernel, Piloted) and missing and warmup != 0:
+        return kernel.pilot(None if warmup is None else check_count("warmup", warmup, 0))[1]
+    if warmup is None:
+        chains = x0.shape[-2] if len(x0.shape) > 1 else 1
+        patience = max([rule.patience for _, rule in rules_inside(kernel)], default=0.0)
+        return round(patience * (LEAST + FOR_ONE_CHAIN / math.sqrt(max(1, chains))))
+    warmup = check_count("warmup", warmup, 0)
+    if missing and not warmup:
+        raise HyperparameterError(
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out and warmup=0 tunes nothing: give "
+            f"{'it' if len(missing) == 1 else 'them'}, or leave out warmup, too"
+        )
+    if warmup and kernel.tuning_inside is not None:
+        raise HyperparameterError(
+            f"warmup={warmup} has nothing to tune: {type(kernel).__name__} tunes what is left out at "
+            "each of its own steps"
+        )
+    if warmup and not missing:
+        raise HyperparameterError(
+            f"warmup={warmup} has nothing to tune, since the kernel leaves nothing out: burn_in={warmup} throws steps "
+            "away"
+        )
+    return warmup
+
+
+def warm_up_source(source: NoiseSource) -> Native | Portable:
+    """The noise of the warm-up: of the same kind, and independent of the run's."""
+    if not isinstance(source, (Native, Portable)):
+        raise NoiseError(
+            f"a warm-up draws noise of its own, which {type(source).__name__} has none of: give every hyper-parameter, "
+            "such as those of an earlier run's trace.kernel"
+        )
+    words = np.random.SeedSequence(source.seed, spawn_key=(zlib.crc32(b"warm-up"),)).generate_state(2)
+    return replace(source, seed=int(words[0]) << 32 | int(words[1]))
+
+
+@dataclass(frozen=True)
+class WarmUpPath(Recorder):
+    """What is tuned, and how the chains of each group fare, after every step of a warm-up.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its parts that are tuned.
+    """
+
+    kernel: Kernel
+    name: str = "warmup"
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        xp = target.xp
+        row: dict[str, Array] = {}
+        owners: list[str] = []
+        for tuning, own in tunings(self.kernel, state):
+            kind = type(tuning.base).__name__
+            seen = sum(name == kind for name in owners)  # several blocks may have kernels of one kind
+            owners.append(kind)
+            owner = f"{kind}[{seen}]" if seen else kind
+            row |= {f"{owner}.{name}": a for name, a in tuning.path(xp, own.memory).items()}
+        row["acceptance_probability"] = info.acceptance_probability
+        row["diverged"] = info.diverged
+        scores = info.evaluations.score
+        zeros = xp.zeros_like(info.acceptance_probability)
+        row["scores"] = zeros + (xp.astype(scores, zeros.dtype) if is_array(scores) else scores)
+        return None, row
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows
+
+
+@dataclass(frozen=True)
+class TunedPath(Recorder):
+    """The hyper-parameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
+
+    Parameters
+    ----------
+    kernel : str
+        The name of the kernel that moves them.
+    rules : tuple of (str, Rule)
+        By the names of its fields. A kernel itself would hold arrays, and ask for a compiled program of its own.
+    """
+
+    kernel: str
+    rules: tuple[tuple[str, Rule], ...]
+    name: str = "tuned"
+
+    @classmethod
+    def of(cls, tuning: Tuning) -> "TunedPath":
+        """That of a kernel which tunes itself."""
+        return cls(type(tuning.base).__name__, tuple(tuning.rules.items()))
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        xp = target.xp
+        memory = next(tuning_states(state)).memory
+        row = {f"{self.kernel}.{name}": rule.final(xp, memory[name]) for name, rule in self.rules}
+        row["acceptance_probability"] = xp.mean(info.acceptance_probability, axis=-1)
+        return None, row
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return rows

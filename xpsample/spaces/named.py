@@ -1,0 +1,362 @@
+"""Named spaces side by side: the space of a model's parameters."""
+
+import math
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.checks import given
+from xpsample.core.errors import HyperparameterError, PositionError
+from xpsample.core.registry import backend_of
+from xpsample.spaces.discrete import Discrete, OneHot
+from xpsample.spaces.json_form import space_from_json
+from xpsample.spaces.space import Constrained, Real, Space
+
+
+@dataclass(frozen=True)
+class States(Constrained):
+    """Values of a discrete space as a parameter: its coordinates are its values.
+
+    Parameters
+    ----------
+    space : Discrete
+    """
+
+    space: Discrete
+    shape: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        variables = self.space.shape or ()
+        one_hot = isinstance(self.space, OneHot)
+        object.__setattr__(self, "shape", (*variables, self.space.choices) if one_hot else variables)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.shape
+
+    def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
+        return z, xp.zeros_like(z)
+
+    def _unconstrain(self, xp: Any, value: Array) -> Array:
+        return value
+
+    def _inside(self, xp: Any, value: Array) -> Array:
+        try:
+            self.space.check(xp, xp.reshape(value, (-1, self.dim)))
+        except PositionError:
+            return xp.zeros_like(value, dtype=xp.bool)
+        return xp.ones_like(value, dtype=xp.bool)
+
+
+@dataclass(frozen=True)
+class Named(Space):
+    """Spaces with names. A position holds their unconstrained coordinates, one after the other.
+
+    Parameters
+    ----------
+    names : tuple of str
+    parts : tuple of Constrained
+        The space of each.
+    dims : tuple of (name, tuple of str), optional
+        What the axes of a parameter's values are called.
+    coords : tuple of (axis, tuple), optional
+        What the places along such an axis are called.
+    """
+
+    names: tuple[str, ...]
+    parts: tuple[Constrained, ...]
+    dims: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    coords: tuple[tuple[str, tuple], ...] = ()
+
+    def __post_init__(self) -> None:
+        known = dict(zip(self.names, self.parts, strict=True))
+        sizes: dict[str, int] = {}
+        for name, axes in self.dims:
+            if name not in known:
+                raise HyperparameterError(f"dims names {name!r}, which is no parameter; there are {list(known)}")
+            shape = known[name].shape
+            if len(axes) != len(shape):
+                raise HyperparameterError(f"dims has {len(axes)} axes for {name}, whose values have shape {shape}")
+            for axis, size in zip(axes, shape, strict=True):
+                if sizes.setdefault(axis, size) != size:
+                    raise HyperparameterError(f"the axis {axis!r} has {sizes[axis]} places, and {size} in {name}")
+        for axis, labels in self.coords:
+            if axis not in sizes:
+                raise HyperparameterError(f"coords names {axis!r}, which is no axis in dims; there are {list(sizes)}")
+            if len(labels) != sizes[axis]:
+                raise HyperparameterError(
+                    f"coords has {len(labels)} labels for {axis!r}, which has {sizes[axis]} places"
+                )
+
+    @cached_property
+    def dim(self) -> int:
+        """Unconstrained coordinates of all parts together."""
+        return sum(part.dim for part in self.parts)
+
+    def part(self, name: str) -> Constrained:
+        """The space of one parameter."""
+        return self.parts[self._place(name)]
+
+    def coordinates(self, name: str) -> slice:
+        """Which coordinates of a position are those of a parameter."""
+        return self._places[self._place(name)]
+
+    @cached_property
+    def _places(self) -> tuple[slice, ...]:
+        ends = list(accumulate(part.dim for part in self.parts))
+        return tuple(slice(end - part.dim, end) for end, part in zip(ends, self.parts, strict=True))
+
+    def check(self, xp: Any, x: Array) -> None:
+        Real().check(xp, x)
+        if x.shape[-1] != self.dim:
+            raise PositionError(
+                f"positions of this model have {self.dim} coordinates ({', '.join(self._sizes())}); got shape "
+                f"{tuple(x.shape)}: take those of model.start(...) or model.position(...)"
+            )
+        for name, part in zip(self.names, self.parts, strict=True):
+            if isinstance(part, States):
+                part.space.check(xp, x[..., self.coordinates(name)])
+
+    def bind(self, backend: Backend, x: Array) -> Space:
+        return self
+
+    def take(self, xp: Any, x: Array, names: Sequence[str]) -> Array:
+        """The coordinates of some parts, one after the other."""
+        parts = [x[..., self.coordinates(name)] for name in names]
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1)
+
+    def put(self, xp: Any, x: Any, parts: Mapping[str, Any]) -> Any:
+        """Positions with the coordinates of some parts replaced; chain axes may be added in front."""
+        first = next(iter(parts.values()))
+        axes = np.broadcast_shapes(tuple(first.shape[:-1]), tuple(x.shape[:-1]))
+        pieces = []
+        for name in self.names:
+            piece = parts[name] if name in parts else x[..., self.coordinates(name)]
+            pieces.append(piece if piece.shape[:-1] == axes else xp.broadcast_to(piece, (*axes, piece.shape[-1])))
+        return xp.concat(pieces, axis=-1)
+
+    def constrain(self, xp: Any, x: Array) -> tuple[tuple[Array, ...], Array]:
+        """The values of all parts, in order, and the log Jacobian determinant.
+
+        Parameters
+        ----------
+        x : array, shape (*chains, dim)
+
+        Returns
+        -------
+        values : tuple of array, each of shape (*chains, *shape)
+        log_jacobian : array, shape (*chains)
+        """
+        values, total, chains = [], None, x.shape[:-1]
+        for part, place in zip(self.parts, self._places, strict=True):
+            z = x[..., place]
+            if isinstance(part, Real | States):  # whose map is the identity
+                values.append(xp.reshape(z, (*chains, *part.shape)))
+                continue
+            value, log_jacobian = part.constrain_unchecked(xp, z)
+            values.append(value)
+            total = log_jacobian if total is None else total + log_jacobian
+        return tuple(values), xp.zeros_like(x[..., 0]) if total is None else total
+
+    def value(self, xp: Any, x: Array, name: str) -> Array:
+        """The values of one part, (*chains, *shape)."""
+        return self.part(name).constrain(xp, x[..., self.coordinates(name)])[0]
+
+    def unconstrain(self, xp: Any, values: Mapping[str, Array]) -> Array:
+        """Positions ``(*chains, dim)`` of values by name, each ``(*chains, *shape)``.
+
+        Raises
+        ------
+        PositionError
+            If a name is missing or unknown, a shape is wrong, or a value does not lie in its space.
+        """
+        missing = [name for name in self.names if name not in values]
+        unknown = [name for name in values if name not in self.names]
+        if missing or unknown:
+            wrong = "; ".join(
+                f"{what} {', '.join(names)}" for what, names in (("missing:", missing), ("unknown:", unknown)) if names
+            )
+            raise PositionError(f"values are given by name, for {', '.join(self.names)}; {wrong}")
+        flat = []
+        for name, part in zip(self.names, self.parts, strict=True):
+            value = values[name]
+            self.check_value(xp, name, value)
+            flat.append(part.unconstrain(xp, value))
+        chains = {tuple(z.shape[:-1]) for z in flat}
+        if len(chains) > 1:
+            raise PositionError(f"the values have different chain axes: {sorted(chains)}")
+        return xp.concat(flat, axis=-1)
+
+    def check_value(self, xp: Any, name: str, value: Array) -> None:
+        """Raise PositionError unless values lie in the space of a parameter."""
+        part = self.part(name)
+        lead = value.ndim - len(part.shape)
+        if lead < 0 or tuple(value.shape[lead:]) != part.shape:
+            wanted = ", ".join(("*chains", *map(str, part.shape)))
+            raise PositionError(f"values of {name} have shape ({wanted}); got {tuple(value.shape)}")
+        if not bool(xp.all(part.contains(xp, value))):
+            raise PositionError(f"a value of {name} does not lie in {part!r}")
+
+    def from_normals(self, normals: np.ndarray) -> np.ndarray:
+        """Positions, host (*chains, dim), of standard normals: these themselves, and uniform discrete values."""
+        moved = {}
+        for name, part in zip(self.names, self.parts, strict=True):
+            if isinstance(part, States):
+                own = normals[..., self.coordinates(name)]
+                variables = part.space.variables(own.shape[-1])
+                first = np.broadcast_to(part.space.first(own.shape[-1]), own.shape).astype(own.dtype)
+                space = part.space.bind(backend_of(first), first)
+                assert isinstance(space, Discrete)
+                sizes = np.asarray(space.sizes(own.shape[-1]))
+                # The normals' distribution function, in steps.
+                share = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))(own[..., :variables])
+                moved[name] = space.move(
+                    backend_of(first).xp, first, np.minimum((share * sizes).astype(int), sizes - 1)
+                )
+        return self.put(np, normals, moved) if moved else normals
+
+    # ---- tables ------------------------------------------------------------------------------------------------------
+
+    def columns(self, xp: Any, x: Array) -> Array:
+        """All values that vary, as columns in the order of `labels`: ``(*chains, columns)``."""
+        values, _ = self.constrain(xp, x)
+        parts = []
+        for part, value in zip(self.parts, values, strict=True):
+            flat = xp.reshape(value, (*x.shape[:-1], math.prod(part.shape)))
+            varying = _varying(part)
+            parts += [flat] if len(varying) == flat.shape[-1] else [flat[..., i : i + 1] for i in varying]
+        return xp.concat(parts, axis=-1)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the columns, such as ``mu``, ``theta[0]`` or ``theta[Lima]``."""
+        found: list[str] = []
+        for name, part in zip(self.names, self.parts, strict=True):
+            axes = [self._labels_of(axis, n) for axis, n in zip(self.axes(name), part.shape, strict=True)]
+            every = _places(axes)
+            found += [f"{name}[{', '.join(every[i])}]" if axes else name for i in _varying(part)]
+        return tuple(found)
+
+    def axes(self, name: str) -> tuple[str, ...]:
+        """What the axes of a parameter's values are called; ``theta_dim_0`` where nothing else is said."""
+        return dict(self.dims).get(name) or tuple(f"{name}_dim_{i}" for i in range(len(self.part(name).shape)))
+
+    def _labels_of(self, axis: str, size: int) -> tuple[str, ...]:
+        return tuple(map(str, dict(self.coords).get(axis) or range(size)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; `named_from_json` reads them."""
+        return {
+            "spaces": {name: _form(part) for name, part in zip(self.names, self.parts, strict=True)},
+            "dims": {name: list(axes) for name, axes in self.dims},
+            "coords": {axis: list(labels) for axis, labels in self.coords},
+        }
+
+    def _place(self, name: str) -> int:
+        if name not in self.names:
+            raise PositionError(f"there is no parameter {given(name)}; there are {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def _sizes(self) -> list[str]:
+        return [f"{name}: {part.dim}" for name, part in zip(self.names, self.parts, strict=True)]
+
+
+def named(
+    spaces: Mapping[str, Any], dims: Mapping[str, Any] | None = None, coords: Mapping[str, Any] | None = None
+) -> Named:
+    """Spaces by name, with the names of axes and places as ArviZ has them."""
+    if not spaces:
+        raise HyperparameterError("a model has one parameter at least, such as mu=Real()")
+    for name, space in spaces.items():
+        if isinstance(space, type) and issubclass(space, Space):
+            raise HyperparameterError(f"the space of {name} is a class: write {space.__name__}()")
+        if not isinstance(space, Constrained | Discrete):
+            raise HyperparameterError(
+                f"the space of {name} must be one such as Real(), Positive() or Binary(); got {given(space)}"
+            )
+    parts = tuple(States(space) if isinstance(space, Discrete) else space for space in spaces.values())
+    axes = tuple((name, _labels(f"dims of {name}", own)) for name, own in _by_name("dims", dims))
+    places = tuple((axis, _labels(f"coords of {axis}", own)) for axis, own in _by_name("coords", coords))
+    return Named(tuple(spaces), parts, axes, places)
+
+
+@cache
+def parameters(names: tuple[str, ...]) -> Any:
+    """The class of a density's argument: a named tuple. A name that is no identifier is reached by its place."""
+    return namedtuple("Parameters", names, rename=True)
+
+
+def named_from_json(fields: Mapping[str, Any]) -> Named:
+    """What `Named.to_json` wrote."""
+    spaces: dict[str, Any] = {name: space_from_json(part) for name, part in fields["spaces"].items()}
+    return named(spaces, fields["dims"], fields["coords"])
+
+
+def is_real(space: Space) -> bool:
+    """Whether positions of a space may be anywhere in R^dim."""
+    if isinstance(space, Named):
+        return not any(isinstance(part, States) for part in space.parts)
+    return isinstance(space, Real)
+
+
+def elsewhere(backend: Backend, space: Space, x: Array) -> Array:
+    """Other positions of a space that is bound to x, of the same shape."""
+    xp = backend.xp
+    if isinstance(space, Discrete):
+        return space.move(xp, x, space.mirror(xp, x))
+    if isinstance(space, Named):
+        moved = {}
+        for name, part in zip(space.names, space.parts, strict=True):
+            own = x[..., space.coordinates(name)]
+            moved[name] = (
+                elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else own + 1
+            )
+        return space.put(xp, x, moved)
+    return x + 1 if isinstance(space, Real) else xp.flip(x)
+
+
+@cache
+def _varying(part: Constrained) -> tuple[int, ...]:
+    """The entries of a value, counted in order, that are not the same for all values: no zeros of a triangle."""
+    if isinstance(part, States):
+        return tuple(range(part.dim))
+    z = np.linspace(-0.7, 0.9, 2 * part.dim).reshape(2, part.dim)
+    values = np.asarray(part.constrain(np, z)[0])
+    first, second = values.reshape(2, math.prod(part.shape))
+    return tuple(int(i) for i in np.flatnonzero(first != second))
+
+
+def _form(part: Constrained) -> dict[str, Any]:
+    """A part as JSON values."""
+    return part.space.to_json() if isinstance(part, States) else part.to_json()
+
+
+def _by_name(what: str, value: Any) -> list[tuple[str, Any]]:
+    if value is not None and not isinstance(value, Mapping):
+        raise HyperparameterError(f"{what} is a mapping of names to labels; got {given(value)}")
+    return [(str(name), own) for name, own in (value or {}).items()]
+
+
+def _labels(what: str, value: Any) -> tuple:
+    """A name, or a sequence of names or numbers."""
+    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else None
+    if hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:
+        found = tuple(value.tolist())
+    if found is None or not all(isinstance(label, str | int | float) for label in found):
+        raise HyperparameterError(f"{what} is a sequence of labels, texts or numbers; got {given(value)}")
+    return found
+
+
+def _places(axes: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """All places of an array, by the labels along each of its axes, in the order of its entries."""
+    found: list[tuple[str, ...]] = [()]
+    for labels in axes:
+        found = [(*before, label) for before in found for label in labels]
+    return found

@@ -1,0 +1,237 @@
+"""The repellence strength that is left out: chosen by what the theory predicts from the warm-up of the base kernel."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import check_number, settle
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import show
+from xpsample.core.registry import to_host
+from xpsample.srmc.schedules import PowerLaw, Schedule, Stable
+from xpsample.srmc.theory.clt import direction_variance
+from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
+
+FROM = 0.6
+"""Share of the warm-up after which the pilot begins: until then the base kernel finds its metric and step size."""
+
+KAPPA = 0.5
+"""Share of the stability bound that the first step of the history may take up, as in `Stable`."""
+
+CANDIDATES = 16
+"""Strengths that are compared: the largest, and others, each smaller by a root of 2."""
+
+MEMORY = 20.0
+"""Steps that the product of the power iteration is averaged over, about."""
+
+LEAST, MOST = 1e-4, 1.99
+"""Of 1 minus an autocorrelation."""
+
+
+class Pilot(NamedTuple):
+    """What is known of the chains of each group, past the first part of the warm-up.
+
+    Averages: ``mean`` and ``variance`` of the positions, ``square`` of the scores; ``x_change``, ``s_change`` and
+    ``both_change``, of the squares and of the product of what a step changes in them, all ``(*groups, 1, dim)``.
+    ``product`` is that of the power iteration for the direction in which scores are largest, ``along`` and
+    ``along_change`` are ``square`` and ``s_change`` in it, ``(*groups, 1)``. ``theta`` is the history of each chain,
+    ``(*chains, dim)``. ``most_s`` and ``most_theta`` are the largest scores and histories of all chains and steps, and
+    ``most_s_along`` and ``most_theta_along`` those in the direction. ``alpha`` is the strength, ``(*groups, 1)``.
+    """
+
+    mean: Array
+    variance: Array
+    square: Array
+    x_change: Array
+    s_change: Array
+    both_change: Array
+    product: Array
+    along: Array
+    along_change: Array
+    theta: Array
+    most_s: Array
+    most_theta: Array
+    most_s_along: Array
+    most_theta_along: Array
+    alpha: Array
+
+
+@dataclass(frozen=True)
+class LowestError(Rule):
+    """The alpha with the lowest predicted error of the mean, among those that are taken for safe.
+
+    The chains warm up without repellence. From their last steps come, for each coordinate, the variances of position
+    and score, and long-run ones by the lag-one autocorrelations. `direction_variance` gives from them the error of
+    the mean over that of the base kernel, whose average over the coordinates is made small. Three bounds hold:
+
+    - in no coordinate is the predicted error above the base kernel's;
+    - at the first step of the history gamma is at most half of `stability_bound`;
+    - ``alpha |s . theta|``, by which the tilt changes the log density, is at most `exponent` for the largest score and
+      the largest history of all chains of the pilot. This one is for targets that are not Gaussian: there a chain that
+      stays in a tail for long makes theta large, of which the theory knows nothing.
+
+    The last two hold in every coordinate, and in the direction in which scores are largest (by power iteration).
+
+    Parameters
+    ----------
+    exponent : float
+        1 is the paper's threshold (App. D.1.4), and that of `Repellence`.
+    """
+
+    exponent: float = 1.0
+
+    rank = 2
+    patience = 2.0
+
+    def __post_init__(self) -> None:
+        settle(self, "exponent", check_number, 0)
+
+    def init(self, xp: Any, point: Any, pooled: bool) -> Pilot:
+        zero, zeros = per_group(xp, point.x, pooled), vector_per_group(xp, point.x, pooled)
+        return Pilot(
+            zeros, zeros, zeros, zeros, zeros, zeros, zeros, zero, zero, 0.0 * point.x, zeros, zeros, zero, zero, zero
+        )
+
+    def value(self, xp: Any, memory: Pilot, kernel: Any) -> None:
+        return None
+
+    def update(self, memory: Pilot, seen: Seen) -> tuple[Pilot, Seen]:
+        pilot = _with_step(memory, seen)
+        return pilot._replace(alpha=self._alpha(seen, pilot)), seen
+
+    def final(self, xp: Any, memory: Pilot) -> Array:
+        some = memory.alpha > 0
+        return xp.where(some, rounded(xp, xp.log(xp.where(some, memory.alpha, 1.0)), STEP_BITS), 0.0)
+
+    def path(self, xp: Any, memory: Pilot) -> Array:
+        return memory.alpha
+
+    def _alpha(self, seen: Seen, pilot: Pilot) -> Array:
+        xp, history = seen.xp, _history(seen.xp, seen.kernel.schedule)
+        tiny = float(xp.finfo(pilot.variance.dtype).smallest_normal)
+        variance, square = xp.clip(pilot.variance, min=tiny), xp.clip(pilot.square, min=tiny)
+        slow_x, slow_s = _time(xp, 0.5 * pilot.x_change / variance), _time(xp, 0.5 * pilot.s_change / square)
+
+        # Scores have mean 0 and, by Stein's identity, the covariance -1 with their own coordinate.
+        noise_x, noise_s = variance * slow_x, square * slow_s
+        noise_both = -xp.minimum(_time(xp, -0.5 * pilot.both_change), xp.sqrt(noise_x) * xp.sqrt(noise_s))
+
+        along = xp.clip(pilot.along, min=tiny)
+        slow_along = _time(xp, 0.5 * pilot.along_change / along)
+        most = xp.minimum(
+            xp.min(self._most(xp, history, square, slow_s, pilot.most_s * pilot.most_theta), axis=-1),
+            self._most(xp, history, along, slow_along, pilot.most_s_along * pilot.most_theta_along),
+        )
+        steps = xp.arange(CANDIDATES, dtype=most.dtype, device=device_of(most))
+        alpha = most[..., None] * 2.0 ** (-0.5 * steps)
+        square, noise_s, noise_both, noise_x = (a[..., None] for a in (square, noise_s, noise_both, noise_x))
+        noises = noise_s, noise_both, noise_x
+        error = direction_variance(alpha[..., None, :], square, -1.0, *noises, history.rho, history.scale)
+        ratio = error / noise_x  # (*groups, 1, dim, candidates)
+        mean, worst = xp.mean(ratio, axis=-2), xp.max(ratio, axis=-2)
+        mean = xp.where(worst <= 1, mean, 1.0)
+        moved = xp.min(pilot.x_change, axis=-1)[..., None] > 0  # of chains that stay where they are nothing is known
+        best = moved & (mean < 1) & (mean <= xp.min(mean, axis=-1, keepdims=True))
+        return xp.max(xp.where(best, alpha, 0.0), axis=-1)
+
+    def _most(self, xp: Any, history: "History", square: Array, slow: Array, exponent: Array) -> Array:
+        """The largest alpha that is stable, and tilts by little, along directions.
+
+        `square` is the variance of the score in them, which is one over that of a Gaussian, `slow` the sum of its
+        autocorrelations, (1 + c) / (1 - c) with c the one at lag one, and `exponent` the largest ``|s| |theta|``.
+        """
+        first = _gamma(xp, history, 1.0 + 0 * square)
+        stable = slow * (2 * KAPPA / first - 1) / square
+        tiny = float(xp.finfo(square.dtype).smallest_normal)
+        return xp.minimum(stable, self.exponent / xp.clip(exponent, min=tiny))
+
+
+class History(NamedTuple):
+    """The numbers of a power law."""
+
+    rho: float | Array
+    scale: float
+    offset: float
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raise HyperparameterError unless alpha can be left out with this schedule."""
+    law = _power_law(schedule)
+    one = isinstance(law, PowerLaw) and to_host(law.rho).size == 1
+    if one and (to_host(law.rho).reshape(()) < 1 or law.scale > 0.5):
+        return
+    raise HyperparameterError(
+        "SRMC leaves out alpha, which is tuned for a PowerLaw with one rho, and a scale above 1/2 where rho is 1; got "
+        f"{show(law)}: give alpha"
+    )
+
+
+def _power_law(schedule: Schedule) -> Any:
+    return schedule.schedule if isinstance(schedule, Stable) else schedule
+
+
+def _history(xp: Any, schedule: Schedule) -> History:
+    law = _power_law(schedule)
+    return History(xp.reshape(law.rho, ()) if is_array(law.rho) else law.rho, law.scale, law.offset)
+
+
+def _gamma(xp: Any, history: History, n: Array) -> Array:
+    return xp.clip(history.scale * (n + history.offset) ** -history.rho, max=1.0)
+
+
+def _time(xp: Any, change: Array) -> Array:
+    """(1 + c) / (1 - c), from 1 - c."""
+    change = xp.clip(change, min=LEAST, max=MOST)
+    return (2 - change) / change
+
+
+def _with_step(memory: Pilot, seen: Seen) -> Pilot:
+    """The averages after one more step of each chain."""
+    xp = seen.xp
+    x, score = seen.after.x, _finite(xp, seen.after.score)
+    moved, changed = x - seen.before.x, score - _finite(xp, seen.before.score)
+    begin = xp.floor(FROM * seen.steps)
+    weight = xp.where(seen.n > begin, 1 / xp.clip(seen.n - begin, min=1.0), 1.0)
+
+    def averaged(old: Array, new: Array) -> Array:
+        return old + weight * (new - old)
+
+    size = xp.sqrt(xp.sum(memory.product**2, axis=-1, keepdims=True))
+    even = float(x.shape[-1]) ** -0.5
+    w = xp.where(size > 0, memory.product / xp.where(size > 0, size, 1.0), even)
+    here, change = xp.sum(score * w, axis=-1), xp.sum(changed * w, axis=-1)
+    product = seen.mean_vector(score * here[..., None])
+
+    gamma = _gamma(xp, _history(xp, seen.kernel.schedule), xp.clip(seen.n - begin, min=1.0))
+    begun = seen.n > begin
+    theta = xp.where(begun, memory.theta + gamma * (score - memory.theta), 0.0)
+
+    def most(old: Array, values: Array, chains: int) -> Array:
+        size = xp.where(begun, xp.abs(values), 0.0)
+        return xp.maximum(old, xp.max(size, axis=chains, keepdims=True) if seen.pooled else size)
+
+    theirs = seen.mean_vector(x)
+    gap, within = theirs - memory.mean, seen.mean_vector((x - theirs) ** 2)
+    return Pilot(
+        mean=memory.mean + weight * gap,
+        variance=(1 - weight) * (memory.variance + weight * gap * gap) + weight * within,
+        square=averaged(memory.square, seen.mean_vector(score * score)),
+        x_change=averaged(memory.x_change, seen.mean_vector(moved * moved)),
+        s_change=averaged(memory.s_change, seen.mean_vector(changed * changed)),
+        both_change=averaged(memory.both_change, seen.mean_vector(moved * changed)),
+        product=memory.product + xp.clip(weight, min=1 / MEMORY) * (product - memory.product),
+        along=averaged(memory.along, seen.mean(here * here)),
+        along_change=averaged(memory.along_change, seen.mean(change * change)),
+        theta=theta,
+        most_s=most(memory.most_s, score, -2),
+        most_theta=most(memory.most_theta, theta, -2),
+        most_s_along=most(memory.most_s_along, here, -1),
+        most_theta_along=most(memory.most_theta_along, xp.sum(theta * w, axis=-1), -1),
+        alpha=memory.alpha,
+    )
+
+
+def _finite(xp: Any, a: Array) -> Array:
+    return xp.where(xp.isfinite(a), a, 0.0)

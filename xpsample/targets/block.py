@@ -1,0 +1,110 @@
+"""A part of a model's parameters given the others: the target of one block of a Gibbs sweep."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xpsample.core.arrays import Array
+from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.named import Named
+from xpsample.spaces.space import Space
+from xpsample.targets.bound import BoundTarget, DerivedTarget
+from xpsample.targets.point import Capability, Costs, Point, wanted
+
+
+@dataclass(frozen=True, eq=False)
+class GivenOthers(DerivedTarget):
+    """The distribution of some parameters given the others; its points carry those of all parameters in `base`.
+
+    Parameters
+    ----------
+    target : BoundTarget
+        Of all parameters, on a `Named` space.
+    names : tuple of str
+        The parameters that move.
+    space : Space
+        Where these live, bound to their positions.
+    origin : Point
+        Of `target`, where the others are.
+    requires : Capability
+        What the kernel on top requires.
+    """
+
+    target: BoundTarget
+    names: tuple[str, ...]
+    space: Space
+    origin: Point
+    requires: Capability
+
+    @property
+    def costs(self) -> Costs:
+        """Those of all parameters' target, and of the positions around where differences are asked for."""
+        inner, moves = self.target.costs, self._moves
+        around = inner.evaluate.times(moves)
+        refreshed = inner.refresh.plus(around) if moves else inner.refresh
+        return Costs(inner.evaluate.plus(around), inner.evaluate.plus(around), refreshed, inner.score, inner.hvp)
+
+    @property
+    def _moves(self) -> int:
+        """Positions whose density is evaluated around each point."""
+        if not wanted(self.requires).differences:
+            return 0
+        assert isinstance(self.space, Discrete)
+        return self.space.variables(self._dim) * (self.space.choices - 1)
+
+    @property
+    def _all(self) -> Named:
+        assert isinstance(self.target.space, Named)
+        return self.target.space
+
+    @property
+    def _dim(self) -> int:
+        return sum(self._all.part(name).dim for name in self.names)
+
+    def from_base(self, base: Point) -> Point:
+        """A point of the block, of one of all parameters."""
+        wants, x = wanted(self.requires), self.of_all(base.x)
+        score = self.of_all(base.score) if wants.score else None
+        density = base.log_density if wants.log_density or wants.ratio else None
+        return Point(x, density, score, base, self._differences(base) if wants.differences else None)
+
+    def evaluate(self, x: Array) -> Point:
+        return self.from_base(self.target.evaluate(self._with_others(x)))
+
+    def evaluate_lazily(self, x: Array) -> Point:
+        return self.evaluate(x)
+
+    def refresh(self, point: Point) -> Point:
+        return self.from_base(self.target.refresh(point.base))
+
+    def score(self, x: Array) -> Array:
+        return self.of_all(self.target.score(self._with_others(x)))
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        zeros = self.xp.zeros_like(self.origin.x)
+        return self.of_all(self.target.hvp(self._with_others(x), self._with_others(v, zeros)))
+
+    def acceptance_correction(
+        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
+    ) -> Array | None:
+        return self.target.acceptance_correction(proposal.base, current.base, log_proposal_ratio)
+
+    def of_all(self, values: Array) -> Array:
+        """The block's coordinates of values ``(*chains, dim)`` of all parameters."""
+        return self._all.take(self.xp, values, self.names)
+
+    def _with_others(self, x: Array, others: Array | None = None) -> Array:
+        parts: Mapping[str, Array]
+        begin, parts = 0, {}
+        for name in self.names:
+            end = begin + self._all.part(name).dim
+            parts[name] = x[..., begin:end]
+            begin = end
+        return self._all.put(self.xp, self.origin.x if others is None else others, parts)
+
+    def _differences(self, base: Point) -> Array:
+        """Log densities of all positions that differ in one variable of the block, less that at the point."""
+        xp, space = self.xp, self.space
+        assert isinstance(space, Discrete)
+        around = self._all.put(xp, base.x, {self.names[0]: space.neighbours(xp, self.of_all(base.x))})
+        change = self.target.evaluate(around).log_density - base.log_density
+        return space.valid(xp, xp.permute_dims(change, (*range(2, change.ndim), 0, 1)))

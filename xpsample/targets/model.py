@@ -1,0 +1,222 @@
+"""Models: a log density of named parameters, each in a space of its own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import check_function, given
+from xpsample.core.errors import HyperparameterError, LogDensityError, PositionError
+from xpsample.core.hyperparameters import check_range
+from xpsample.core.registry import backend_of, check_same_home, to_host
+from xpsample.core.tree import Tree, dtype_name
+from xpsample.gradients.choices import Auto, GradientChoice
+from xpsample.spaces.named import Named, named, parameters
+from xpsample.spaces.space import Space, check_positions
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
+from xpsample.targets.start import around
+from xpsample.targets.target import AbstractTarget, Target
+
+AUTO = Auto()
+
+OPTIONS = ("data", "gradient", "constrained", "dims", "coords")
+"""What a parameter cannot be called."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Model(AbstractTarget):
+    """A distribution of named parameters.
+
+    Chains move in unconstrained coordinates, ``(*chains, dim)``. The log density sees the parameters' values, and the
+    Jacobian of the map between them is taken care of. The trace gives values by name: ``trace["tau"]``.
+
+    Parameters
+    ----------
+    log_density : callable
+        ``log_density(p)``, or ``log_density(p, data)`` when `data` is given. ``p`` has each parameter as an attribute,
+        ``p.tau`` of shape ``(*chains, *shape)``; the result has shape ``(*chains)``. A density with respect to the
+        values, not to the coordinates, and unnormalised.
+    data : tree of arrays, optional
+        As for `Target`.
+    gradient : GradientChoice
+        How the score is obtained, as for `Target`.
+    constrained : bool
+        Whether the log density is -inf outside a set on purpose, beyond what the spaces say.
+    dims : mapping of str to str or sequence of str, optional
+        Names for the axes of a parameter's values, such as ``{"theta": "school"}``.
+    coords : mapping of str to sequence, optional
+        What the places along such an axis are called, such as ``{"school": ["A", "B", "C"]}``. Tables and ArviZ show
+        them.
+    **parameters : Space
+        The space of each parameter: ``mu=Real(), tau=Positive(), theta=Real(8)``.
+
+    Raises
+    ------
+    HyperparameterError
+        If a parameter has no space, or `dims` and `coords` do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> heights = np.array([1.62, 1.75, 1.81, 1.69])
+    >>> def log_density(p, heights):
+    ...     z = (heights - p.mu[..., None]) / p.sigma[..., None]
+    ...     return -0.5 * (z**2).sum(-1) - 5 * xps.log(p.sigma)
+    >>> model = xps.Model(log_density, mu=xps.Real(), sigma=xps.Positive(), data=heights)
+    >>> x0 = model.start(like=np.zeros(0), chains=4, seed=0)
+    >>> x0.shape
+    (4, 2)
+    """
+
+    log_density: Callable[..., Array]
+    space: Named
+    data: Tree
+    gradient: GradientChoice
+    constrained: bool
+    _target: Target = field(repr=False)
+
+    def __init__(
+        self,
+        log_density: Callable[..., Array],
+        /,
+        *,
+        data: Tree = None,
+        gradient: GradientChoice = AUTO,
+        constrained: bool = False,
+        dims: Mapping[str, Any] | None = None,
+        coords: Mapping[str, Any] | None = None,
+        **parameters: Space,
+    ) -> None:
+        check_function("log_density", log_density, "(p)")
+        for name, value in zip(OPTIONS, (data, gradient, constrained, dims, coords), strict=True):
+            if isinstance(value, Space):
+                raise HyperparameterError(f"a parameter cannot be called {name!r}, which is an option of Model")
+        space = named(parameters, dims, coords)
+        target = Target(
+            _of_coordinates(log_density, space), gradient=gradient, data=data, space=space, constrained=constrained
+        )
+        own = {"log_density": log_density, "space": space, "data": data, "gradient": gradient}
+        for name, value in {**own, "constrained": constrained, "_target": target}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters, in order."""
+        return self.space.names
+
+    @property
+    def target(self) -> Target:
+        """The same distribution as a `Target` of the unconstrained coordinates."""
+        return self._target
+
+    def prepare(self, x: Array, requires: Capability) -> BoundTarget:
+        """As `Target.prepare`, for positions in unconstrained coordinates."""
+        return self._target.prepare(x, requires)
+
+    def start(
+        self,
+        like: Array,
+        chains: int | tuple[int, ...] = 4,
+        *,
+        seed: int,
+        scale: float = 1.0,
+        values: Mapping[str, Any] | None = None,
+    ) -> Array:
+        """Random start positions where the log density is finite.
+
+        Unconstrained coordinates are normal with mean 0 and standard deviation `scale`; discrete values are uniform.
+
+        Parameters
+        ----------
+        like : array
+            Its library, floating dtype and device are those of the positions; its shape does not matter.
+        chains : int or tuple of int
+            Chains, or the chain axes of a sweep, such as ``(groups, chains)``.
+        seed : int
+            The same positions on every library, to the rounding of the dtype.
+        scale : float
+        values : mapping of str to array, optional
+            Parameters that start at given values, of shape ``(*chains, *shape)`` or the same for all chains,
+            ``(*shape)``.
+
+        Returns
+        -------
+        array, shape (*chains, dim)
+
+        Raises
+        ------
+        PositionError
+            If a name is unknown, a shape is wrong, or a value does not lie in its space.
+        LogDensityError
+            If a position has no finite log density after 100 draws.
+        """
+        check_positions(like)
+        check_range("scale", scale, 0)
+        if not hasattr(like, "dtype") or dtype_name(like) not in ("float32", "float64"):
+            raise PositionError(f"like must be an array of float32 or float64; got {given(like)}")
+        held = {}
+        for name, value in (values or {}).items():
+            host = np.asarray(to_host(value) if is_array(value) else value, dtype=dtype_name(like))
+            self.space.check_value(np, name, host)
+            held[name] = self.space.part(name).unconstrain(np, host)
+
+        def positions(normals: np.ndarray) -> np.ndarray:
+            drawn = self.space.from_normals(normals)
+            return self.space.put(np, drawn, held) if held else drawn
+
+        middle = np.zeros(self.space.dim, dtype=dtype_name(like))
+        return around(self, middle, np.asarray(scale), like, chains, seed, positions)
+
+    def values(self, x: Array) -> Any:
+        """The parameters' values at positions ``(*chains, dim)``: a named tuple of arrays ``(*chains, *shape)``."""
+        xp = backend_of(x).xp
+        self.space.check(xp, x)
+        return parameters(self.names)(*self.space.constrain(xp, x)[0])
+
+    def position(self, values: Mapping[str, Array]) -> Array:
+        """Positions ``(*chains, dim)`` of values by name.
+
+        Parameters
+        ----------
+        values : mapping of str to array, each of shape (*chains, *shape)
+            In one library, on one device.
+
+        Raises
+        ------
+        PositionError
+            If a name is missing or unknown, a shape is wrong, or a value does not lie in its space.
+        """
+        if not isinstance(values, Mapping):
+            raise PositionError(f"values are a mapping of names to arrays; got {given(values)}")
+        first = None
+        for name, value in values.items():
+            if not is_array(value):
+                raise PositionError(f"the values of {name!r} must be an array (*chains, *shape); got {given(value)}")
+            first = value if first is None else first
+            check_same_home(f"the values of {name!r}", value, first)
+        if first is None:
+            raise PositionError(f"values are given by name, for {', '.join(self.names)}; got none")
+        return self.space.unconstrain(backend_of(first).xp, values)
+
+
+def _of_coordinates(log_density: Callable[..., Array], space: Named) -> Callable[..., Array]:
+    """A log density of the unconstrained coordinates."""
+    names = parameters(space.names)
+
+    def of_coordinates(x: Array, *data: Any) -> Array:
+        values, log_jacobian = space.constrain(array_namespace(x), x)
+        density = log_density(names(*values), *data)
+        if getattr(density, "shape", None) != log_jacobian.shape:
+            got = tuple(density.shape) if is_array(density) else given(density)
+            raise LogDensityError(
+                f"the log density of a model has shape (*chains), here {tuple(log_jacobian.shape)}; got {got}: values "
+                "have shape (*chains, *shape), so sum over the axes of the shape only"
+            )
+        return density + log_jacobian
+
+    return of_coordinates

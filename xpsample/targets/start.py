@@ -1,0 +1,164 @@
+"""Where chains start: random points, spread more widely than the target."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_seed, given
+from xpsample.core.devices import current_device
+from xpsample.core.errors import CapabilityError, LogDensityError, PositionError
+from xpsample.core.hyperparameters import check_array, check_range
+from xpsample.core.registry import backend_of, to_host
+from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.space import Real, Space, check_positions
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.bridge import Ends
+from xpsample.targets.point import Capability
+from xpsample.targets.target import AbstractTarget, Target, check_target
+
+PILOTS = 100
+"""Chains of a pilot, in each group."""
+
+TRIES = 100
+"""Draws of a start position, at most."""
+
+
+def start(
+    target: AbstractTarget, like: Array, chains: int | tuple[int, ...] = 4, *, scale: Any = 2.0, seed: int
+) -> Array:
+    """Random start positions, ``like + scale * z`` with standard normals z, where the log density is finite.
+
+    Chains that start further apart than the target is wide show, by R-hat, whether they have found the same. A position
+    without a finite log density (or score, where a target has no density) is drawn again.
+
+    Parameters
+    ----------
+    target : AbstractTarget
+        On real positions.
+    like : array, shape (dim,)
+        The middle; its library, dtype and device are those of the positions.
+    chains : int or tuple of int
+        Chains, or the chain axes of a sweep, such as ``(groups, chains)``.
+    scale : float, or array of shape (dim,)
+        Standard deviation about the middle, in units of x: some times that of the target, as far as it is known.
+    seed : int
+        The same positions on every library, to the rounding of the dtype.
+
+    Returns
+    -------
+    array, shape (*chains, dim)
+
+    Raises
+    ------
+    LogDensityError
+        If a position has no finite log density after 100 draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: np.sum(np.log(x) - x, axis=-1), score=lambda x: 1 / x - 1, constrained=True)
+    >>> with np.errstate(invalid="ignore"):
+    ...     x0 = xps.start(target, np.ones(2), chains=3, seed=1)
+    >>> x0.shape, bool(np.all(x0 > 0))
+    ((3, 2), True)
+    """
+    check_target("target", target)
+    backend = check_positions(like)
+    Real().check(backend.xp, like)
+    if like.ndim != 1:
+        raise PositionError(f"like has shape (dim,), the middle of the start positions; got {given(like)}")
+    if isinstance(target, Target) and isinstance(target.space, Discrete):
+        raise PositionError("start is for real positions: draw values of a discrete space with your library")
+    check_range("scale", scale, 0)
+    if hasattr(scale, "shape") and scale.shape:
+        check_array("scale", scale, like, {"coordinates": (1,)})
+    spread = np.asarray(to_host(scale) if hasattr(scale, "shape") else scale)
+    return around(target, to_host(like), spread, like, chains, seed)
+
+
+def around(
+    target: AbstractTarget,
+    middle: np.ndarray,
+    spread: np.ndarray,
+    like: Array,
+    chains: int | tuple[int, ...],
+    seed: int,
+    positions: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Array:
+    """Positions ``middle + spread * z`` as `start` draws them; `positions` makes positions of these, on the host."""
+    backend = backend_of(like)
+    axes = tuple(check_count("chains", n) for n in (chains if isinstance(chains, tuple) else (chains,)))
+    generator = np.random.default_rng(check_seed("seed", seed))
+    shape = (*axes, middle.shape[-1])
+    host = np.empty(shape, middle.dtype)
+    missing, bound = np.ones(axes, dtype=bool), None
+    with current_device(like):
+        for _ in range(TRIES):
+            drawn = (middle + spread * generator.standard_normal(shape)).astype(middle.dtype)
+            drawn = drawn if positions is None else positions(drawn)
+            host[missing] = drawn[missing]
+            x = backend.from_host(host, like)
+            bound = _prepared(target, x) if bound is None else bound
+            if bound is not None:
+                missing &= ~_finite(bound, x)
+            if not missing.any():
+                return x
+    raise LogDensityError(
+        f"{int(missing.sum())} of {missing.size} start positions have no finite log density after {TRIES} draws: take "
+        "another middle or a smaller scale"
+    )
+
+
+def pilot_starts(target: AbstractTarget, space: Space, x0: Array, seed: int) -> Array:
+    """Random positions for a pilot: its chains for each group of x0's, independent of where those are.
+
+    Standard normals where the log density is finite; on a discrete space uniform draws.
+
+    Parameters
+    ----------
+    space : Space
+        Of the target, bound to x0.
+    x0 : array, shape (*groups, chains, dim)
+
+    Returns
+    -------
+    array, shape (*groups, PILOTS, dim)
+    """
+    if x0.ndim < 2:
+        raise PositionError("the kernel is tuned for groups of chains, so that a chain needs an axis: pass x0[None, :]")
+    xp, groups = backend_of(x0).xp, tuple(x0.shape[:-2])
+    if not isinstance(space, Discrete):
+        middle = xp.zeros_like(xp.reshape(x0, (-1, x0.shape[-1]))[0, :])
+        return start(target, middle, (*groups, PILOTS), scale=1.0, seed=seed)
+    sizes = np.asarray(space.sizes(x0.shape[-1]))
+    moves = np.random.default_rng(seed).integers(0, sizes, (*groups, PILOTS, len(sizes))).astype(np.int32)
+    # A uniform choice of the moves leads to a uniform position, from wherever it is made.
+    anywhere = xp.broadcast_to(x0[..., :1, :], (*groups, PILOTS, x0.shape[-1]))
+    return space.move(xp, anywhere, backend_of(x0).from_host(moves, x0))
+
+
+def _prepared(target: AbstractTarget, x: Array) -> BoundTarget | None:
+    """The target, prepared at the first position where it can be; None where it cannot at any."""
+    flat = backend_of(x).xp.reshape(x, (-1, 1, x.shape[-1]))
+    for i in range(flat.shape[0]):
+        try:
+            try:
+                return target.prepare(flat[i, ...], Capability.LOG_DENSITY)
+            except CapabilityError:
+                return target.prepare(flat[i, ...], Capability.SCORE)
+        except LogDensityError as found:
+            if "not finite" not in str(found):
+                raise
+    return None
+
+
+def _finite(target: BoundTarget, x: Array) -> np.ndarray:
+    """Which positions have a finite log density, or score where there is no density, (*chains)."""
+    point = target.evaluate(x)
+    if point.log_density is not None:
+        ends = point.base if isinstance(point.base, Ends) else (point,)
+        return np.all([np.isfinite(to_host(end.log_density)) for end in ends], axis=0)
+    return np.all(np.isfinite(to_host(point.score)), axis=-1)

@@ -1,0 +1,300 @@
+"""Metrics: the scales of the coordinates, and their correlations, from what the chains have seen."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, settle_given
+from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
+from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, vector_per_group
+
+FROZEN = 0.7
+"""Share of the warm-up after which a metric stays as it is, so that the step size can settle."""
+
+SHRINKAGE = 5.0
+"""Draws that a scale of 1 counts for."""
+
+
+SHORTEST, GROWTH = 10.0, 0.5
+"""Steps of the first window, and by which share each is longer than the one before.
+
+So the first draws are soon forgotten, whose scores may be larger than those of the target by many orders of magnitude.
+"""
+
+SHORTEST_WITHOUT, GROWTH_WITHOUT = 20.0, 0.2
+"""The same for metrics without scores, whose windows each find what the walks reach."""
+
+EVERY = 10
+"""Steps from one dense estimate to the next."""
+
+DENSE_BITS = 2**14
+"""As `METRIC_BITS`, for the entries of a matrix, whose inverse they change by more."""
+
+WITHOUT_SCORES = 4.0
+"""How many times as long a warm-up should be whose metric has no scores to go by."""
+
+
+class Moments(NamedTuple):
+    """Draws seen (0-d), and means and sums of squared deviations of positions and of scores, ``(*groups, 1, dim)``.
+
+    A dense metric has sums of products, ``(*groups, dim, dim)``. Those of scores are None where they do not count.
+    """
+
+    seen: Array
+    mean: Array
+    squares: Array
+    score_mean: Any
+    score_squares: Any
+
+
+class Windows(NamedTuple):
+    """The memory of a metric: the estimate as it is, and two sets of moments.
+
+    The estimate is the logarithm of the scales, ``(*groups, 1, dim)``, or a root ``(*groups, dim, dim)``. It comes from
+    `front`. `back` takes its place at the end of a window, so that early draws are forgotten.
+    """
+
+    estimate: Array
+    front: Moments
+    back: Moments
+
+
+class Metric(FollowingRule):
+    """A metric from the moments of positions, and of scores, in two overlapping windows."""
+
+    scores: bool | None
+    inverse: bool | None
+
+    rank = 0
+
+    @property
+    def patience(self) -> float:
+        return 1.0 if self._by_scores else WITHOUT_SCORES
+
+    def init(self, xp: Any, point: Any, pooled: bool) -> Windows:
+        x = point.x
+        zero = vector_per_group(xp, x, pooled)
+        squares = self._products(xp, zero, pooled)
+        known = (zero, squares) if self._by_scores else (None, None)
+        none = Moments(xp.sum(zero) * 0.0, zero, squares, *known)
+        moments = self._with(xp, none, point, pooled)
+        return Windows(self._start(xp, moments), moments, moments)
+
+    def follow(self, xp: Any, memory: Windows, point: Any, pooled: bool) -> Windows:
+        return self.init(xp, point, pooled)
+
+    def update(self, memory: Windows, seen: Seen) -> tuple[Windows, Seen]:
+        xp = seen.xp
+        front = self._with(xp, memory.front, seen.after, seen.pooled)
+        back = self._with(xp, memory.back, seen.after, seen.pooled)
+        adapts = seen.n <= FROZEN * seen.steps
+        switched = adapts & ends_window(xp, seen.n, *self._windows)
+        # An empty window behind: its first draws come with the next step.
+        front = tree.map(lambda b, f: xp.where(switched, b, f), back, front)
+        back = tree.map(lambda b: xp.where(switched, 0.0, b), back)
+        estimate = self._update(seen, adapts, memory.estimate, front)
+        return Windows(estimate, front, back), seen._replace(switched=switched)
+
+    @property
+    def _windows(self) -> tuple[float, float]:
+        return (SHORTEST, GROWTH) if self._by_scores else (SHORTEST_WITHOUT, GROWTH_WITHOUT)
+
+    @property
+    def _by_scores(self) -> bool:
+        return self.scores is not False
+
+    @abstractmethod
+    def _products(self, xp: Any, values: Array, pooled: bool) -> Array:
+        """Sums over the chains of a group of squares, or of all products, of values ``(*chains, dim)``."""
+
+    @abstractmethod
+    def _start(self, xp: Any, moments: Moments) -> Array:
+        """The first estimate."""
+
+    @abstractmethod
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+        """The next one, where it adapts."""
+
+    def _with(self, xp: Any, moments: Moments, point: Any, pooled: bool) -> Moments:
+        """The moments with the chains' positions, and scores, added."""
+        count = float(point.x.shape[-2]) if pooled else 1.0
+        seen = moments.seen + count
+        known = self._added(xp, moments.seen, count, moments.mean, moments.squares, point.x, pooled)
+        if not self._by_scores:
+            return Moments(seen, *known, None, None)
+        scores = moments.score_mean, moments.score_squares
+        return Moments(seen, *known, *self._added(xp, moments.seen, count, *scores, point.score, pooled))
+
+    def _added(
+        self, xp: Any, seen: Array, count: float, mean: Array, squares: Array, values: Array, pooled: bool
+    ) -> tuple[Array, Array]:
+        """Mean and sums of products of deviations with `count` more values (Chan, Golub & LeVeque 1983)."""
+        values = xp.where(xp.isfinite(values), values, mean)
+        theirs = xp.mean(values, axis=-2, keepdims=True) if pooled else values
+        gap = theirs - mean
+        share = count / (seen + count)
+        within = self._products(xp, values - theirs, pooled)
+        return mean + share * gap, squares + within + seen * share * self._products(xp, gap, pooled)
+
+
+@dataclass(frozen=True)
+class DiagonalMetric(Metric):
+    """A diagonal metric: a scale for each coordinate, in two overlapping windows.
+
+    With scores the variance is ``sqrt(var x / var score)``, which minimises the Fisher divergence to a Gaussian and
+    is right for a Gaussian after few draws, wherever they are [1]_; without, it is ``var x``. Start positions
+    count. An estimate of n draws gets the weight n / (n + 5), a variance of 1 the rest, as logarithms.
+
+    Parameters
+    ----------
+    scores : bool, optional
+        Whether scores count; as in the kernel's own rule when not given.
+    inverse : bool, optional
+        Whether the field is a mass, the inverse of a covariance; as in the kernel's own rule when not given.
+
+    References
+    ----------
+    .. [1] Seyboldt, Carlson & Carpenter (2026), "Preconditioning Hamiltonian Monte Carlo by minimizing Fisher
+       divergence".
+    """
+
+    scores: bool | None = None
+    inverse: bool | None = None
+
+    def __post_init__(self) -> None:
+        settle_given(self, "scores", check_flag)
+        settle_given(self, "inverse", check_flag)
+
+    def value(self, xp: Any, memory: Windows, kernel: Any) -> DiagonalCovariance:
+        sd = rounded(xp, -memory.estimate if self.inverse else memory.estimate, METRIC_BITS)
+        return DiagonalCovariance(sd * sd, sd)
+
+    def final(self, xp: Any, memory: Windows) -> Array:
+        return self.value(xp, memory, None).variance
+
+    def path(self, xp: Any, memory: Windows) -> Array:
+        return self.value(xp, memory, None).variance
+
+    def _products(self, xp: Any, values: Array, pooled: bool) -> Array:
+        return xp.sum(values * values, axis=-2, keepdims=True) if pooled else values * values
+
+    def _start(self, xp: Any, moments: Moments) -> Array:
+        return log_scale(xp, moments.seen, moments.squares, moments.score_squares)
+
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+        return seen.xp.where(adapts, self._start(seen.xp, moments), estimate)
+
+
+@dataclass(frozen=True)
+class DenseMetric(Metric):
+    """A full matrix, for targets whose correlations slow a diagonal one down.
+
+    With scores it is the matrix S with ``S cov(score) S = cov(x)``, which minimises the Fisher divergence to a
+    Gaussian; without, cov(x). Correlations of n draws get the weight n / (n + 5), or n / (n + 5 + dim) without scores,
+    those of the identity the rest. So give it draws: a few times the dimension, over all chains of a group. Every
+    estimate costs some times dim^3 operations; one is made in every tenth step.
+
+    ``HMC(mass=DenseMetric())`` asks for it in place of the diagonal one.
+
+    Parameters
+    ----------
+    scores, inverse : bool, optional
+        As for `DiagonalMetric`.
+    """
+
+    scores: bool | None = None
+    inverse: bool | None = None
+
+    def __post_init__(self) -> None:
+        settle_given(self, "scores", check_flag)
+        settle_given(self, "inverse", check_flag)
+
+    def value(self, xp: Any, memory: Windows, kernel: Any) -> DenseCovariance:
+        return dense_covariance(memory.estimate, inverse=bool(self.inverse))
+
+    def final(self, xp: Any, memory: Windows) -> Array:
+        return self.value(xp, memory, None).matrix
+
+    def path(self, xp: Any, memory: Windows) -> Array:
+        return self.value(xp, memory, None).matrix
+
+    def _products(self, xp: Any, values: Array, pooled: bool) -> Array:
+        if pooled:
+            return xp.matrix_transpose(values) @ values
+        return values[..., :, None] * values[..., None, :]
+
+    def _start(self, xp: Any, moments: Moments) -> Array:
+        return self._root(xp, moments)
+
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+        xp = seen.xp
+        now = adapts & (xp.remainder(seen.n, EVERY) == 0)
+        # Once or not at all: a matrix that is not used is not computed.
+        return seen.backend.repeat(xp.astype(now, xp.int32), lambda i, old: self._root(xp, moments), estimate)
+
+    def _root(self, xp: Any, moments: Moments) -> Array:
+        """The lower Cholesky factor of the metric, (*groups, dim, dim), rounded."""
+        variance = xp.linalg.diagonal(moments.squares)[..., None, :]
+        by_scores = self._by_scores
+        score_variance = xp.linalg.diagonal(moments.score_squares)[..., None, :] if by_scores else None
+        sd = xp.exp(log_scale(xp, moments.seen, variance, score_variance))
+        dim = sd.shape[-1]
+        rest = (SHRINKAGE if by_scores else SHRINKAGE + dim) / (moments.seen + SHRINKAGE + (0 if by_scores else dim))
+        rest = xp.clip(rest, min=10 * dim * float(xp.finfo(sd.dtype).eps))
+        matrix = correlations(xp, moments.squares, variance, rest)
+        if by_scores:
+            # In units of these sds both covariances have the same diagonal, whose root is `common`.
+            common = xp.sqrt(xp.sqrt(variance * score_variance) / xp.clip(moments.seen, min=1.0))
+            common = xp.where(common > 0, common, 1.0)
+            pairs = xp.matrix_transpose(common) * common
+            scores = correlations(xp, moments.score_squares, score_variance, rest)
+            matrix = geometric_mean(xp, pairs * matrix, pairs * scores)
+        root = xp.matrix_transpose(sd) * xp.linalg.cholesky(matrix)
+        size = rounded(xp, xp.log(xp.where(root == 0, 1.0, xp.abs(root))), DENSE_BITS)
+        return xp.sign(root) * size
+
+
+def ends_window(xp: Any, n: Array, shortest: float = SHORTEST, growth: float = GROWTH) -> Array:
+    """Whether a window ends with step n."""
+    return xp.floor(_windows(xp, n, shortest, growth)) != xp.floor(_windows(xp, n - 1, shortest, growth))
+
+
+def _windows(xp: Any, n: Array, shortest: float, growth: float) -> Array:
+    """Windows that n steps make up. No whole number of steps is one of windows: rounding does not decide."""
+    return xp.log1p(xp.clip(n - 0.5, min=0.0) * (growth / shortest)) / math.log1p(growth)
+
+
+def correlations(xp: Any, products: Array, squares: Any, rest: Array) -> Array:
+    """Correlations, those of the identity with the weight `rest`."""
+    sd = xp.sqrt(xp.where(squares > 0, squares, 1.0))
+    dim = sd.shape[-1]
+    one = xp.eye(dim, dtype=products.dtype, device=device_of(products))
+    found = products / (xp.matrix_transpose(sd) * sd)
+    return xp.where(one > 0, 1.0, (1 - rest) * found)
+
+
+def geometric_mean(xp: Any, a: Array, b: Array) -> Array:
+    """Of a and the inverse of b: the positive definite matrix S with S b S = a."""
+    lower = xp.linalg.cholesky(b)
+    upper = xp.matrix_transpose(lower)
+    values, vectors = xp.linalg.eigh(upper @ a @ lower)
+    values = xp.sqrt(xp.clip(values, min=0.0))[..., None, :]
+    half = xp.linalg.inv(upper)
+    middle = (vectors * values) @ xp.matrix_transpose(vectors)
+    matrix = half @ middle @ xp.matrix_transpose(half)
+    return 0.5 * (matrix + xp.matrix_transpose(matrix))
+
+
+def log_scale(xp: Any, seen: Array, squares: Array, score_squares: Any) -> Array:
+    """Logarithms of the standard deviations, from sums of squares of positions, and of scores or None."""
+    below = seen + xp.zeros_like(squares) if score_squares is None else score_squares
+    known = (squares > 0) & (below > 0)
+    variance = xp.where(known, squares, 1.0) / xp.where(known, below, 1.0)
+    log_variance = (1.0 if score_squares is None else 0.5) * xp.log(variance)
+    weight = seen / (seen + SHRINKAGE)
+    return 0.5 * weight * xp.where(known, log_variance, 0.0)

@@ -1,0 +1,93 @@
+"""Independent proposals from what the chains have seen: their mean, and a covariance wider than the target's."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, settle
+from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
+from xpsample.warmup.metric import DenseMetric, DiagonalMetric, Windows
+from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded
+
+PATIENCE = 4.0
+"""As of other rules that have no scores to go by."""
+
+
+@dataclass(frozen=True)
+class ProposalMean(FollowingRule):
+    """The mean of the positions, in windows as those of metrics, rounded to shares of the standard deviations."""
+
+    rank = 0
+    patience = PATIENCE
+
+    def init(self, xp: Any, point: Any, pooled: bool) -> Windows:
+        return _VARIANCE.init(xp, point, pooled)
+
+    def follow(self, xp: Any, memory: Windows, point: Any, pooled: bool) -> Windows:
+        return self.init(xp, point, pooled)
+
+    def value(self, xp: Any, memory: Windows, kernel: Any) -> Array:
+        unit = xp.exp(xp.round(memory.estimate)) / METRIC_BITS
+        return xp.round(memory.front.mean / unit) * unit
+
+    def update(self, memory: Windows, seen: Seen) -> tuple[Windows, Seen]:
+        return _VARIANCE.update(memory, seen)
+
+    def final(self, xp: Any, memory: Windows) -> Array:
+        return self.value(xp, memory, None)
+
+    def path(self, xp: Any, memory: Windows) -> Array:
+        return self.value(xp, memory, None)
+
+
+_VARIANCE = DiagonalMetric(scores=False)
+
+
+@dataclass(frozen=True)
+class ProposalCovariance(FollowingRule):
+    """The covariance of the positions, times 1 + 1 / sqrt(dim).
+
+    Where the proposal's tails are thinner than the target's, chains hang for long in the target's: so the proposal is
+    wider. On a Gaussian of any dimension this factor makes the variance of the log ratio 1 / 2.
+
+    Parameters
+    ----------
+    dense : bool
+        Whether correlations count; that takes a few times as many draws as there are coordinates.
+    """
+
+    dense: bool = False
+
+    rank = 0
+    patience = PATIENCE
+
+    def __post_init__(self) -> None:
+        settle(self, "dense", check_flag)
+
+    @property
+    def _metric(self) -> DiagonalMetric | DenseMetric:
+        return DenseMetric(scores=False) if self.dense else _VARIANCE
+
+    def init(self, xp: Any, point: Any, pooled: bool) -> Windows:
+        return self._metric.init(xp, point, pooled)
+
+    def follow(self, xp: Any, memory: Windows, point: Any, pooled: bool) -> Windows:
+        return self.init(xp, point, pooled)
+
+    def value(self, xp: Any, memory: Windows, kernel: Any) -> DiagonalCovariance | DenseCovariance:
+        wider = math.sqrt(1 + 1 / math.sqrt(memory.front.mean.shape[-1]))
+        if self.dense:
+            return dense_covariance(wider * memory.estimate)
+        sd = rounded(xp, memory.estimate + math.log(wider), METRIC_BITS)
+        return DiagonalCovariance(sd * sd, sd)
+
+    def update(self, memory: Windows, seen: Seen) -> tuple[Windows, Seen]:
+        return self._metric.update(memory, seen)
+
+    def final(self, xp: Any, memory: Windows) -> Array:
+        value = self.value(xp, memory, None)
+        return value.matrix if isinstance(value, DenseCovariance) else value.variance
+
+    def path(self, xp: Any, memory: Windows) -> Array:
+        return self.final(xp, memory)

@@ -1,0 +1,149 @@
+"""Step sizes by dual averaging on the acceptance probability (Hoffman & Gelman 2014, Section 3.2; Nesterov 2009)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_flag, check_number, settle, settle_given
+from xpsample.warmup.rule import STEP_BITS, FollowingRule, Seen, per_group, rounded
+
+GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
+"""Constants of dual averaging: those of the paper's Section 3.2.1."""
+
+GAIN = 0.5
+"""Of particles whose target does not rest: the change of the logarithm of a step size for an acceptance that is 1 off.
+
+A constant gain never stops (Andrieu & Thoms 2008, "A tutorial on adaptive MCMC", Section 4.2.1). Dual averaging grows
+slow, and where it begins again at each step it jumps by up to 1.8 times as much, beyond where trajectories of a fixed
+number of steps are stable.
+"""
+
+LARGEST_CHANGE = 0.7
+"""Of the logarithm of a step size, from one step to the next."""
+
+LEAST_ACCEPTANCE, LEAST_AT_FIRST, FIRST = 0.02, 0.001, 1 / 3
+"""Acceptance probabilities below count as this in a harmonic mean; and as that in the first third of the warm-up.
+
+There one chain of many that is stuck far out should make the steps of all small until it is free.
+"""
+
+LONGEST_SEARCH = 60
+"""Steps after which the search for a first step size ends, whatever it has found."""
+
+
+class Averaging(NamedTuple):
+    """The memory of dual averaging, each ``(*groups, 1)``.
+
+    ``log_step`` is that of the next step; ``centre`` is the one that it is drawn to, ``gap`` the mean gap of the
+    acceptance so far, ``made`` the steps since the last restart, ``average`` the weighted mean of ``log_step``.
+    ``direction`` is that of the search for the first one, 0 before its first step; ``searching`` says if it goes on.
+    """
+
+    log_step: Array
+    centre: Array
+    gap: Array
+    made: Array
+    average: Array
+    direction: Array
+    searching: Array
+
+
+@dataclass(frozen=True)
+class StepSize(FollowingRule):
+    """Dual averaging to an acceptance probability, from a first step size that is found by doubling and halving.
+
+    Parameters
+    ----------
+    acceptance : float
+        The mean acceptance probability to be had.
+    harmonic : bool, optional
+        Whether the chains of a group are pooled by their harmonic mean, which a few chains with tiny acceptance
+        probabilities pull down. An arithmetic mean hides chains that diverge behind those that do not.
+    first : float, optional
+        Where the search begins; at 1 when not given.
+    most : float, optional
+        The largest value, if there is one.
+    """
+
+    acceptance: float
+    harmonic: bool | None = None
+    first: float | None = None
+    most: float | None = None
+
+    rank = 1
+    patience = 1.0
+
+    def __post_init__(self) -> None:
+        settle(self, "acceptance", check_number, 0, 1, below=True)
+        settle_given(self, "harmonic", check_flag)
+        settle_given(self, "first", check_number, 0)
+        settle_given(self, "most", check_number, 0)
+
+    def init(self, xp: Any, point: Any, pooled: bool) -> Averaging:
+        zero = per_group(xp, point.x, pooled)
+        start = zero + math.log(1.0 if self.first is None else self.first)
+        return Averaging(start, start, zero, zero, start, zero, zero == 0)
+
+    def follow(self, xp: Any, memory: Averaging, point: Any, pooled: bool) -> Averaging:
+        return memory
+
+    def value(self, xp: Any, memory: Averaging, kernel: Any) -> Array:
+        return rounded(xp, memory.log_step, STEP_BITS)
+
+    def update(self, memory: Averaging, seen: Seen) -> tuple[Averaging, Seen]:
+        xp = seen.xp
+        accepted = self._pooled(seen, seen.info.acceptance_probability)
+
+        # The search goes by factors of 2 until the acceptance crosses its target.
+        way = 2.0 * xp.astype(accepted > self.acceptance, accepted.dtype) - 1.0
+        crossed = (memory.direction != 0) & (way != memory.direction)
+        over = crossed | (seen.n >= LONGEST_SEARCH) | (memory.log_step >= self._log_most)
+        searching = memory.searching & ~over
+        # A search upwards has gone one step too far when it ends.
+        found = xp.where(crossed & (way < 0), memory.log_step - math.log(2), memory.log_step)
+        sought = xp.where(searching, memory.log_step + math.log(2) * way, found)
+
+        # A new metric is a new unit: averaging begins again, from where it is.
+        began = memory.searching | seen.switched
+        centre = xp.where(began, xp.where(memory.searching, sought, memory.log_step), memory.centre)
+        count = xp.where(began, 0.0, memory.made) + 1.0
+        gap, average = xp.where(began, 0.0, memory.gap), xp.where(began, centre, memory.average)
+        weight = 1 / (count + T0)
+        gap = (1 - weight) * gap + weight * (self.acceptance - accepted)
+        aim = centre - xp.sqrt(count) / GAMMA * gap
+        change = xp.clip(aim - memory.log_step, min=-LARGEST_CHANGE, max=LARGEST_CHANGE)
+        if seen.following:
+            change = GAIN * (accepted - self.acceptance)
+        log_step = xp.where(memory.searching, sought, memory.log_step + change)
+        log_step = xp.clip(log_step, max=self._log_most)
+        share = count**-KAPPA
+        average = log_step if seen.following else share * log_step + (1 - share) * average
+
+        direction = xp.where(memory.searching, way, memory.direction)
+        new = Averaging(log_step, centre, gap, count, average, direction, searching)
+        return new, seen._replace(searching=searching)
+
+    def final(self, xp: Any, memory: Averaging) -> Array:
+        return rounded(xp, memory.average, STEP_BITS)
+
+    def path(self, xp: Any, memory: Averaging) -> Array:
+        return xp.exp(memory.log_step)
+
+    @property
+    def _log_most(self) -> float:
+        return math.inf if self.most is None else math.log(self.most)
+
+    def _pooled(self, seen: Seen, accepted: Array) -> Array:
+        if not self.harmonic:
+            return seen.mean(accepted)
+        xp = seen.xp
+        least = xp.where(seen.n < FIRST * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
+        inverse = 1 / xp.where(accepted > least, accepted, least)
+        if not seen.constrained:
+            return 1 / seen.mean(inverse)
+        # A trajectory that ends beyond a constraint is rejected however small its steps are, so that it says nothing of
+        # them; unless most do.
+        inside = xp.astype((accepted > 0) | seen.info.diverged, accepted.dtype)
+        share, total = seen.mean(inside), seen.mean(inside * inverse)
+        return xp.clip(2 * share, max=1.0) * share / xp.where(total > 0, total, 1.0)

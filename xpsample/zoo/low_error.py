@@ -1,0 +1,110 @@
+"""How long chains take until their second moments are right: the rule of a published comparison of samplers.
+
+The rule is that of github.com/reubenharry/sampler-benchmarks (Robnik, Cohn-Gordon and Seljak, "Metropolis adjusted
+microcanonical Hamiltonian Monte Carlo", 2025): for each chain by itself the squared error of the running mean of y^2,
+over the variance of y^2, in the worst coordinate; of these the median over the chains; and the last time at which it is
+above 0.01. One independent draw of one coordinate has an error of 1, so that 0.01 is the error of 100.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_text, settle
+from xpsample.core.registry import to_host
+from xpsample.core.tree import Tree
+from xpsample.run.recorders import Recorder
+from xpsample.targets.bound import BoundTarget
+
+LOW_ERROR = 0.01
+
+
+class SquareErrors(NamedTuple):
+    """What `RecordSquareErrors` gives: errors (draw, *chains), and where a later run goes on.
+
+    ``count`` (0-d) and ``total`` (*chains, dim) are the number of draws, and the sum of their y^2.
+    """
+
+    errors: Array
+    count: Array  # type: ignore[assignment]  # a tuple's method of that name is never called
+    total: Array
+
+
+class _Carry(NamedTuple):
+    count: Array  # type: ignore[assignment]
+    total: Array
+    square: Array
+    variance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RecordSquareErrors(Recorder):
+    """Per kept step the squared error of each chain's running mean of y^2, over Var y^2, in the worst coordinate.
+
+    Parameters
+    ----------
+    square, variance : numpy.ndarray, shape (dim,)
+        E y^2 and Var y^2 of the target.
+    parameters : callable, optional
+        From positions (*chains, dim) to y of the same shape; y is the position when not given.
+    since : SquareErrors, optional
+        Go on from an earlier run of the same chains.
+    """
+
+    square: np.ndarray
+    variance: np.ndarray
+    parameters: Callable[[Array], Array] | None = None
+    since: SquareErrors | None = None
+    name: str = "square_errors"
+
+    def __post_init__(self) -> None:
+        settle(self, "name", check_text)
+
+    def init(self, target: BoundTarget, state: Any) -> Tree:
+        x = target.as_floating(state.point.x)
+
+        def like(value: Any) -> Array:
+            return target.backend.from_host(np.asarray(value).astype(to_host(x[..., :0]).dtype), x)
+
+        if self.since is None:
+            count, total = like(0.0), target.xp.zeros_like(x)
+        else:
+            count, total = like(to_host(self.since.count)), like(to_host(self.since.total))
+        return _Carry(count, total, like(self.square), like(self.variance))
+
+    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
+        y = target.as_floating(state.point.x)
+        y = y if self.parameters is None else self.parameters(y)
+        count, total = carry.count + 1.0, carry.total + y * y
+        errors = target.xp.max((total / count - carry.square) ** 2 / carry.variance, axis=-1)
+        return carry._replace(count=count, total=total), errors
+
+    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
+        return SquareErrors(rows, carry.count, carry.total)
+
+
+def draws_to_low_error(errors: np.ndarray, low: float = LOW_ERROR) -> float:
+    """How many draws a chain needs: those up to the last at which the median over the chains is above `low`.
+
+    Parameters
+    ----------
+    errors : numpy.ndarray, shape (draw, *chains)
+        Of `RecordSquareErrors`, from the first draw on. nan counts as infinite.
+    low : float
+        0.01 is the error of 100 independent draws in one coordinate.
+
+    Returns
+    -------
+    float
+        A number of draws; infinity if the last median is above `low`.
+    """
+    errors = np.asarray(errors, dtype=np.float64)
+    errors = np.where(np.isnan(errors), np.inf, errors).reshape(len(errors), -1)
+    median = np.median(errors, axis=1)
+    above = np.flatnonzero(median > low)
+    if not len(above):
+        return 1.0
+    return float(above[-1] + 1) if median[-1] < low else float("inf")
