@@ -197,6 +197,7 @@ _ROOMS = (
     "core",
     "gradients",
     "hiss",
+    "interop",
     "kernels",
     "metrics",
     "optimize",

@@ -210,13 +210,17 @@ def _of_coordinates(log_density: Callable[..., Array], space: Named) -> Callable
 
     def of_coordinates(x: Array, *data: Any) -> Array:
         values, log_jacobian = space.constrain(array_namespace(x), x)
-        density = log_density(names(*values), *data)
-        if getattr(density, "shape", None) != log_jacobian.shape:
-            got = tuple(density.shape) if is_array(density) else given(density)
-            raise LogDensityError(
-                f"the log density of a model has shape (*chains), here {tuple(log_jacobian.shape)}; got {got}: values "
-                "have shape (*chains, *shape), so sum over the axes of the shape only"
-            )
-        return density + log_jacobian
+        return check_density(log_density(names(*values), *data), log_jacobian.shape) + log_jacobian
 
     return of_coordinates
+
+
+def check_density(density: Any, chains: Any) -> Array:
+    """What a model's density gave; raise LogDensityError unless it has the shape of the chains."""
+    if getattr(density, "shape", None) != chains:
+        got = tuple(density.shape) if is_array(density) else given(density)
+        raise LogDensityError(
+            f"the log density of a model has shape (*chains), here {tuple(chains)}; got {got}: values have shape "
+            "(*chains, *shape), so sum over the axes of the shape only"
+        )
+    return density

@@ -1,0 +1,139 @@
+"""Models of distributions from torch.distributions."""
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any
+
+import torch
+from torch.distributions import Distribution, TransformedDistribution, constraints
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_function, given
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.tree import Tree
+from xpsample.interop.constraints import space_of
+from xpsample.targets.model import Model, check_density
+
+
+def model(
+    log_likelihood: Callable[..., Array] | None = None,
+    /,
+    *,
+    data: Tree = None,
+    dims: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    **priors: Distribution,
+) -> Model:
+    """A `Model` of torch tensors whose parameters have priors from torch.distributions.
+
+    Parameters
+    ----------
+    log_likelihood : callable, optional
+        ``log_likelihood(p)``, or ``log_likelihood(p, data)``, as the log density of a `Model`, without the priors. The
+        priors alone when not given.
+    data : tree of arrays, optional
+        As for `Model`.
+    dims, coords : mapping, optional
+        As for `Model`.
+    **priors : torch.distributions.Distribution
+        Of each parameter, independent of each other. A parameter has the shape of a draw, batch and event axes. Their
+        own tensors must be on the positions' device.
+
+    Returns
+    -------
+    Model
+        Each parameter is in the space that the support of its prior is.
+
+    Raises
+    ------
+    CapabilityError
+        For a discrete prior, one whose support torch does not know, or a support that no space stands for.
+    HyperparameterError
+        If a prior is no distribution.
+
+    Notes
+    -----
+    Values are in the support of their prior by construction, so priors do not check them. Distributions that you make
+    in `log_likelihood` do, and raise where a value is rounded to the edge, such as a scale of 0: give those
+    ``validate_args=False``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import xpsample as xps
+    >>> from torch.distributions import HalfCauchy, Normal
+    >>> from xpsample_torch import from_distributions
+    >>> y = torch.tensor([28.0, 8.0, -3.0, 7.0])
+    >>> def log_likelihood(p, y):
+    ...     return Normal(p.mu[..., None], 10 + p.tau[..., None]).log_prob(y).sum(-1)
+    >>> model = from_distributions.model(log_likelihood, data=y, mu=Normal(0.0, 5.0), tau=HalfCauchy(5.0))
+    >>> x0 = model.start(like=torch.zeros(0), chains=4, seed=0)
+    >>> trace = xps.sample(model, xps.NUTS(0.5), x0, 50, seed=1, progress=False)
+    >>> trace["tau"].shape, bool((trace["tau"] > 0).all())
+    (torch.Size([50, 4]), True)
+    """
+    if log_likelihood is not None:
+        check_function("log_likelihood", log_likelihood, "(p)")
+    spaces: dict[str, Any] = {}
+    for name, prior in priors.items():
+        if not isinstance(prior, Distribution):
+            raise HyperparameterError(
+                f"the prior of {name} is a distribution, such as Normal(0, 1); got {given(prior)}"
+            )
+        try:
+            support = prior.support
+        except NotImplementedError as error:
+            kind = type(prior).__name__
+            raise CapabilityError(f"the prior of {name}, {kind}, does not say where its values are") from error
+        _check_support(name, prior)
+        spaces[name] = space_of(constraints, name, support, tuple(prior.batch_shape + prior.event_shape))
+    unchecked = [_unchecked(prior) for prior in priors.values()]
+
+    def log_density(p: Any, *data: Any) -> Array:
+        terms: list[Array] = [_summed(prior.log_prob(value), prior) for value, prior in zip(p, unchecked, strict=True)]
+        if log_likelihood is not None:
+            terms.append(check_density(log_likelihood(p, *data), terms[0].shape))
+        return sum(terms[1:], start=terms[0])
+
+    return Model(log_density, data=data, dims=dims, coords=coords, **spaces)
+
+
+def _check_support(name: str, prior: Distribution) -> None:
+    """Raise CapabilityError where the support that torch tells is larger than where the values are.
+
+    That of a `TransformedDistribution` is the codomain of its last transform, whatever goes into that: right where all
+    real numbers do. Outside, the density would be a number that means nothing.
+    """
+    if type(prior) is TransformedDistribution:
+        before = [prior.base_dist.support, *(transform.codomain for transform in prior.transforms[:-1])]
+        if any(_flat(support) is not constraints.real for support in before):
+            raise CapabilityError(
+                f"torch does not know where the values of {name} are, since a transform of its prior begins from a "
+                "part of the real numbers: make the parameter before that transform, and transform it in log_likelihood"
+            )
+    for value in vars(prior).values():
+        if isinstance(value, Distribution):
+            _check_support(name, value)
+
+
+def _flat(support: Any) -> Any:
+    """A constraint of each number for itself."""
+    while isinstance(support, constraints.independent):
+        support = support.base_constraint
+    return support
+
+
+def _summed(log_prob: torch.Tensor, prior: Distribution) -> torch.Tensor:
+    """The sum over a distribution's batch axes."""
+    axes = tuple(range(-len(prior.batch_shape), 0))
+    return torch.sum(log_prob, dim=axes) if axes else log_prob
+
+
+def _unchecked(prior: Distribution) -> Distribution:
+    """A copy that does not check values: those on an edge by rounding would end a run by an error."""
+    own = copy(prior)
+    own._validate_args = False
+    for name, value in vars(prior).items():
+        if isinstance(value, Distribution):
+            setattr(own, name, _unchecked(value))
+    return own

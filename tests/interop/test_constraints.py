@@ -1,0 +1,75 @@
+"""Supports of other libraries' distributions, and the spaces that they are."""
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import CapabilityError
+from xpsample.interop import space_of
+
+MODULES = ["torch.distributions.constraints", "numpyro.distributions.constraints"]
+
+
+@pytest.fixture(params=MODULES)
+def constraints(request):
+    pytest.importorskip(request.param.partition(".")[0])
+    return pytest.importorskip(request.param)
+
+
+def spaces(c):
+    """Supports, shapes of values, and spaces."""
+    return [
+        (c.real, (), xps.Real()),
+        (c.real, (2, 3), xps.Real(2, 3)),
+        (c.real_vector, (4,), xps.Real(4)),
+        (c.independent(c.independent(c.positive, 1), 1), (2, 3), xps.Positive(2, 3)),
+        (c.positive, (), xps.Positive()),
+        (c.nonnegative, (5,), xps.Positive(5)),
+        (c.greater_than(1.5), (), xps.LowerBounded(1.5)),
+        (c.greater_than_eq(-1.0), (2,), xps.LowerBounded(-1.0, 2)),
+        (c.less_than(2.0), (3,), xps.UpperBounded(2.0, 3)),
+        (c.unit_interval, (), xps.Interval(0.0, 1.0)),
+        (c.interval(-2.0, 3.0), (2,), xps.Interval(-2.0, 3.0, 2)),
+        (c.simplex, (2, 3), xps.Simplex(2, 3)),
+        (c.corr_cholesky, (3, 3), xps.CorrelationCholesky(3)),
+        (c.lower_cholesky, (2, 3, 3), xps.CovarianceCholesky(2, 3)),
+    ]
+
+
+def test_each_support_is_a_space(constraints):
+    for support, shape, space in spaces(constraints):
+        found = space_of(constraints, "x", support, shape)
+        assert found == space and found.shape == shape, support
+
+
+def test_the_libraries_own_supports():
+    c = pytest.importorskip("numpyro.distributions.constraints")
+    t = pytest.importorskip("torch.distributions.constraints")
+    kinds = {
+        "circular": xps.Circular,
+        "ordered_vector": xps.Ordered,
+        "positive_ordered_vector": xps.PositiveOrdered,
+        "softplus_positive": xps.Positive,
+    }
+    for kind, space in kinds.items():
+        assert space_of(c, "x", getattr(c, kind), (2,)) == space(2)
+    assert space_of(t, "x", t.half_open_interval(0.0, 2.0), ()) == xps.Interval(0.0, 2.0)
+
+
+def test_bounds_of_each_entry_are_kept(constraints):
+    torch_or_jax = pytest.importorskip("torch" if constraints.__name__.startswith("torch") else "jax.numpy")
+    array = torch_or_jax.asarray([0.0, -1.0, 2.0])
+    assert space_of(constraints, "x", constraints.greater_than(array), (3,)) == xps.LowerBounded([0.0, -1.0, 2.0])
+    found = space_of(constraints, "x", constraints.interval(array, array + 2), (3,))
+    assert np.allclose(found.constrain(np, np.zeros(3))[0], [1.0, 0.0, 3.0])
+
+
+@pytest.mark.parametrize("kind", ["boolean", "nonnegative_integer", "positive_integer"])
+def test_discrete_supports_are_refused(constraints, kind):
+    with pytest.raises(CapabilityError, match=r"z is discrete.*Blocks"):
+        space_of(constraints, "z", getattr(constraints, kind), ())
+
+
+def test_sets_that_no_space_is_are_refused(constraints):
+    with pytest.raises(CapabilityError, match=r"Sigma.*no space"):
+        space_of(constraints, "Sigma", constraints.positive_definite, (3, 3))

@@ -1,0 +1,109 @@
+"""The spaces of constraints, which torch.distributions and NumPyro call by the same names."""
+
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.errors import CapabilityError
+from xpsample.core.registry import to_host
+from xpsample.spaces.constrained import Circular, Interval, LowerBounded, Positive, UpperBounded
+from xpsample.spaces.matrices import CorrelationCholesky, CovarianceCholesky
+from xpsample.spaces.simplexes import Ordered, PositiveOrdered, Simplex
+from xpsample.spaces.space import Constrained, Real
+
+PLAIN: dict[str, Any] = {
+    "real": Real,
+    "circular": Circular,
+    "simplex": Simplex,
+    "ordered_vector": Ordered,
+    "positive_ordered_vector": PositiveOrdered,
+}
+"""Constraints without bounds, by their names, and spaces that take the shape of the values."""
+
+MATRICES: dict[str, Any] = {
+    "corr_cholesky": CorrelationCholesky,
+    "lower_cholesky": CovarianceCholesky,
+    "softplus_lower_cholesky": CovarianceCholesky,
+}
+"""Those of square matrices."""
+
+BOUNDED = ("greater_than", "greater_than_eq", "less_than", "interval", "half_open_interval")
+"""Classes of constraints that have a ``lower_bound``, an ``upper_bound``, or both."""
+
+
+WRAPPERS = ("independent", "MixtureSameFamilyConstraint")
+"""Classes of constraints around a ``base_constraint``."""
+
+
+def space_of(constraints: Any, name: str, support: Any, shape: tuple[int, ...]) -> Constrained:
+    """The space of a parameter, from the support of its distribution.
+
+    Only the set of values is taken over: coordinates and Jacobian are those of the space.
+
+    Parameters
+    ----------
+    constraints : module
+        ``torch.distributions.constraints`` or ``numpyro.distributions.constraints``.
+    name : str
+        Of the parameter, for messages.
+    support : constraint
+        One of that module's.
+    shape : tuple of int
+        Of a value of one chain: batch and event axes.
+
+    Returns
+    -------
+    Constrained
+
+    Raises
+    ------
+    CapabilityError
+        For a discrete parameter, and for a set that no space stands for.
+
+    Examples
+    --------
+    >>> from torch.distributions import constraints
+    >>> from xpsample.interop import space_of
+    >>> space_of(constraints, "tau", constraints.positive, (8,))
+    Positive(8)
+    """
+    wrappers: Any = _classes(constraints, WRAPPERS)
+    while isinstance(support, wrappers):
+        support = support.base_constraint
+    if getattr(support, "is_discrete", False):
+        raise CapabilityError(
+            f"{name} is discrete: sum over its values in the density, or write a Model with a discrete space, such as "
+            "Binary(), and take Blocks"
+        )
+    for kind, space in PLAIN.items():
+        if _is(constraints, kind, support):
+            return space(*shape)
+    for kind, space in MATRICES.items():
+        if _is(constraints, kind, support):
+            return space(*shape[:-1])
+    if isinstance(support, _classes(constraints, BOUNDED)):
+        low, high = (_bound(support, side) for side in ("lower_bound", "upper_bound"))
+        if low is None:
+            return UpperBounded(high, *shape)
+        if high is not None:
+            return Interval(low, high, *shape)
+        return LowerBounded(low, *shape) if np.any(low) else Positive(*shape)
+    raise CapabilityError(
+        f"the values of {name} are in {support}, which no space of xpsample is: write the parameter in another form, "
+        "such as a Cholesky factor in place of a covariance"
+    )
+
+
+def _classes(constraints: Any, kinds: tuple[str, ...]) -> tuple[type, ...]:
+    """Those of some classes that the module has."""
+    return tuple(getattr(constraints, kind) for kind in kinds if hasattr(constraints, kind))
+
+
+def _is(constraints: Any, kind: str, support: Any) -> bool:
+    """Whether a support is the constraint of a name, where the module has that."""
+    return hasattr(constraints, kind) and isinstance(support, type(getattr(constraints, kind)))
+
+
+def _bound(support: Any, side: str) -> np.ndarray | None:
+    bound = getattr(support, side, None)
+    return None if bound is None else np.asarray(bound if isinstance(bound, int | float) else to_host(bound))
