@@ -63,8 +63,8 @@ def model(
     >>> model.names
     ('sigma',)
     >>> x0 = model.start(like=jnp.zeros(0), chains=4, seed=0)
-    >>> xps.sample(model, xps.NUTS(0.5), x0, 50, seed=1, progress=False)["sigma"].shape
-    (50, 4)
+    >>> xps.sample(model, xps.NUTS(), x0, 1000, seed=1, progress=False)["sigma"].shape
+    (1000, 4)
     """
     from numpyro.infer.util import log_density as log_joint
 

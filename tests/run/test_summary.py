@@ -1,6 +1,7 @@
 """What a summary shows: rows that are bad, states of discrete spaces, and the findings below the table."""
 
 import numpy as np
+import pytest
 
 import xpsample as xps
 from xpsample.zoo.gaussian import gaussian
@@ -72,3 +73,21 @@ def test_states_are_states_and_not_numbers():
     for found in (trace.summary().findings, trace.diagnose()):
         (rhat,) = (f for f in found if f.kind == "rhat")
         assert rhat.value == np.inf and rhat.coordinates[0] == "x[0]=1"
+
+
+def test_a_data_frame_has_the_table():
+    pytest.importorskip("pandas")
+    found = summary(xps.MALA(0.5), 200, np.stack([STARTS, STARTS + 1]))
+    frame = found.to_dataframe()
+    assert list(frame.columns) == ["mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"]
+    assert frame.loc[(1, "x[0]"), "sd"] == found.sd[1, 0]
+    alone = summary(xps.MALA(0.5), 200)
+    assert list(alone.to_dataframe().index) == ["x[0]", "x[1]"]
+
+
+def test_notebooks_show_bad_rows_in_bold():
+    html = summary(xps.MALA(1e-6), 200)._repr_html_()
+    assert html.count("font-weight: bold") == 2
+    assert "<td>rhat, ess_bulk, ess_tail</td>" in html
+    assert "<li>acceptance probability 1" in html
+    assert "bold" not in summary(xps.HMC(0.3, 4), 1000)._repr_html_()

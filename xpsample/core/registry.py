@@ -62,7 +62,15 @@ def registered_backends() -> list[str]:
 
 
 def installed_backends() -> list[str]:
-    """Names of the registered backends whose library is installed (none is imported by this)."""
+    """Names of the registered backends whose library is installed (none is imported by this).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> "numpy" in xps.installed_backends()
+    True
+    """
     return [name for name in registered_backends() if importlib.util.find_spec(name) is not None]
 
 
@@ -73,6 +81,13 @@ def backend_of(array: object) -> Backend:
     ------
     BackendError
         If no registered backend owns it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> xps.backend_of(np.zeros(3)).name
+    'numpy'
     """
     kind = type(array)
     if kind not in _by_type:

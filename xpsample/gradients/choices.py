@@ -86,6 +86,15 @@ class Analytic(GradientChoice):
         ``score(x)`` or ``score(x, data)``: ``(*chains, dim) -> (*chains, dim)``, the gradient of the log density.
     hvp : callable, optional
         ``hvp(x, v)`` or ``hvp(x, v, data)``: the Hessian of the log density times v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> own = xps.Analytic(lambda x: -x, hvp_function=lambda x, v: -v)
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), gradient=own)
+    >>> xps.sample(target, xps.HMC(), np.zeros((4, 2)), 1000, seed=1).run_statistics.evaluations["hvp"]
+    0.0
     """
 
     score_function: Callable[..., Array]
@@ -152,6 +161,17 @@ class Via(GradientChoice):
     ----------
     library : str
         The lender's module name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> from array_api_compat import array_namespace
+    >>> def log_density(x):  # in the library of its argument, so that torch can differentiate it
+    ...     return -0.5 * array_namespace(x).sum(x**2, axis=-1)
+    >>> target = xps.Target(log_density, gradient=xps.Via("torch"))
+    >>> xps.sample(target, xps.HMC(), np.random.default_rng(0).normal(size=(4, 2)), 500, seed=1).draws.shape
+    (500, 4, 2)
     """
 
     library: str
@@ -231,6 +251,14 @@ class FiniteDifference(GradientChoice):
         float32 too (docs/experiments/srmc-sweeps.md), against the advice of Section 4.1 of the SRMC paper.
     scheme : {"central", "forward"}
         Which difference quotient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), gradient=xps.FiniteDifference())
+    >>> xps.sample(target, xps.HMC(), np.random.default_rng(0).normal(size=(4, 2)), 1000, seed=1).draws.shape
+    (1000, 4, 2)
     """
 
     eps: float = 1e-4
@@ -304,6 +332,13 @@ class Auto(GradientChoice):
     """The library's own autodiff, else an installed library's, else an error that lists the choices.
 
     The user's own score and hvp come first in any case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1)).gradient  # what a target takes where nothing is said
+    Auto()
     """
 
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:

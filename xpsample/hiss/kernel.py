@@ -90,6 +90,17 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
         The distribution of the noise: `Logistic`, or `Gaussian` (HiSS-GK).
     adjusted : bool
         Whether denoising proposals are accepted by Metropolis-Hastings. Without, the target is not invariant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> trace = xps.sample(target, xps.HiSS(xps.DMALA()), x0, 500, seed=1)
+    >>> trace.draws.shape
+    (500, 8, 3)
     """
 
     base: Kernel

@@ -212,6 +212,18 @@ class Blocks(Kernel[Any, Info]):
     References
     ----------
     .. [1] Tierney (1994), "Markov chains for exploring posterior distributions", Annals of Statistics 22.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> def log_density(p):  # x is 1 with probability 1 / (1 + exp(-mu)), and mu is normal
+    ...     return p.x * p.mu - np.logaddexp(0.0, p.mu) - 0.5 * p.mu**2
+    >>> model = xps.Model(log_density, x=xps.Binary(()), mu=xps.Real(), gradient=xps.FiniteDifference())
+    >>> kernel = xps.Blocks({"x": xps.Gibbs(), "mu": xps.HMC()})
+    >>> trace = xps.sample(model, kernel, model.start(like=np.zeros(0), chains=4, seed=0), 2000, seed=1)
+    >>> trace["mu"].shape
+    (2000, 4)
     """
 
     sweep: Any

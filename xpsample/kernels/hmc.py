@@ -63,6 +63,17 @@ class HMC(Kernel[HMCState, HMCInfo]):
         Of the longest trajectories T, in place of `steps`: that of step n is h_n T, with h_n evenly spread over (0, 1),
         in ceil(h_n T / epsilon) leapfrog steps. So no trajectory length is in resonance with the target. Tuned when
         neither is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(), x0, 1000, seed=1)
+    >>> trace.kernel.mass.shape  # tuned, as the step size and the length are
+    (2,)
+    >>> given = xps.HMC(step_size=0.3, steps=5)  # nothing to tune
     """
 
     optimal_acceptance = 0.65

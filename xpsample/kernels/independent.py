@@ -27,6 +27,16 @@ class IndependentMH(Kernel[ChainState, Info]):
         Take it wider than the target's: the sampler is poor where its tails are thinner. When neither is given it is
         tuned to the diagonal of the chains' covariance times 1 + 1 / sqrt(dim); ``ProposalCovariance(dense=True)``
         takes the whole of it. The identity where the mean is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.IndependentMH(), x0, 1000, seed=1)
+    >>> trace.kernel.covariance.shape  # found in the warm-up, as the mean is
+    (2,)
     """
 
     mean: Any = field(default=None, metadata=VECTOR | tuned(ProposalMean(), only_with="covariance"))

@@ -27,6 +27,16 @@ class MALA(Kernel[ChainState, Info]):
     preconditioner : float, or array of shape (dim,) or (dim, dim), optional
         C, best near the target's covariance. When not given a diagonal one is tuned, with the step size; it is the
         identity where a step size is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.MALA(), x0, 2000, seed=1)
+    >>> bool(abs(trace.run_statistics.acceptance_probability.mean() - 0.574) < 0.1)
+    True
     """
 
     optimal_acceptance = 0.574

@@ -69,6 +69,16 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
     ------
     HyperparameterError
         At the start of a run, if positions have one coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.MCLMC(), x0, 1000, seed=1)
+    >>> trace.kernel.length > trace.kernel.step_size
+    True
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(EnergyVariance()))

@@ -45,6 +45,23 @@ class Minibatch(Kernel[Any, Any]):
     CapabilityError
         If the base compares evaluations: accepting by random log densities would be wrong, and so are differences of
         random scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> rows = np.random.default_rng(0).normal(2.0, 1.0, size=(1000, 1))
+    >>> target = xps.posterior(
+    ...     lambda x: -0.5 * np.sum(x**2, axis=-1),  # the prior
+    ...     lambda x, rows: -0.5 * np.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1)),  # of the rows that it is given
+    ...     rows,
+    ...     prior_score=lambda x: -x,
+    ...     likelihood_score=lambda x, rows: np.sum(rows - x[..., None, :], axis=-2),
+    ... )
+    >>> kernel = xps.Minibatch(xps.ULA(3e-4), 100)  # 100 of the 1,000 rows in each step
+    >>> trace = xps.sample(target, kernel, np.zeros((20, 1)), 2000, seed=1, burn_in=200)
+    >>> bool(abs(trace.draws.mean() - rows.sum() / 1001) < 0.01)
+    True
     """
 
     base: Kernel

@@ -39,6 +39,16 @@ class MYULA(Kernel[ULAState, Info]):
     strength : float, array or callable
         Of g; broadcasts against the chain axes. A callable is given the target's data (the parameters, of a
         `Parametric` target) and gives such a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(None, score=lambda x: 2.0 - x)  # N(2, 1) times the prior exp(-|x|)
+    >>> kernel = xps.MYULA(0.02, regularizer=xps.L1(), smoothing=0.05)
+    >>> trace = xps.sample(target, kernel, np.zeros((200, 1)), 500, seed=1, burn_in=300)
+    >>> bool(abs(trace.draws.mean() - 1.15) < 0.1)
+    True
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(smoothing="smoothing")))

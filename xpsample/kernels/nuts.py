@@ -106,6 +106,16 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
         a diagonal one is tuned, with the step size; it is the identity where a step size is given.
     max_depth : int
         Doublings at most; a step costs up to 2^max_depth - 1 log densities and scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.NUTS(), x0, 1000, seed=1)
+    >>> trace.diagnose()  # nothing is wrong with the run
+    ()
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))

@@ -31,6 +31,16 @@ class PCN(Kernel[ChainState, Info]):
         Mean of the reference; zero when not given.
     covariance : float, or array of shape (dim,) or (dim, dim), optional
         Covariance of the reference; the identity when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> # a posterior whose prior is N(0, I), the kernel's reference
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) - 0.5 * (x[..., 0] - 1) ** 2)
+    >>> trace = xps.sample(target, xps.PCN(), np.zeros((4, 2)), 4000, seed=1)
+    >>> bool(abs(trace.draws[..., 0].mean() - 0.5) < 0.1)
+    True
     """
 
     beta: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.234, first=0.5, most=1.0)))

@@ -27,6 +27,18 @@ class RWM(Kernel[ChainState, Info]):
     covariance : float, or array of shape (dim,) or (dim, dim), optional
         Shape of the proposal. When not given a diagonal one is tuned, with the step size; it is the identity where a
         step size is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.RWM(), x0, 4000, seed=1)
+    >>> trace.draws.shape
+    (4000, 4, 2)
+    >>> bool(abs(trace.draws.mean()) < 0.2)
+    True
     """
 
     optimal_acceptance = 0.234

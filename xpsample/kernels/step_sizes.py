@@ -29,6 +29,15 @@ class PolynomialDecay(StepSizes):
         At least 0; in (1/2, 1] the steps sum to infinity and their squares do not, as convergence asks for.
     offset : float or array
         At least 0, in steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> steps = xps.PolynomialDecay(0.1, power=0.5)
+    >>> round(steps.at(4), 3)
+    0.05
+    >>> kernel = xps.ULA(steps)
     """
 
     scale: Any = field(metadata=PER_CHAIN)

@@ -58,6 +58,20 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
         and on a `Bridge`. Tuned to equal swap rates if left out or where a `Ladder` says how many and how hot.
     every : int
         Steps from one attempt to swap to the next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> modes = np.array([[-4.0], [4.0]])
+    >>> target = xps.Target(
+    ...     lambda x: np.logaddexp(*(-0.5 * np.sum((x - m) ** 2, axis=-1) for m in modes)),
+    ...     score=lambda x: 4 * np.tanh(4 * x) - x,
+    ... )
+    >>> x0 = np.tile(modes[0], (8, 1))
+    >>> trace = xps.sample(target, xps.ParallelTempering(xps.MALA()), x0, 2000, seed=1, burn_in=500)
+    >>> bool(abs(np.mean(trace.draws > 0) - 0.5) < 0.1)  # all chains started in the left mode
+    True
     """
 
     base: Kernel = field(metadata=rungs_of("rungs"))

@@ -41,6 +41,16 @@ class ULA(Kernel[ULAState, Info]):
         not given; ``BoundedBias(0.01)`` asks for another.
     preconditioner : float, or array of shape (dim,) or (dim, dim), optional
         C. When not given a diagonal one is tuned, with the step size; it is the identity where a step size is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.ULA(), x0, 5000, seed=1)
+    >>> xps.ULA(0.1)  # nothing to tune
+    ULA(step_size=0.1, preconditioner=None)
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(metric="preconditioner")))

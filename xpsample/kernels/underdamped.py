@@ -45,6 +45,16 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
         Friction coefficient, inverse time; broadcasts against the chain axes.
     mass : float, or array of shape (dim,) or (dim, dim), optional
         M. When not given a diagonal one is tuned, with the step size; it is the identity where a step size is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.UnderdampedLangevin(), x0, 2000, seed=1)
+    >>> xps.UnderdampedLangevin(0.1, friction=2.0)  # nothing to tune
+    UnderdampedLangevin(step_size=0.1, friction=2.0, mass=None)
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(metric="mass", underdamped=True)))

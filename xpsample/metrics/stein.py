@@ -98,6 +98,16 @@ class RBF(PairKernel):
     ----------
     bandwidth : float, array or Bandwidth
         sigma, positive, in units of x squared (no factor of 2); an array broadcasts against the chain axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.SVGD(0.5, kernel=xps.RBF(1.0)), x0, 10, seed=1)
+    >>> trace.draws.shape
+    (10, 4, 2)
     """
 
     bandwidth: float | Array | Bandwidth = field(default=Median(), metadata=PER_CHAIN)
@@ -120,6 +130,16 @@ class InverseMultiquadric(PairKernel):
         sigma, positive, in units of x squared; an array broadcasts against the chain axes.
     power : float
         In (-1, 0): there the kernel Stein discrepancy detects non-convergence (Gorham & Mackey 2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.SVGD(0.5, kernel=xps.InverseMultiquadric(1.0)), x0, 10, seed=1)
+    >>> trace.draws.shape
+    (10, 4, 2)
     """
 
     bandwidth: float | Array | Bandwidth = field(default=Median(), metadata=PER_CHAIN)

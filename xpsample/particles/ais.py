@@ -70,6 +70,20 @@ class AIS(Piloted):
     approximate : bool
         Whether a base is taken that samples its target without leaving it invariant, for draws as in Appendix D.3.3 of
         the SRMC paper. The weights are then of unknown error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)
+    >>> narrow = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> betas = np.linspace(0.0, 1.0, 20)
+    >>> x0 = 3 * np.random.default_rng(0).normal(size=(1000, 1))  # exact draws of `wide`
+    >>> kernel = xps.AIS(xps.HMC(0.5, 3), betas)
+    >>> trace = xps.sample(xps.Bridge(wide, narrow), kernel, x0, 1, seed=1, burn_in=len(betas) - 2)
+    >>> found = xps.log_normalizer(trace.state.log_weight)  # of the ratio of the two normalising constants, 1 / 3
+    >>> bool(abs(found.value - np.log(1 / 3)) < 4 * found.standard_error)
+    True
     """
 
     base: Kernel = field(metadata=rungs_of("rows"))
@@ -150,6 +164,15 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     ------
     TraceError
         If there are fewer than two weights, none is positive, or one is nan or infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> log_weights = np.log(np.random.default_rng(0).uniform(size=10_000))  # their mean is 0.5
+    >>> found = xps.log_normalizer(log_weights)
+    >>> bool(abs(found.value - np.log(0.5)) < 4 * found.standard_error)
+    True
     """
     check_reals("log_weights", log_weights, "an array")
     initial_log_normalizer = check_number("initial_log_normalizer", initial_log_normalizer)

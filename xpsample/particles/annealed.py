@@ -62,6 +62,20 @@ class Annealed(Kernel[AnnealedState, Info]):
         Of the base kernel at each level, at least 1.
     units : sequence of float, optional
         Positive, one for each level, in units of x.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> from xpsample.zoo.mixture import smoothed_mixture
+    >>> mixture = smoothed_mixture([0.8, 0.2], np.array([[-3.0], [3.0]]), 0.5, sigma=1.0)
+    >>> target = xps.Target(None, score=mixture.score, data=mixture.data)  # a score at every noise level
+    >>> sigmas = [6.0 * s for s in xps.geometric_ladder(16, 1 / 60)]
+    >>> kernel = xps.Annealed(xps.ULA(0.1), sigmas, steps=10)
+    >>> x0 = 7.0 * np.random.default_rng(0).standard_normal((500, 1))
+    >>> trace = xps.sample(target, kernel, x0, 1, seed=1, burn_in=len(sigmas) - 1)
+    >>> trace.draws.shape
+    (1, 500, 1)
     """
 
     base: Kernel

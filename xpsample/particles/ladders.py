@@ -25,6 +25,13 @@ def geometric_ladder(rungs: int, hottest: float) -> tuple[float, ...]:
         At least 2.
     hottest : float
         Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> np.round(xps.geometric_ladder(4, 0.001), 3)
+    array([1.   , 0.1  , 0.01 , 0.001])
     """
     rungs, hottest = check_count("rungs", rungs, 2), check_number("hottest", hottest, 0, 1, below=True)
     return tuple(hottest ** (k / (rungs - 1)) for k in range(rungs))
@@ -47,6 +54,18 @@ def annealing_ladder(state: TemperingState, rungs: int) -> tuple[float, ...]:
     ------
     HyperparameterError
         If the ladder of the run did not end in 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)
+    >>> narrow = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> kernel = xps.ParallelTempering(xps.MALA(), xps.Ladder(hottest=0))
+    >>> trace = xps.sample(xps.Bridge(wide, narrow), kernel, np.zeros((8, 2)), 300, seed=1, recorders=())
+    >>> betas = xps.annealing_ladder(trace.state, 20)
+    >>> betas[0], betas[-1]
+    (0.0, 1.0)
     """
     check_instance("state", state, TemperingState, "trace.state of a ParallelTempering run")
     rungs, betas = check_count("rungs", rungs, 2), to_host(state.betas).astype(np.float64).ravel()

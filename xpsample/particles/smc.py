@@ -81,6 +81,18 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     threshold : float
         In [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)
+    >>> narrow = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = 3 * np.random.default_rng(0).normal(size=(1000, 1))  # exact draws of `wide`
+    >>> trace = xps.sample(xps.Bridge(wide, narrow), xps.TemperedSMC(xps.RWM(), ess=0.8), x0, 1, seed=1, burn_in=14)
+    >>> found = xps.particle_log_normalizer(trace.state)  # of the ratio of the two normalising constants, 1 / 3
+    >>> bool(abs(found.value - np.log(1 / 3)) < 0.2)
+    True
     """
 
     base: Kernel = field(metadata=rungs_of("rows"))
@@ -201,6 +213,18 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         multinomial resampling; with other schemes it is too small. Without resampling it is that of `log_normalizer`.
         Frequent resampling makes it noisy, down to 0; once all particles descend from one, it is 1 and says nothing.
         To combine independent runs, with an error, take ``log_normalizer(result.value)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)
+    >>> narrow = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = 3 * np.random.default_rng(0).normal(size=(1000, 1))  # exact draws of `wide`
+    >>> trace = xps.sample(xps.Bridge(wide, narrow), xps.TemperedSMC(xps.RWM(), ess=0.8), x0, 1, seed=1, burn_in=14)
+    >>> found = xps.particle_log_normalizer(trace.state)  # of the ratio of the two normalising constants, 1 / 3
+    >>> bool(abs(found.value - np.log(1 / 3)) < 0.2)
+    True
     """
     if not isinstance(state, TemperedSMCState):
         raise CapabilityError(f"state must be that of a TemperedSMC run, trace.state; got {given(state)}")

@@ -34,6 +34,16 @@ class AdaGrad:
         Of the running mean, in [0, 1). The mean starts at the first square.
     offset : float
         Positive, added to the root, in one over the units of x.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.SVGD(0.1, adagrad=xps.AdaGrad()), x0, 10, seed=1)
+    >>> trace.draws.shape
+    (10, 4, 2)
     """
 
     decay: float = 0.9
@@ -71,6 +81,16 @@ class SVGD(Kernel[SVGDState, Info]):
         K and its bandwidth.
     adagrad : AdaGrad, optional
         Scales the steps; plain steps when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(50, 2)) + 3  # one set of 50 particles
+    >>> trace = xps.sample(target, xps.SVGD(0.5), x0, 1, burn_in=499, seed=1)
+    >>> bool(np.all(abs(trace.draws[-1].mean(axis=0)) < 0.1))
+    True
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN)
@@ -133,6 +153,16 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
     Notes
     -----
     ``particles**2`` machine epsilons are added to the diagonal of K, which rounding may leave indefinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.StochasticSVGD(0.1), x0, 10, seed=1)
+    >>> trace.draws.shape
+    (10, 4, 2)
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN)

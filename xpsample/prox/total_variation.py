@@ -53,6 +53,16 @@ class IsotropicTV(TotalVariation):
     iterations : int
         Of the dual ascent. The gap falls as 1 / iterations^2. A few are enough if the scale is small against the
         differences of neighbours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> noisy = np.random.default_rng(0).normal(size=36)
+    >>> target = xps.Target(None, score=lambda x: noisy - x)  # of an image of 6 x 6 pixels
+    >>> kernel = xps.MYULA(0.05, regularizer=xps.IsotropicTV((6, 6)), smoothing=0.1)
+    >>> trace = xps.sample(target, kernel, np.zeros((50, 36)), 400, seed=1, burn_in=200)
+    >>> image = trace.draws.mean(axis=(0, 1)).reshape(6, 6)
     """
 
     shape: tuple[int, int]
@@ -102,6 +112,16 @@ class AnisotropicTV(TotalVariation):
         (height, width).
     sweeps : int
         Each over columns, then rows, and O(height^2 width + height width^2), see `prox_line`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> noisy = np.random.default_rng(0).normal(size=36)
+    >>> target = xps.Target(None, score=lambda x: noisy - x)  # of an image of 6 x 6 pixels
+    >>> kernel = xps.MYULA(0.05, regularizer=xps.AnisotropicTV((6, 6)), smoothing=0.1)
+    >>> trace = xps.sample(target, kernel, np.zeros((50, 36)), 400, seed=1, burn_in=200)
+    >>> image = trace.draws.mean(axis=(0, 1)).reshape(6, 6)
     """
 
     shape: tuple[int, int]

@@ -54,6 +54,20 @@ class Checkpoint:
         A directory, made where missing.
     every : float
         Seconds between saves, at least; saves happen at block boundaries, and at the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     checkpoint = xps.Checkpoint(f"{folder}/my-run", every=10.0)  # seconds
+    ...     trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1, checkpoint=checkpoint)
+    ...     saved = xps.load(f"{folder}/my-run")
+    >>> bool(np.all(saved.draws == trace.draws))
+    True
     """
 
     path: str | Path

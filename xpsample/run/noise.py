@@ -158,6 +158,14 @@ class Portable(NoiseSource):
     ----------
     seed : int
         Non-negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.MALA(0.5), x0, 1000, seed=xps.Portable(1))  # the same chain on torch and JAX
     """
 
     seed: int
@@ -192,6 +200,18 @@ class Replay(NoiseSource):
         For every name that the kernel declares an array ``(steps, *shape)``.
     first : int
         The step that row 0 belongs to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> noise = np.random.default_rng(1)
+    >>> arrays = {"proposal": noise.normal(size=(10, 4, 2)), "accept": noise.uniform(size=(10, 4))}
+    >>> sorted(xps.RWM(1.0).noise(x0))
+    ['accept', 'proposal']
+    >>> trace = xps.sample(target, xps.RWM(1.0), x0, 10, seed=xps.Replay(arrays), recorders=[xps.Moments()])
     """
 
     arrays: Mapping[str, Array]

@@ -52,7 +52,18 @@ class Recorder(ABC):
 
 @dataclass(frozen=True)
 class Draws(Recorder):
-    """Every kept position, (draw, *chains, dim)."""
+    """Every kept position, (draw, *chains, dim).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1, recorders=[xps.Draws()])
+    >>> trace.draws.shape, trace.statistics
+    ((1000, 4, 2), {})
+    """
 
     name: str = "draws"
 
@@ -71,6 +82,16 @@ class Statistics(Recorder):
     """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains).
 
     And the energy, potential and kinetic, of kernels whose info has it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1, recorders=[xps.Statistics()])
+    >>> sorted(trace.statistics)
+    ['acceptance_probability', 'diverged', 'log_density', 'moved']
     """
 
     name: str = "statistics"
@@ -104,6 +125,17 @@ class Record(Recorder):
         Its key in ``trace.recorded``.
     function : callable
         ``function(state)`` -> tree of arrays; pure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> radius = xps.Record("radius", lambda state: np.sum(state.point.x**2, axis=-1))
+    >>> trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1, recorders=[radius])
+    >>> trace.recorded["radius"].shape
+    (1000, 4)
     """
 
     name: str
@@ -172,6 +204,16 @@ class Moments(Recorder):
     """Running mean and variance of the positions of every chain (Welford 1962): memory does not grow.
 
     Those of a `Model` are of its parameters' values, in the order of the rows of ``trace.summary()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1, recorders=[xps.Moments()])
+    >>> trace.recorded["moments"].mean.shape
+    (4, 2)
     """
 
     name: str = "moments"
@@ -217,6 +259,16 @@ class BatchMeans(Recorder):
     ----------
     size : int
         Kept steps per batch; take it well above the autocorrelation time. A last, partial batch is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1, recorders=[xps.BatchMeans(100)])
+    >>> sorted(trace.recorded)
+    ['batch_means']
     """
 
     size: int
@@ -256,6 +308,17 @@ class Histogram(Recorder):
     """How often every chain was in each state of a discrete space, (*chains, states): memory does not grow.
 
     The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> trace = xps.sample(target, xps.Gibbs(), x0, 2000, seed=1, recorders=[xps.Histogram()])
+    >>> trace.recorded["histogram"].shape
+    (8, 8)
     """
 
     name: str = "histogram"

@@ -130,6 +130,19 @@ def sample(
         `RepellenceWarning` of a tilt that is too strong, a `ConvergenceWarning` of all else. A run without recorded
         draws is judged by its statistics alone, and one of fewer than ten draws says nothing of how its chains have
         mixed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(), x0, 1000, seed=1)
+    >>> trace.draws.shape
+    (1000, 4, 2)
+    >>> bool(abs(trace.draws.mean()) < 0.1)
+    True
+    >>> again = xps.sample(target, trace.kernel, trace.draws[-1], 1000, seed=2)  # the tuned kernel: no warm-up
     """
     x0 = _positions(target, x0)
     with current_device(x0):
@@ -310,6 +323,19 @@ def steps(
         The kernel's state; positions in ``state.point.x``, shape ``(*chains, dim)``.
     info : NamedTuple
         What the step did.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> from itertools import islice
+    >>> for state, info in islice(xps.steps(target, xps.MALA(0.5), x0, seed=1), 3):
+    ...     state.point.x.shape
+    (4, 2)
+    (4, 2)
+    (4, 2)
     """
     x0 = _positions(target, x0)
     with current_device(x0):

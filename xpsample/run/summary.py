@@ -1,7 +1,9 @@
 """Summaries of a trace: mean, standard error, ESS and R-hat of every coordinate, and what they warn of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -104,22 +106,71 @@ class Summary:
         ]
         return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings)])
 
+    def _repr_html_(self) -> str:
+        """The table in a notebook, with bad rows in bold and what is wrong below it."""
+        groups = self.mean.shape[:-1]
+        most = max(FEWEST_SHOWN, ROWS_SHOWN // max(1, int(np.prod(groups))))
+        rows = []
+        for group in np.ndindex(*groups):
+            label = f"group {', '.join(map(str, group))}" if groups else ""
+            shown = list(self._figures(group))
+            for name, figures, bad in shown[:most]:
+                cells = "".join(f"<td>{value:.4g}</td>" for value in figures)
+                style = ' style="font-weight: bold"' if bad else ""
+                rows.append(f"<tr{style}><th>{escape(name)}</th>{cells}<td>{', '.join(bad)}</td><td>{label}</td></tr>")
+            if len(shown) > most:
+                rows.append(f"<tr><td>... {len(shown) - most} more</td></tr>")
+        head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+        below = "".join(f"<li>{escape(text)}</li>" for text in self.warnings)
+        return (
+            f"<table><thead><tr><th></th>{head}<th></th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            f"<p>{self.draws} draws of {self.chains} chains. ESS and R-hat: {self.method}.</p><ul>{below}</ul>"
+        )
+
+    def to_dataframe(self) -> Any:
+        """The table as a pandas DataFrame: a row for each coordinate, and for each group where there are several.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``mean``, ``sd``, ``mcse``, ``ess_bulk``, ``ess_tail``, ``rhat``; the index has the groups' numbers
+            and the name.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            from pandas import DataFrame, MultiIndex
+        except ImportError as error:
+            raise ImportError("to_dataframe() needs pandas: pip install pandas") from error
+        groups = self.mean.shape[:-1]
+        columns = {name: np.ravel(getattr(self, name)) for name in COLUMNS}
+        if not groups:
+            return DataFrame(columns, index=list(self.names))
+        index = MultiIndex.from_tuples([(*group, name) for group in np.ndindex(*groups) for name in self.names])
+        return DataFrame(columns, index=index)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """The findings, a line each, with what to do about it."""
         return tuple(map(str, self.findings))
 
+    def _figures(self, group: tuple[int, ...]) -> Iterator[tuple[str, tuple[float, ...], list[str]]]:
+        """Of each row of a group its name, its figures in the order of the columns, and what is bad about it."""
+        columns = zip(*(getattr(self, name)[group] for name in COLUMNS), strict=True)
+        for name, (mean, sd, mcse, bulk, tail, rhat) in zip(self.names, columns, strict=True):
+            yield name, (mean, sd, mcse, bulk, tail, rhat), self._bad(sd, bulk, tail, rhat)
+
     def _rows(self, group: tuple[int, ...], width: int, most: int) -> list[str]:
         """The lines of one group."""
-        columns = zip(*(getattr(self, name)[group] for name in COLUMNS), strict=True)
         few = "too few" if self.draws < FEWEST_DRAWS else "-"
         rows = []
-        for name, (mean, sd, mcse, bulk, tail, rhat) in zip(self.names, columns, strict=True):
+        for name, (mean, sd, mcse, bulk, tail, rhat), bad in self._figures(group):
             sizes = "".join(f"{few:>11}" if np.isnan(size) else f"{size:11.0f}" for size in (bulk, tail))
-            bad = ", ".join(self._bad(sd, bulk, tail, rhat))
-            rows.append(
-                f"{name:{width}}{mean:11.4g}{sd:11.4g}{mcse:11.3g}{sizes}{rhat:11.3f}{f'  ! {bad}' if bad else ''}"
-            )
+            marks = f"  ! {', '.join(bad)}" if bad else ""
+            rows.append(f"{name:{width}}{mean:11.4g}{sd:11.4g}{mcse:11.3g}{sizes}{rhat:11.3f}{marks}")
         if len(rows) > most:
             rows[most - 2 : -2] = [f"... {len(rows) - most} more coordinates"]
         return rows

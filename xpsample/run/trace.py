@@ -19,6 +19,7 @@ from xpsample.metrics.findings import Finding
 from xpsample.metrics.ranks import Mixing
 from xpsample.run.checkpoint import load_folder
 from xpsample.run.diagnosis import Figures, diagnose, indicators
+from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
 from xpsample.run.summary import RunStatistics, Summary, summarize
 from xpsample.spaces.named import Named, named_from_json, parameters
 
@@ -60,6 +61,21 @@ class Trace:
         ``diverged`` and ``scores``, those evaluated, of each chain. Of `AIS` that of its pilot, and of particles that
         tune themselves at every step the values after each step that is kept; with the mean acceptance probability of
         each group. None where nothing was tuned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(), x0, 1000, seed=1)
+    >>> trace.draws.shape
+    (1000, 4, 2)
+    >>> sorted(trace.statistics)
+    ['acceptance_probability', 'diverged', 'log_density', 'moved']
+    >>> summary = trace.summary()
+    >>> summary.rhat.shape
+    (2,)
     """
 
     draws: Any
@@ -210,6 +226,54 @@ class Trace:
         draws, names = (self.draws, ()) if empty else self._columns()
         known = self.metadata.get("diagnosis", {})
         return diagnose(draws, names, self.run_statistics, self.statistics, known)
+
+    def plot(self, kind: str = "trace_dist", names: Sequence[str] | None = None) -> Any:
+        """Draw the trace with matplotlib, under ArviZ's names for plots.
+
+        Parameters
+        ----------
+        kind : str
+            ``"trace_dist"``, the marginal of each coordinate beside the path of its chains; ``"rank"``, the ranks of
+            each chain's draws, which are even where the chains agree; ``"pair"``, each two coordinates, with divergent
+            draws in red; ``"warmup"``, what was tuned, step by step.
+        names : sequence of str, optional
+            Coordinates, such as ``"x[0]"``, or parameters of a `Model`, such as ``"theta"`` for all of its values. The
+            first 8, or 5 for ``"pair"``, when not given.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            All chain axes are one. Of more than 8 chains, 8 are drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TraceError
+            If the trace holds no draws, or no warm-up, or a name or a kind is unknown.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import xpsample as xps
+        >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+        >>> trace = xps.sample(target, xps.HMC(), np.zeros((4, 2)), 1000, seed=1)
+        >>> figure = trace.plot("rank")
+        """
+        if kind == "warmup":
+            if self.warmup is None:
+                raise TraceError("there is no warm-up to plot: nothing was tuned in this run")
+            return plot_warmup({name: to_host(values) for name, values in self.warmup.items()})
+        if kind not in PLOTS:
+            raise TraceError(f"kind must be one of {', '.join([*PLOTS, 'warmup'])}; got {kind!r}")
+        columns, labels = self._columns()
+        function, most = PLOTS[kind]
+        chosen = select(labels, [names] if isinstance(names, str) else names, most)
+        draws = _one_chain_axis(to_host(columns)[..., chosen], columns.ndim - 2)
+        diverged = np.zeros(draws.shape[:2], dtype=bool)
+        if "diverged" in self.statistics:
+            diverged = np.reshape(to_host(self.statistics["diverged"]), diverged.shape)
+        return function(Plotted(draws, tuple(labels[i] for i in chosen), diverged))
 
     def to_arviz(self) -> Any:
         """The draws and statistics as an ArviZ DataTree, on the host.
@@ -386,6 +450,20 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
         If a checkpoint cannot be read.
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> from tempfile import TemporaryDirectory
+    >>> trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1)
+    >>> with TemporaryDirectory() as folder:
+    ...     trace.save(f"{folder}/run.npz")
+    ...     saved = xps.load(f"{folder}/run.npz")
+    >>> bool(np.all(saved.draws == trace.draws))
+    True
     """
     path = check_path("path", path)
     if path.is_dir():

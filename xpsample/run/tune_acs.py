@@ -60,6 +60,17 @@ def tune_acs(
     -------
     ACS
         With a `Table`, in the library of x0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> kernel = xps.tune_acs(target, x0, 6, seed=1)
+    >>> len(kernel.cycle.step_sizes)
+    6
     """
     check_target("target", target).prepare(x0, DMALA.requires)
     length, steps = check_count("length", length), check_count("steps", steps)

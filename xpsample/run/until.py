@@ -38,6 +38,16 @@ class Until:
     -----
     ESS and R-hat are those of the coordinates that look worst, as in `Trace.diagnose`, and of the worst group. An ESS
     that is waited for is one that chance favours: where the last digit counts, ask for more than is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(), x0, 100_000, seed=1, until=xps.Until(ess=400, rhat=1.01))
+    >>> len(trace.draws) < 100_000
+    True
     """
 
     ess: float | None = None

@@ -112,6 +112,25 @@ class SOSMC(Kernel[SOSMCState, Info]):
         Of the move's step size.
     adapt_optimizer : Adaptation, optional
         Of a factor of the optimiser's updates, 1 at the start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> from xpsample.optimize.optimizers import Adam
+    >>> from xpsample.sosmc import LangevinMove, RewardReverseKL
+    >>> reward = lambda x: np.where(x[..., 1] < 0, 1.0, 0.0)  # need not be differentiable
+    >>> family = xps.Parametric(
+    ...     lambda x, theta: theta[..., 0] * reward(x) - 0.5 * np.sum(x**2, axis=-1),
+    ...     np.zeros((1, 1)),
+    ...     score=lambda x, theta: -x,
+    ...     gradient=xps.FiniteDifference(1e-3),
+    ... )
+    >>> x0 = np.random.default_rng(0).standard_normal((500, 2))  # particles
+    >>> kernel = xps.SOSMC(RewardReverseKL(reward, beta=1.0), LangevinMove(0.3), Adam(0.1))
+    >>> trace = xps.sample(family, kernel, x0, 100, seed=1)
+    >>> bool(abs(float(trace.state.parameters.ravel()[0]) - 1.0) < 0.1)  # 1 / beta
+    True
     """
 
     loss: Any

@@ -71,6 +71,14 @@ class LowerBounded(Constrained):
         Kept as a number, or as nested tuples of numbers.
     *shape : int
         Of a value of one chain; that of `low` where it is not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.LowerBounded(1.0).constrain(np, np.asarray([[0.0], [1.0]]))
+    >>> value.round(3)
+    array([2.   , 3.718])
     """
 
     low: Any
@@ -107,6 +115,14 @@ class UpperBounded(Constrained):
         Kept as a number, or as nested tuples of numbers.
     *shape : int
         Of a value of one chain; that of `high` where it is not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.UpperBounded(1.0).constrain(np, np.asarray([[0.0], [1.0]]))
+    >>> value.round(3)
+    array([ 0.   , -1.718])
     """
 
     high: Any
@@ -197,6 +213,15 @@ class Circular(Constrained):
     ----------
     *shape : int
         Of a value of one chain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> model = xps.Model(lambda p: 2 * np.cos(p.angle - 1), angle=xps.Circular(), gradient=xps.FiniteDifference())
+    >>> trace = xps.sample(model, xps.RWM(), model.start(like=np.zeros(0), chains=4, seed=0), 4000, seed=1)
+    >>> bool(abs(np.mean(np.sin(trace["angle"] - 1))) < 0.1)
+    True
     """
 
     shape: tuple[int, ...] = ()

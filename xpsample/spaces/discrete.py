@@ -146,6 +146,15 @@ class Binary(Discrete):
     ----------
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0])
+    >>> target = xps.Target(lambda x: x @ b, space=xps.Binary())
+    >>> xps.sample(target, xps.Gibbs(), np.zeros((4, 2)), 1000, seed=1).draws.shape
+    (1000, 4, 2)
     """
 
     shape: Any = None
@@ -205,6 +214,14 @@ class Spins(Discrete):
     ----------
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: 0.5 * np.sum(x[..., 1:] * x[..., :-1], axis=-1), space=xps.Spins())
+    >>> xps.sample(target, xps.Gibbs(), np.ones((4, 5)), 3000, seed=1).draws.shape
+    (3000, 4, 5)
     """
 
     shape: Any = None
@@ -266,6 +283,14 @@ class Categorical(Discrete):
         The values of every variable, or those of each variable in turn, in the order that alternatives follow.
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -np.sum(x, axis=-1) / 2, space=xps.Categorical((0, 1, 2)))
+    >>> xps.sample(target, xps.Gibbs(), np.zeros((4, 2)), 1000, seed=1).draws.shape
+    (1000, 4, 2)
     """
 
     values: Sequence[Any]
@@ -388,6 +413,15 @@ class OneHot(Discrete):
         Values of a variable, at least 2; dim is a multiple of it.
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given. Its values have one more axis, of `choices`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([0.0, 1.0, 2.0])  # one variable of three choices, as a row of 0 and 1
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.OneHot(3))
+    >>> xps.sample(target, xps.GWG(), np.array([[1.0, 0.0, 0.0]] * 4), 1000, seed=1).draws.shape
+    (1000, 4, 3)
     """
 
     choices: int

@@ -27,6 +27,15 @@ class CorrelationCholesky(Constrained):
     ----------
     *shape : int
         ``CorrelationCholesky(n)`` is one matrix, ``CorrelationCholesky(m, n)`` are m of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.CorrelationCholesky(2).constrain(np, np.asarray([[0.5]]))
+    >>> (value @ np.swapaxes(value, -1, -2)).round(3)  # a correlation matrix
+    array([[[1.   , 0.462],
+            [0.462, 1.   ]]])
     """
 
     shape: tuple[int, ...]
@@ -79,6 +88,15 @@ class CovarianceCholesky(Constrained):
     ----------
     *shape : int
         ``CovarianceCholesky(n)`` is one matrix, ``CovarianceCholesky(m, n)`` are m of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.CovarianceCholesky(2).constrain(np, np.asarray([[0.0, 1.0, 0.0]]))
+    >>> value.round(3)
+    array([[[2.718, 0.   ],
+            [0.   , 1.   ]]])
     """
 
     shape: tuple[int, ...]

@@ -20,6 +20,15 @@ class Permutations(Space):
     ----------
     places : array of int32, shape (n,)
         0 .. n - 1 where the positions live; None until bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -np.sum(np.abs(x - np.arange(5)), axis=-1), space=xps.Permutations())
+    >>> x0 = np.array([np.random.default_rng(k).permutation(5) for k in range(4)])
+    >>> xps.sample(target, xps.TwoOpt(), x0, 2000, seed=1).draws.shape
+    (2000, 4, 5)
     """
 
     places: Any = field(default=None, repr=False, compare=False)

@@ -23,6 +23,14 @@ class Ordered(Constrained):
     ----------
     *shape : int
         Of a value of one chain: ``Ordered(n)`` is one vector, ``Ordered(m, n)`` are m of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.Ordered(3).constrain(np, np.asarray([[0.0, 0.0, 1.0]]))
+    >>> value.round(3)
+    array([[0.   , 1.   , 3.718]])
     """
 
     shape: tuple[int, ...]
@@ -57,6 +65,14 @@ class PositiveOrdered(Constrained):
     ----------
     *shape : int
         Of a value of one chain: ``PositiveOrdered(n)`` is one vector, ``PositiveOrdered(m, n)`` are m of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.PositiveOrdered(3).constrain(np, np.asarray([[0.0, 0.0, 1.0]]))
+    >>> value.round(3)
+    array([[1.   , 2.   , 4.718]])
     """
 
     shape: tuple[int, ...]
@@ -152,6 +168,14 @@ class UnitVector(Constrained):
     ----------
     *shape : int
         Of a value of one chain: ``UnitVector(3)`` is one vector of 3 entries, ``UnitVector(5, 3)`` are five of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.UnitVector(3).constrain(np, np.asarray([[3.0, 0.0, 4.0]]))
+    >>> value
+    array([[0.6, 0. , 0.8]])
     """
 
     shape: tuple[int, ...]

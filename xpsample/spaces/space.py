@@ -177,6 +177,14 @@ class Real(Constrained):
     ----------
     *shape : int
         Of a value of one chain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.Real(2).constrain(np, np.asarray([[0.5, 1.0]]))
+    >>> value
+    array([[0.5, 1. ]])
     """
 
     shape: tuple[int, ...] = ()

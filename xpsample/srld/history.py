@@ -62,6 +62,12 @@ class Rolling(History):
     padded : bool
         False: no repulsion during the first M c steps. True: repulsion from the first stored position on, with stored
         positions repeated until there are M, as in the authors' code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Rolling(size=10, every=10))
     """
 
     size: int
@@ -93,6 +99,12 @@ class Thinned(History):
     ----------
     size, every, padded
         As for `Rolling`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Thinned(size=10, every=10))
     """
 
     size: int

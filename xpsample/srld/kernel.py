@@ -123,6 +123,16 @@ class SRLD(Kernel[SRLDState, Any]):
     Notes
     -----
     Where something in the base kernel is tuned, the warm-up runs without repulsion, and the past begins after it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(None, score=lambda x: -x)
+    >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Thinned(size=10, every=10))
+    >>> trace = xps.sample(target, kernel, np.random.default_rng(0).normal(size=(20, 2)), 1000, seed=1, burn_in=200)
+    >>> trace.draws.shape
+    (1000, 20, 2)
     """
 
     base: Kernel

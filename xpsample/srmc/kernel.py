@@ -91,6 +91,16 @@ class SRMC(Kernel[SRMCState, Any]):
 
     alpha is tuned on continuous spaces without hard constraints, over a base that repels nothing itself, and with
     tilts that leave proposals as they are, or over a base that takes every move. For all else it must be given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> kernel = xps.SRMC(xps.MALA(), alpha=0.5)  # step size and preconditioner are tuned, alpha is given
+    >>> trace = xps.sample(target, kernel, np.random.default_rng(0).normal(size=(4, 2)), 2000, seed=1)
+    >>> bool(abs(trace.draws.mean()) < 0.1)
+    True
     """
 
     base: Kernel

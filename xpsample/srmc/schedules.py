@@ -63,6 +63,13 @@ class PowerLaw(Schedule):
         Decay in (1/2, 1]; an array broadcasts against the chain axes.
     scale, offset : float
         The paper takes 1 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> schedule = xps.PowerLaw(rho=0.6, scale=1.0, offset=100.0)  # remembers less of the past than the mean does
+    >>> kernel = xps.SRMC(xps.MALA(), alpha=0.5, schedule=schedule)
     """
 
     rho: float | Array = field(default=1.0, metadata=PER_CHAIN)

@@ -25,6 +25,17 @@ def batched(f: Callable[..., Array]) -> Callable[..., Array]:
     -------
     callable
         ``(*chains, dim) -> (*chains, ...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> def of_one(x):  # (dim,) -> a number
+    ...     return -0.5 * x @ x
+    >>> target = xps.Target(xps.batched(of_one), gradient=xps.FiniteDifference())
+    >>> trace = xps.sample(target, xps.RWM(1.0), np.zeros((4, 2)), 10, seed=1, recorders=[xps.Moments()])
+    >>> trace.recorded["moments"].mean.shape
+    (4, 2)
     """
 
     check_function("f", f, "(x)")

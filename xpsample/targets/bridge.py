@@ -32,6 +32,14 @@ class Bridge(AbstractTarget):
         With a log density whose normaliser is known, and which can be drawn from.
     target : AbstractTarget
         What is sampled in the end; on the same space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> prior = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1))
+    >>> likelihood_times_prior = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) - 2 * np.sum((x - 1) ** 2, axis=-1))
+    >>> bridge = xps.Bridge(prior, likelihood_times_prior)  # for AIS, TemperedSMC and ParallelTempering
     """
 
     initial: AbstractTarget

@@ -27,7 +27,7 @@ OPTIONS = ("data", "gradient", "constrained", "dims", "coords")
 """What a parameter cannot be called."""
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Model(AbstractTarget):
     """A distribution of named parameters.
 
@@ -66,7 +66,7 @@ class Model(AbstractTarget):
     >>> heights = np.array([1.62, 1.75, 1.81, 1.69])
     >>> def log_density(p, heights):
     ...     z = (heights - p.mu[..., None]) / p.sigma[..., None]
-    ...     return -0.5 * (z**2).sum(-1) - 5 * xps.log(p.sigma)
+    ...     return -0.5 * (z**2).sum(-1) - 5 * np.log(p.sigma)
     >>> model = xps.Model(log_density, mu=xps.Real(), sigma=xps.Positive(), data=heights)
     >>> x0 = model.start(like=np.zeros(0), chains=4, seed=0)
     >>> x0.shape
@@ -103,6 +103,10 @@ class Model(AbstractTarget):
         own = {"log_density": log_density, "space": space, "data": data, "gradient": gradient}
         for name, value in {**own, "constrained": constrained, "_target": target}.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        spaces = (f"{name}={space!r}" for name, space in zip(self.space.names, self.space.parts, strict=True))
+        return f"Model({', '.join([getattr(self.log_density, '__name__', 'log_density'), *spaces])})"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -35,6 +35,20 @@ class Parametric(AbstractTarget):
         Where the positions live.
     log_density_and_score : callable, optional
         ``(x, parameters)`` to both, where they share work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> family = xps.Parametric(
+    ...     lambda x, theta: -0.5 * np.sum((x - theta["mean"]) ** 2, axis=-1),
+    ...     {"mean": np.ones(2)},
+    ...     score=lambda x, theta: theta["mean"] - x,
+    ... )
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(family, xps.HMC(), x0, 1000, seed=1)  # of the distribution at theta = 1
+    >>> bool(abs(trace.draws.mean() - 1) < 0.1)
+    True
     """
 
     log_density: Callable[..., Array]

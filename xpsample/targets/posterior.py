@@ -66,6 +66,22 @@ def posterior(
         If the leaves have different sets or numbers of rows, or none.
     CapabilityError
         If one of the two scores is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> rows = np.random.default_rng(0).normal(2.0, 1.0, size=(1000, 1))
+    >>> target = xps.posterior(
+    ...     lambda x: -0.5 * np.sum(x**2, axis=-1),  # the prior
+    ...     lambda x, rows: -0.5 * np.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1)),  # of the rows that it is given
+    ...     rows,
+    ...     prior_score=lambda x: -x,
+    ...     likelihood_score=lambda x, rows: np.sum(rows - x[..., None, :], axis=-2),
+    ... )
+    >>> trace = xps.sample(target, xps.HMC(), np.random.default_rng(1).normal(size=(4, 1)), 1000, seed=1)
+    >>> bool(abs(trace.draws.mean() - rows.sum() / 1001) < 0.01)
+    True
     """
     for name, function in (("log_prior", log_prior), ("log_likelihood", log_likelihood)):
         check_function(name, function, "(x)" if name == "log_prior" else "(x, rows)")

@@ -105,6 +105,16 @@ class Target(AbstractTarget):
     On a discrete space the functions are called with floating positions, whatever the dtype of the start positions; the
     score is the gradient of `log_density` as a function of real numbers. A log density may drop constants. It may
     return -inf; such a proposal is rejected and counted as a divergence, unless the target is `constrained`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(), x0, 1000, seed=1)
+    >>> trace.draws.shape
+    (1000, 4, 2)
     """
 
     log_density: Callable[..., Array] | None

@@ -22,6 +22,16 @@ class Tempered(AbstractTarget):
         What is tempered.
     beta : float or array
         Inverse temperature, at least 0; an array broadcasts against the chain axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> wide = xps.Tempered(target, 0.25)  # variance 4
+    >>> trace = xps.sample(wide, xps.HMC(), np.random.default_rng(0).normal(size=(8, 2)), 1000, seed=1)
+    >>> bool(abs(trace.draws.var() - 4) < 0.4)
+    True
     """
 
     target: AbstractTarget

@@ -49,7 +49,14 @@ class Tilt(ABC):
 
 @dataclass(frozen=True)
 class Exact(Tilt):
-    """By a Hessian-vector product."""
+    """By a Hessian-vector product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Exact())
+    """
 
     needs = Capability.SCORE
     requires = Capability.SCORE | Capability.HVP
@@ -70,7 +77,14 @@ class Exact(Tilt):
 
 @dataclass(frozen=True)
 class Shift(Tilt):
-    """By a shifted score, s(x - alpha theta): equal to `Exact` to first order in alpha theta."""
+    """By a shifted score, s(x - alpha theta): equal to `Exact` to first order in alpha theta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Shift())
+    """
 
     needs = Capability.SCORE
     requires = Capability.SCORE
@@ -115,6 +129,12 @@ class Untilted(Tilt):
     """No tilt of the score: the base kernel proposes as on the target itself, and only the accept step sees the tilt.
 
     Costs nothing, and is right for every kernel that accepts or rejects. The practical choice on discrete spaces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Untilted())
     """
 
     needs = Capability.SCORE
@@ -139,6 +159,12 @@ class Ratio(Tilt):
     Its mean under pi is zero, which the gradient's need not be on a discrete space. Needs the differences of all moves:
     `Target(differences=...)`, or evaluations at all positions one move away. The mirror of a variable's k-th value is
     the k-th last. Log-ratios are cut off at half the logarithm of the largest floating number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Ratio())
     """
 
     needs = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES

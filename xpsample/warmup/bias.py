@@ -106,6 +106,16 @@ class BoundedBias(Rule):
         Whether the kernel makes BAOAB steps.
     smoothing : str, optional
         The kernel's field with the smoothing of a Moreau envelope, which adds a curvature of 1 over it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.ULA(xps.BoundedBias(0.1)), x0, 5000, seed=1)
+    >>> bool(trace.kernel.step_size > 0)
+    True
     """
 
     bias: float = 0.05

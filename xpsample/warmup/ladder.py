@@ -56,6 +56,12 @@ class Ladder(Rule):
     hottest : float
         The last inverse temperature. Chains there should cross from mode to mode: at 0.01 a mode is ten times as wide.
         0 where the target is a `Bridge`, and on finite spaces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> kernel = xps.ParallelTempering(xps.MALA(), xps.Ladder(rungs=8, hottest=0.05))
     """
 
     rungs: int | None = None

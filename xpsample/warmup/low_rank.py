@@ -77,6 +77,16 @@ class LowRankMetric(Rule):
         The most of them.
     inverse : bool, optional
         As for `DiagonalMetric`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(mass=xps.LowRankMetric()), x0, 1000, seed=1)
+    >>> type(trace.kernel.mass).__name__
+    'LowRankCovariance'
     """
 
     directions: int = 10

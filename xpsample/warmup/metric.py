@@ -161,6 +161,16 @@ class DiagonalMetric(Metric):
     ----------
     .. [1] Seyboldt, Carlson & Carpenter (2026), "Preconditioning Hamiltonian Monte Carlo by minimizing Fisher
        divergence".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(mass=xps.DiagonalMetric()), x0, 1000, seed=1)
+    >>> trace.kernel.mass.shape
+    (2,)
     """
 
     scores: bool | None = None
@@ -205,6 +215,16 @@ class DenseMetric(Metric):
     ----------
     scores, inverse : bool, optional
         As for `DiagonalMetric`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(mass=xps.DenseMetric()), x0, 1000, seed=1)
+    >>> trace.kernel.mass.shape
+    (2, 2)
     """
 
     scores: bool | None = None

@@ -55,6 +55,16 @@ class ProposalCovariance(FollowingRule):
     ----------
     dense : bool
         Whether correlations count; that takes a few times as many draws as there are coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.RWM(covariance=xps.ProposalCovariance(dense=True)), x0, 4000, seed=1)
+    >>> trace.kernel.covariance.shape
+    (2, 2)
     """
 
     dense: bool = False

@@ -64,6 +64,16 @@ class StepSize(FollowingRule):
         Where the search begins; at 1 when not given.
     most : float, optional
         The largest value, if there is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(xps.StepSize(0.8)), x0, 1000, seed=1)
+    >>> bool(abs(trace.run_statistics.acceptance_probability.mean() - 0.8) < 0.15)
+    True
     """
 
     acceptance: float

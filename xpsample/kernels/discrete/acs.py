@@ -126,6 +126,18 @@ class ACS(Kernel[ACSState, Info]):
     ----------
     cycle : Cycle
         `Cosine`, or `Table`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> kernel = xps.tune_acs(target, x0, 6, seed=1)
+    >>> trace = xps.sample(target, kernel, x0, 2000, seed=1)
+    >>> trace.draws.shape
+    (2000, 8, 3)
     """
 
     cycle: Any = None

@@ -57,6 +57,20 @@ class LocallyBalanced(Kernel[ChainState, Info]):
     ----------
     balancing : Balancing
         g: `Barker`, `SquareRoot` or `Max`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(
+    ...     lambda x: x @ b,
+    ...     differences=lambda x: ((1 - 2 * x) * b)[..., None],  # of flipping each variable; one alternative each
+    ...     space=xps.Binary(),
+    ... )
+    >>> trace = xps.sample(target, xps.LocallyBalanced(), np.zeros((8, 3)), 1000, seed=1)
+    >>> trace.draws.shape
+    (1000, 8, 3)
     """
 
     balancing: Balancing = Barker()

@@ -80,6 +80,17 @@ class DMALA(Kernel[ChainState, Info]):
     References
     ----------
     .. [1] Sun, Dai & Schuurmans (2022), "Optimal scaling for locally balanced proposals in discrete spaces".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> trace = xps.sample(target, xps.DMALA(), x0, 2000, seed=1)
+    >>> bool(np.all(abs(trace.draws.mean(axis=(0, 1)) - 1 / (1 + np.exp(-b))) < 0.05))
+    True
     """
 
     optimal_acceptance = 0.574
@@ -115,6 +126,17 @@ class DULA(Kernel[ULAState, Info]):
     ----------
     step_size : float or array
         alpha, as for `DMALA`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> trace = xps.sample(target, xps.DULA(0.3), x0, 2000, seed=1)
+    >>> trace.draws.shape
+    (2000, 8, 3)
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN)

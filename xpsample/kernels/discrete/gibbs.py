@@ -18,6 +18,17 @@ class SingleFlip(Kernel[ChainState, Info]):
     """Metropolis et al. (1953) with uniform proposals: one variable to one other value, all such moves alike.
 
     Needs a log density only: the control that an informed sampler has to beat.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> trace = xps.sample(target, xps.SingleFlip(), x0, 2000, seed=1)
+    >>> bool(np.all(abs(trace.draws.mean(axis=(0, 1)) - 1 / (1 + np.exp(-b))) < 0.05))
+    True
     """
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE
@@ -47,6 +58,17 @@ class Gibbs(Kernel[ChainState, Info]):
     That distribution is normalised over all values of the variable, which takes choices - 1 evaluations in one
     batched call. Nothing is rejected; where the value drawn is the present one, the step has not moved. A value of
     log density nan or inf is never drawn, and counted as a divergence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> trace = xps.sample(target, xps.Gibbs(), x0, 2000, seed=1)
+    >>> bool(np.all(abs(trace.draws.mean(axis=(0, 1)) - 1 / (1 + np.exp(-b))) < 0.05))
+    True
     """
 
     requires = Capability.LOG_DENSITY | Capability.DISCRETE

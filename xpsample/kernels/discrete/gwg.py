@@ -25,6 +25,17 @@ class GWG(Kernel[ChainState, Info]):
     ----------
     temperature : float or array
         tau, 1/2 for the locally balanced proposal; 0 proposes all moves alike. Broadcasts against the chain axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> x0 = np.zeros((8, 3))
+    >>> trace = xps.sample(target, xps.GWG(0.5), x0, 2000, seed=1)
+    >>> bool(np.all(abs(trace.draws.mean(axis=(0, 1)) - 1 / (1 + np.exp(-b))) < 0.05))
+    True
     """
 
     temperature: Any = field(default=0.5, metadata=PER_CHAIN)

@@ -19,6 +19,17 @@ class TwoOpt(Kernel[ChainState, Info]):
 
     On closed tours such a move replaces two edges (Lin, 1965). Reversing the same places again undoes it, so
     the proposal is symmetric. Targets on `Permutations`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> from xpsample.zoo.tsp import tsp
+    >>> cities = np.random.default_rng(0).random((8, 2))
+    >>> x0 = np.array([np.random.default_rng(k).permutation(8) for k in range(20)])
+    >>> trace = xps.sample(tsp(cities, 0.5), xps.TwoOpt(), x0, 2000, seed=1)
+    >>> trace.draws.shape
+    (2000, 20, 8)
     """
 
     requires = Capability.LOG_DENSITY
