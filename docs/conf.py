@@ -6,6 +6,7 @@ the pages.
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,29 @@ import xpsample
 
 os.environ.setdefault("JAX_ENABLE_X64", "1")  # so that the support table has JAX in float64, too
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 project = "xpsample"
 author = "The xpsample developers"
 copyright = "2026, The xpsample developers"  # noqa: A001 (Sphinx's name)
 version = release = xpsample.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
     "numpydoc",
 ]
-myst_enable_extensions = ["deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_mode = "cache"  # the tutorials run again where they have changed
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
 exclude_patterns = ["_build", "_generated"]
 default_role = "py:obj"
 
@@ -38,6 +48,14 @@ numpydoc_show_class_members = False
 html_theme = "furo"
 html_title = f"xpsample {release}"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1f5f99", "color-brand-content": "#1f5f99"},
+    "dark_css_variables": {"color-brand-primary": "#7fb3d5", "color-brand-content": "#7fb3d5"},
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+pygments_style, pygments_dark_style = "friendly", "monokai"
 
 GENERATED = Path(__file__).parent / "_generated"
 
@@ -60,6 +78,13 @@ def write_support_table(app: Any) -> None:
         path.write_text(text)
 
 
+def draw_pictures(app: Any) -> None:
+    """Draw the pictures of the algorithms."""
+    import pictures  # beside this file
+
+    pictures.draw_all(GENERATED / "pictures")
+
+
 def escape_shapes(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Shapes such as (*chains, dim) are no emphasis: escape their stars outside literals."""
     for i, line in enumerate(lines):
@@ -72,4 +97,5 @@ def setup(app: Any) -> None:
     """Connect the hooks."""
     app.add_config_value("support_table", "full", "", [str])
     app.connect("builder-inited", write_support_table)
+    app.connect("builder-inited", draw_pictures)
     app.connect("autodoc-process-docstring", escape_shapes, priority=100)
