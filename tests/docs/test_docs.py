@@ -33,7 +33,8 @@ CUSTOM_BACKEND = DOCS / "developer" / "custom-backend.md"
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
     """(line number, code) of the fenced blocks of a language."""
     text = page.read_text()
-    found = re.finditer(rf"^([ ]*)```{language}\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
+    # Those of a tutorial are cells, which the build of the site runs, too.
+    found = re.finditer(rf"^([ ]*)```(?:\{{code-cell\}} )?{language}\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
     return [(text[: match.start(2)].count("\n"), textwrap.dedent(match.group(2))) for match in found]
 
 
@@ -188,3 +189,16 @@ def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_p
     inventory = inventories.InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="")
     documented = {name for kind in inventory.data.values() for name in kind}
     assert not [name for name in xpsample.__all__ if f"xpsample.{name}" not in documented]
+
+
+def test_errors_and_findings_have_their_entries():
+    from xpsample.core import errors
+
+    page = (DOCS / "troubleshooting.md").read_text()
+    kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, BaseException)]
+    assert [name for name in kinds if name not in page] == []
+    source = (ROOT / "xpsample" / "metrics" / "findings.py").read_text()
+    found = set(re.findall(r'Finding\(\s*"(\w+)"', source))
+    diagnosis = (DOCS / "diagnosis.md").read_text()
+    assert "ladder" in found
+    assert [kind for kind in found if f"`{kind}`" not in diagnosis] == []
