@@ -1,18 +1,11 @@
-"""Sphinx settings. ``sphinx-build -W --keep-going -b html docs docs/_build/html`` needs no network.
+"""Sphinx settings. ``sphinx-build -W --keep-going -b html docs docs/_build/html`` needs no network."""
 
-The build runs the conformance suite, which takes minutes; ``-D support_table=short`` runs one row of it, for a look at
-the pages.
-"""
-
-import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import xpsample
-
-os.environ.setdefault("JAX_ENABLE_X64", "1")  # so that the support table has JAX in float64, too
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -37,7 +30,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "cache"  # the tutorials run again where they have changed
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
-exclude_patterns = ["_build", "_generated"]
+exclude_patterns = ["_build", "_generated", "support.md"]
 default_role = "py:obj"
 
 autodoc_member_order = "bysource"
@@ -60,24 +53,6 @@ pygments_style, pygments_dark_style = "friendly", "monokai"
 GENERATED = Path(__file__).parent / "_generated"
 
 
-def write_support_table(app: Any) -> None:
-    """Run the conformance suite and write its table; a failure of the suite fails the build."""
-    if app.config.support_table == "full":
-        from xpsample.conformance.report import support_table
-
-        text = support_table(quick=True)
-    else:
-        from xpsample.conformance import check_all, scenarios
-        from xpsample.conformance.report import markdown
-        from xpsample.core.devices import device_dtypes
-
-        text = "Short table.\n\n" + markdown(check_all(scenarios()[:1], device_dtypes(["numpy"]), True))
-    GENERATED.mkdir(exist_ok=True)
-    path = GENERATED / "support.md"
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
-
-
 def draw_pictures(app: Any) -> None:
     """Draw the pictures of the algorithms."""
     import pictures  # beside this file
@@ -95,7 +70,5 @@ def escape_shapes(app: Any, what: str, name: str, obj: Any, options: Any, lines:
 
 def setup(app: Any) -> None:
     """Connect the hooks."""
-    app.add_config_value("support_table", "full", "", [str])
-    app.connect("builder-inited", write_support_table)
     app.connect("builder-inited", draw_pictures)
     app.connect("autodoc-process-docstring", escape_shapes, priority=100)

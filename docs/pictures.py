@@ -1,4 +1,6 @@
-"""A picture for each algorithm: one look tells what it does. The docs build calls `draw_all`; all takes about 20 s.
+"""A picture for each algorithm: one look tells what it does. The docs build calls `draw_all`, which takes about 20 s.
+
+``python docs/pictures.py`` writes the picture of the README.
 
 Colours and a transparent ground suit light and dark pages.
 """
@@ -463,3 +465,10 @@ def draw_all(folder: Path) -> None:
 def _is_older(file: Path) -> bool:
     """Whether a picture is missing or was drawn by an older version of this file."""
     return not file.exists() or file.stat().st_mtime < Path(__file__).stat().st_mtime
+
+
+if __name__ == "__main__":  # the picture of the README
+    plt.rcParams.update({"font.size": 8})
+    breast_cancer_figure().savefig(
+        Path(__file__).parent / "_static" / "breast-cancer.png", dpi=110, metadata={"Software": ""}
+    )

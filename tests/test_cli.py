@@ -1,6 +1,7 @@
 """The command line, called in the process; one test goes through ``python -m xpsample``."""
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -50,6 +51,15 @@ def test_list_shows_experiments_kernels_and_libraries(capsys, monkeypatch):
     for name in (*EXPERIMENTS, "MALA", "SRMC", "cupy", "torch"):
         assert f"\n    {name} " in text
     assert "numpy             here" in text
+
+
+def test_list_for_programs(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
+    assert cli.main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["name"] for row in found["experiments"]} == set(EXPERIMENTS)
+    assert {"name": "numpy", "group": "", "about": "not looked at"} in found["libraries"]
+    assert next(row for row in found["kernels"] if row["name"] == "GWG")["group"] == "on discrete spaces"
 
 
 def test_list_is_grouped(capsys, monkeypatch):

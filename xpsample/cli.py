@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -91,6 +92,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     listing = commands.add_parser("list", help="show experiments, kernels and array libraries")
+    listing.add_argument("--json", action="store_true", help="as JSON, for programs")
     listing.set_defaults(command=_list)
 
     run = commands.add_parser(
@@ -158,24 +160,50 @@ def _citation(args: argparse.Namespace) -> int:
     return 0
 
 
+Groups = dict[str, list[tuple[str, str]]]
+"""By the title of a group, names and a line about each."""
+
+
 def _list(args: argparse.Namespace) -> int:
+    sections = {
+        "experiments": ("Experiments (xpsample run NAME)", _experiments),
+        "kernels": ("Kernels (xpsample.NAME)", _kernels),
+        "libraries": ("Array libraries", _libraries),
+    }
+    rows: dict[str, list[dict[str, str]]] = {}
+    with Progress("loading array libraries") as progress:
+        for kind, (title, find) in sections.items():
+            groups = find()
+            if not args.json:
+                _section(progress, title, groups)
+            rows[kind] = [
+                {"name": name, "group": group, "about": about} for group in groups for name, about in groups[group]
+            ]
+        if args.json:
+            progress.say(json.dumps(rows, indent=2))
+    return 0
+
+
+def _experiments() -> Groups:
+    return {title: [(n, e.summary) for n, e in EXPERIMENTS.items() if e.paper == p] for p, title in PAPERS.items()}
+
+
+def _libraries() -> Groups:
     from xpsample.core.registry import registered_backends
+
+    return {"": [(name, _devices(name)) for name in registered_backends()]}
+
+
+def _kernels() -> Groups:
     from xpsample.kernels import Kernel
 
-    with Progress("loading array libraries") as progress:
-        groups = {
-            title: [(n, e.summary) for n, e in EXPERIMENTS.items() if e.paper == p] for p, title in PAPERS.items()
-        }
-        _section(progress, "Experiments (xpsample run NAME)", groups)
-        groups = {title: [] for title in KERNELS.values()}
-        for name in sorted(xpsample.__all__):
-            kind = getattr(xpsample, name)
-            if isinstance(kind, type) and issubclass(kind, Kernel):
-                home = max((room for room in KERNELS if kind.__module__.startswith(room)), key=len)
-                groups[KERNELS[home]].append((name, _first_line(kind)))
-        _section(progress, "Kernels (xpsample.NAME)", groups)
-        _section(progress, "Array libraries", {"": [(name, _devices(name)) for name in registered_backends()]})
-    return 0
+    groups: Groups = {title: [] for title in KERNELS.values()}
+    for name in sorted(xpsample.__all__):
+        kind = getattr(xpsample, name)
+        if isinstance(kind, type) and issubclass(kind, Kernel):
+            home = max((room for room in KERNELS if kind.__module__.startswith(room)), key=len)
+            groups[KERNELS[home]].append((name, _first_line(kind)))
+    return groups
 
 
 def _first_line(kind: type) -> str:
@@ -194,7 +222,7 @@ def _devices(name: str) -> str:
     return ", ".join(f"{d.name} ({', '.join(d.dtypes)})" for d in devices) or "installed, no device found"
 
 
-def _section(progress: Progress, title: str, groups: dict[str, list[tuple[str, str]]]) -> None:
+def _section(progress: Progress, title: str, groups: Groups) -> None:
     width = max(len(name) for rows in groups.values() for name, _ in rows)
     lines = [title]
     for group, rows in groups.items():

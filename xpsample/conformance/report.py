@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from xpsample.conformance.checks import CHECKS, Outcome, Row, check_all
-from xpsample.conformance.scenarios import scenarios
-from xpsample.core.devices import device_dtypes, missing
+from xpsample.conformance.checks import CHECKS, Outcome, Row
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
 WIDTHS = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12)
@@ -45,29 +43,3 @@ def markdown(rows: Iterable[Row]) -> str:
     lines = ["| " + " | ".join(HEADER) + " |", "|" + " --- |" * len(HEADER)]
     lines += ["| " + " | ".join(line(row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
-
-
-def support_table(quick: bool = True) -> str:
-    """The support table of the docs, from a run of the suite.
-
-    Parameters
-    ----------
-    quick : bool
-        Fewer chains in the statistical check.
-
-    Returns
-    -------
-    str
-        Markdown: the table, then a list of what was skipped.
-
-    Raises
-    ------
-    RuntimeError
-        If a check fails.
-    """
-    rows = list(check_all(scenarios(), device_dtypes(), quick))
-    failed = [line(row) for row in rows if not row.passed]
-    if failed:
-        raise RuntimeError(f"conformance failed: {failed}")
-    skipped = "".join(f"- {text}\n" for text in missing())
-    return markdown(rows) + (f"\nNot run for this page:\n\n{skipped}" if skipped else "")
