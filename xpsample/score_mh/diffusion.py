@@ -142,10 +142,10 @@ def cosine_betas(timesteps: int = 1000, offset: float = 0.008) -> tuple[float, .
     ----------
     timesteps : int
     offset : float
-        Positive; keeps the first betas from being tiny.
+        Positive, at most 1; keeps the first betas from being tiny.
     """
     t = np.linspace(0.0, 1.0, check_count("timesteps", timesteps, 2) + 1)
-    offset = check_number("offset", offset, 0)
+    offset = check_number("offset", offset, 0, 1)
     kept = np.cos((t + offset) / (1.0 + offset) * (math.pi / 2.0)) ** 2
     return tuple(np.minimum(1.0 - kept[1:] / kept[:-1], 0.999).tolist())
 

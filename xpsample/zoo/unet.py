@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count
+from xpsample.core.checks import check_count, check_seed
 from xpsample.zoo.convolutions import blocks, correlate, pad, unblocks
 from xpsample.zoo.networks import Dense, swish
 
@@ -61,7 +61,7 @@ def init_unet(channels: int, width: int, seed: int, *, middle: int = 2) -> UNet:
     """
     given = (("channels", channels), ("width", width), ("middle", middle))
     channels, width, middle = (check_count(name, n) for name, n in given)
-    rng, wide, inputs = np.random.default_rng(seed), 2 * width, 4 * channels
+    rng, wide, inputs = np.random.default_rng(check_seed("seed", seed)), 2 * width, 4 * channels
 
     def convolution(a: int, b: int) -> Convolution:
         return Convolution(rng.standard_normal((3, 3, a, b)) * (9 * a) ** -0.5, np.zeros(b))
