@@ -67,6 +67,11 @@ PAIRS = {
     "HMC": (xps.HMC(0.2, 3), IMAGES, VECTORS),
     "its density alone": (xps.RWM(0.3), replace(IMAGES, score=None, hvp=None), VECTORS),
     "SRMC, with an hvp": (xps.SRMC(xps.MALA(0.1), 0.5, tilt=xps.Exact()), IMAGES, VECTORS),
+    "the score plus an hvp": (
+        xps.SRMC(xps.HMC(0.1, 2), 0.5, tilt=xps.Exact()),
+        replace(IMAGES, score_plus_hvp=lambda x, v, s: score(x, s) + hvp(x, v, s)),
+        VECTORS,
+    ),
     "its score alone": (
         xps.MALA(0.1),
         xps.Target(None, score=score, data=SCALE, space=SPACE, acceptance=LineIntegral(3)),
@@ -210,6 +215,8 @@ def test_start(library):
     assert x0.shape == (5, *SHAPE)
     flat_start = xps.start(VECTORS, library.array(np.zeros(DIM)), 5, scale=library.array(SCALE.ravel()), seed=1)
     np.testing.assert_allclose(library.host(x0).reshape(5, DIM), library.host(flat_start), rtol=1e-12)
+    one = xps.start(IMAGES, library.array(np.zeros(SHAPE)), 5, scale=library.array(np.asarray(0.5)), seed=1)
+    assert one.shape == (5, *SHAPE)
 
 
 def test_a_target_of_images_is_pickled():

@@ -356,8 +356,7 @@ def _positions(target: AbstractTarget, x0: Array | Mapping[str, Array]) -> Array
     """Start positions (*chains, dim), of values by name where a model is given these, or of arrays such as images."""
     if isinstance(target, Model) and isinstance(x0, Mapping):
         return target.position(x0)
-    # What is no target, or no array, is refused where it is checked.
-    return cast(Array, coordinates(getattr(target, "space", None), x0))
+    return cast(Array, coordinates(target, x0))  # what is none is refused where it is checked
 
 
 def _prepare(

@@ -26,6 +26,8 @@ from xpsample.spaces.space import Real
 from xpsample.targets.acceptance import Acceptance, LineIntegral
 from xpsample.targets.target import Target
 
+VECTORS, BY_SCORE = Real(), LineIntegral()
+
 NOISE: Mapping[str, Callable[..., Array]] = {
     "noise": lambda out, x, a, sigma: out,
     "data": lambda out, x, a, sigma: (x - a * out) / sigma,
@@ -156,8 +158,8 @@ def diffusion_target(
     *,
     parameters: tree.Tree = None,
     prediction: str = "noise",
-    space: Real = Real(),  # noqa: B008 (a frozen value)
-    acceptance: Acceptance = LineIntegral(),  # noqa: B008
+    space: Real = VECTORS,
+    acceptance: Acceptance = BY_SCORE,
 ) -> Target:
     """The data with noise added, as a diffusion model's network knows them: a target with a score, for `Annealed`.
 

@@ -49,7 +49,7 @@ def check_gradient(
     check_instance("target", target, Target, "Target(log_density)")
     check_flag("hvp", hvp)
     needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
-    x = coordinates(target.space, x)
+    x = coordinates(target, x)
     with current_device(x):
         mine = target.prepare(x, needs)
         resolution = float(np.finfo(to_host(x).dtype).eps)

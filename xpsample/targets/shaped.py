@@ -19,14 +19,15 @@ def shape_of(space: Space | None) -> tuple[int, ...]:
     return space.shape if isinstance(space, Real) and len(space.shape) > 1 else ()
 
 
-def coordinates(space: Space | None, x: Any) -> Any:
-    """Positions ``(*chains, dim)``, of those ``(*chains, *shape)`` of a space with a shape; others as they are.
+def coordinates(target: Any, x: Any) -> Any:
+    """Positions ``(*chains, dim)``, of those ``(*chains, *shape)`` of a target of arrays; all else as it is.
 
     Raises
     ------
     PositionError
         If the last axes are neither the shape nor the dimension.
     """
+    space = getattr(target, "space", None)  # what is no target is refused elsewhere
     shape = shape_of(space)
     if not shape or not is_array(x):
         return x
@@ -78,7 +79,7 @@ class OfCoordinates:
         return array_namespace(x).reshape(found, x.shape)
 
 
-def of_coordinates(functions: Functions, space: Space) -> Functions:
+def flattened(functions: Functions, space: Space) -> Functions:
     """A target's functions as functions of coordinates."""
     shape = shape_of(space)
     if not shape:

@@ -68,7 +68,7 @@ def start(
     """
     check_target("target", target)
     backend = check_positions(like)
-    own, like, scale = like, coordinates(target.space, like), coordinates(target.space, scale)
+    own, like = like, coordinates(target, like)
     Real().check(backend.xp, like)
     if like.ndim != 1:
         raise PositionError(f"like has shape (dim,), the middle of the start positions; got {given(like)}")
@@ -76,6 +76,7 @@ def start(
         raise PositionError("start is for real positions: draw values of a discrete space with your library")
     check_range("scale", scale, 0)
     if hasattr(scale, "shape") and scale.shape:
+        scale = coordinates(target, scale)
         check_array("scale", scale, like, {"coordinates": (1,)})
     spread = np.asarray(to_host(scale) if hasattr(scale, "shape") else scale)
     x = around(target, to_host(like), spread, like, chains, seed)

@@ -29,7 +29,7 @@ from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.contract import check_array, check_form, check_functions, check_start
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
-from xpsample.targets.shaped import of_coordinates, shape_of
+from xpsample.targets.shaped import flattened, shape_of
 
 FUNCTIONS = {
     "log_density": "(x)",
@@ -154,7 +154,7 @@ class Target(AbstractTarget):
         if shape_of(self.space) and isinstance(self.gradient, Analytic):
             raise CapabilityError(f"on {self.space!r} give the derivatives as score=... and hvp=..., not by Analytic")
         given = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp)
-        object.__setattr__(self, "of_coordinates", of_coordinates(given, self.space))
+        object.__setattr__(self, "of_coordinates", flattened(given, self.space))
 
     def prepare(self, x: Array, requires: Capability) -> "PreparedTarget":
         """Choose derivatives, check capabilities and evaluate once at the start positions.
