@@ -385,6 +385,53 @@ def _others(folder: str) -> list[Call]:
             score_mh.geometric_noise_levels,
             {"largest": arg(2.0, POSITIVE), "smallest": arg(0.1, NUMBER), "levels": arg(3, COUNT)},
         ),
+        Call(
+            "DiffusionSchedule",
+            score_mh.DiffusionSchedule,
+            {
+                "signals": arg((0.9, 0.5), LADDER),
+                "sigmas": arg((0.1, 0.5), LADDER),
+                "times": arg(None, LADDER | {"none"}),
+            },
+        ),
+        Call("variance_preserving", score_mh.variance_preserving, {"betas": arg((0.1, 0.2), LADDER)}),
+        Call(
+            "variance_exploding",
+            score_mh.variance_exploding,
+            {"sigmas": arg((0.1, 0.2), LADDER), "times": arg(None, LADDER | {"none"})},
+        ),
+        Call(
+            "linear_betas",
+            score_mh.linear_betas,
+            {"timesteps": arg(3, {"whole"}), "first": arg(0.1, {"share"}), "last": arg(0.2, {"share"})},
+        ),
+        Call(
+            "cosine_betas",
+            score_mh.cosine_betas,
+            {"timesteps": arg(3, {"whole"}), "offset": arg(0.1, {"share", "one", "float one"})},
+        ),
+        Call(
+            "diffusion_target",
+            score_mh.diffusion_target,
+            {
+                "network": arg(lambda x, t: x, FUNCTION),
+                "schedule": arg(score_mh.variance_exploding((0.1, 0.5)), NONE),
+                "prediction": arg("data", NONE),
+                "space": arg(xps.Real(), NONE),
+                "acceptance": arg(LineIntegral(2), NONE),
+            },
+            as_target,
+        ),
+        Call(
+            "NoisePrediction",
+            score_mh.NoisePrediction,
+            {
+                "schedule": arg(score_mh.variance_exploding((0.1, 0.5)), NONE),
+                "network": arg(lambda x, t, parameters: score_mh.score_network(x, parameters), FUNCTION),
+                "prediction": arg("noise", NONE),
+            },
+            as_training_loss,
+        ),
         # ---- measures
         *[
             Call(

@@ -160,8 +160,9 @@ def test_a_checkpoint_keeps_the_names_and_refuses_another_model(tmp_path):
 def test_a_trace_without_a_model_has_no_names():
     trace = xps.sample(xps.Target(lambda x: -0.5 * (x**2).sum(-1)), xps.RWM(1.0), np.zeros((2, 3)), 5, seed=1)
     assert trace.parameters == ()
+    assert trace["x"] is trace.draws  # as ArviZ calls them
     with pytest.raises(xps.core.errors.TraceError, match="only the trace of a Model"):
-        trace["x"]
+        trace["tau"]
 
 
 # ---- start positions ------------------------------------------------------------------------------------------------

@@ -72,6 +72,12 @@ EXPERIMENTS: Mapping[str, Entry] = {
         "Score-MH",
         20,
     ),
+    "score-mh-diffusion": Entry(
+        "xpsample.experiments.score_mh.diffusion",
+        "Section 5 with a diffusion model: digits by a U-Net that predicts noise, annealed by ULA and MALA",
+        "Score-MH",
+        20,
+    ),
     "score-mh-gev": Entry(
         "xpsample.experiments.score_mh.gev",
         "Appendix B: ULA, MALA and Score-MALA on extreme value distributions of growing tails",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_numbers, settle
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base, check_given, nested, unnested
@@ -21,6 +22,9 @@ from xpsample.particles.ladders import ladder_array, rung
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter
 from xpsample.targets.point import Capability, Costs, Point
+
+ROUNDING = 1e-4
+"""How far a ladder may go beyond the levels that a target knows, as a share of them."""
 
 
 class AnnealedState(NamedTuple):
@@ -44,7 +48,8 @@ class Annealed(Kernel[AnnealedState, Info]):
     Step n makes `steps` steps of the base kernel on the target at noise level ``sigmas[n]``, or at the last level after
     the end of the ladder. The target's `data` are a dict; each step sets its entry ``"sigma"``, 0-d. A
     ``Target(None, score=lambda x, data: ..., data={"sigma": np.asarray(1.0), ...})`` is enough for an unadjusted base
-    kernel and, with an ``acceptance``, for an adjusted one.
+    kernel and, with an ``acceptance``, for an adjusted one. Where the data have an entry ``"levels"``, (n,), the ladder
+    must not go beyond the largest and the smallest of them.
 
     The base kernel moves ``y = x / unit``, where the unit is ``units[n]`` or, by default, the level itself. So one step
     size serves all levels: `ULA` and `MALA` of step size c make steps of ``c sigma^2`` in x. Song & Ermon's steps
@@ -108,10 +113,23 @@ class Annealed(Kernel[AnnealedState, Info]):
             raise CapabilityError(
                 'Annealed sets the entry "sigma" of the target\'s data: pass Target(..., data={"sigma": ..., ...})'
             )
+        self._check_levels(own)
         sigmas, units = (ladder_array(target, ladder or (), x) for ladder in (self.sigmas, self.units))
         count = counter(target, x)
         level = _level(target, sigmas, units, count)
         return AnnealedState(self.base.init(level, x / level.unit), sigmas, units, count)
+
+    def _check_levels(self, data: dict) -> None:
+        """Raise unless the ladder keeps to the levels that a target says it knows."""
+        if "levels" not in data:
+            return
+        known = to_host(data["levels"])
+        low, high, highest, lowest = known.min(), known.max(), self.sigmas[0], self.sigmas[-1]
+        if highest > high * (1 + ROUNDING) or lowest < low * (1 - ROUNDING):
+            raise HyperparameterError(
+                f"the target knows noise levels from {low:.6g} to {high:.6g}; sigmas go from {highest:.6g} to "
+                f"{lowest:.6g}"
+            )
 
     def noise(self, x: Array) -> Specs:
         return nested(self.base.noise(x), self.steps)

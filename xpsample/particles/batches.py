@@ -54,7 +54,7 @@ class RowBatches(Batches):
 
     Parameters
     ----------
-    rows : array, shape (rows, dim)
+    rows : array, shape (rows, dim), or (rows, *shape) such as images
         In the library and dtype of the particles.
     size : int, optional
         Rows of a batch, which every run draws for itself, with replacement. All rows when not given.
@@ -65,8 +65,8 @@ class RowBatches(Batches):
 
     def __post_init__(self) -> None:
         check_range("rows", check_reals("rows", self.rows, "an array (rows, dim)"))
-        if self.rows.ndim != 2 or not self.rows.shape[0]:
-            raise HyperparameterError(f"rows have shape (rows, dim); got {tuple(self.rows.shape)}")
+        if self.rows.ndim < 2 or 0 in self.rows.shape:
+            raise HyperparameterError(f"rows have shape (rows, dim), or (rows, *shape); got {tuple(self.rows.shape)}")
         if self.size is not None:
             settle(self, "size", check_count)
 
@@ -74,9 +74,10 @@ class RowBatches(Batches):
         return {} if self.size is None else {"row": Uniform((*x.shape[:-2], self.size))}
 
     def draw(self, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
+        rows = xp.reshape(self.rows, (self.rows.shape[0], -1))
         if self.size is None:
-            return xp.broadcast_to(self.rows, (*x.shape[:-2], *self.rows.shape))
-        return take_rows(xp, self.rows, noise["row"])
+            return xp.broadcast_to(rows, (*x.shape[:-2], *rows.shape))
+        return take_rows(xp, rows, noise["row"])
 
 
 @dataclass(frozen=True, eq=False)

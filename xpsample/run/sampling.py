@@ -42,9 +42,11 @@ from xpsample.run.trace import Trace
 from xpsample.run.until import Stopping, Until, check_until
 from xpsample.run.warm_up import ROOM, TunedPath, WarmUpPath, warm_up_source, warm_up_steps
 from xpsample.spaces.named import Named
+from xpsample.spaces.space import Real
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
+from xpsample.targets.shaped import coordinates, shape_of
 from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
@@ -80,7 +82,8 @@ def sample(
         index of the other axes is a group of chains that is tuned for itself.
     x0 : array, shape (*chains, dim), or mapping
         Start positions. They decide the library, dtype and device of everything. Leading axes are independent chains.
-        Those of a `Model` may be values by name, each ``(*chains, *shape)``.
+        Those of a `Model` may be values by name, each ``(*chains, *shape)``; those on ``Real(channels, height, width)``
+        are images, ``(*chains, channels, height, width)``.
     draws : int
         Rows to keep of every chain; ``burn_in + draws * thinning`` steps are made.
     seed : int or NoiseSource
@@ -376,10 +379,10 @@ class _Everything(Recorder):
 
 
 def _positions(target: AbstractTarget, x0: Array | Mapping[str, Array]) -> Array:
-    """Start positions, of values by name where a model is given these."""
+    """Start positions (*chains, dim), of values by name where a model is given these, or of arrays such as images."""
     if isinstance(target, Model) and isinstance(x0, Mapping):
         return target.position(x0)
-    return cast(Array, x0)  # what is none is refused where it is checked
+    return cast(Array, coordinates(target, x0))  # what is none is refused where it is checked
 
 
 def _prepare(
@@ -486,6 +489,7 @@ def _metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]
     space = program.target.space
     return {
         **({"parameters": space.to_json()} if isinstance(space, Named) else {}),
+        **({"space": space.to_json()} if isinstance(space, Real) and shape_of(space) else {}),
         "kernel": show(program.kernel),
         "backend": backend_of(x).name,
         "dtype": dtype_name(x),

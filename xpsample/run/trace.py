@@ -21,7 +21,8 @@ from xpsample.run.checkpoint import load_folder
 from xpsample.run.diagnosis import Figures, diagnose, indicators
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
 from xpsample.run.summary import RunStatistics, Summary, summarize
-from xpsample.spaces.named import Named, named_from_json, parameters
+from xpsample.spaces.json_form import space_from_json
+from xpsample.spaces.named import Named, named, named_from_json, parameters
 
 Array = Any
 
@@ -40,7 +41,8 @@ class Trace:
     ----------
     draws : array, shape (draw, *chains, dim), or None
         Positions, in the user's library and on the user's device; None if the run did not record them. Those of a
-        `Model` are unconstrained coordinates: ``trace["tau"]`` has values by name.
+        `Model` are unconstrained coordinates: ``trace["tau"]`` has values by name. Of a target on a space with a shape,
+        such as ``Real(1, 28, 28)``, ``trace["x"]`` has them in this shape.
     statistics : dict of str to array, each of shape (draw, *chains)
         For example ``acceptance_probability``, ``moved``, ``diverged``, ``log_density``.
     recorded : dict of str to tree of arrays
@@ -51,7 +53,8 @@ class Trace:
         The kernel's state after the last step; not saved by `save`.
     metadata : dict
         JSON-able: kernel, backend, dtype, device, seed, burn-in, thinning, seconds, version of xpsample. The
-        optional key ``names`` names the coordinates, and ``parameters`` describes those of a `Model`.
+        optional key ``names`` names the coordinates, ``parameters`` describes those of a `Model`, and ``space`` that of
+        positions that are no vectors.
     kernel : Kernel, or None
         The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
         positions goes on where this one ended. Not saved by `save`.
@@ -100,13 +103,18 @@ class Trace:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of a model's parameters; none for other targets."""
-        return () if self._space is None else self._space.names
+        return self._space.names if self._space is not None and "parameters" in self.metadata else ()
 
     def __getitem__(self, name: str) -> Array:
-        """The draws of a model's parameter, ``(draw, *chains, *shape)``, as values and not as coordinates."""
+        """The draws of a model's parameter, ``(draw, *chains, *shape)``, as values and not as coordinates.
+
+        Those of other targets are ``trace["x"]``.
+        """
+        draws = self._some_draws()
+        if self._space is None and name == "x":
+            return draws
         if self._space is None:
             raise TraceError(f"only the trace of a Model has parameters by name, such as {name!r}: take trace.draws")
-        draws = self._some_draws()
         return self._space.value(backend_of(draws).xp, draws, name)
 
     def map(self, function: Callable[[Any], Any]) -> Any:
@@ -116,15 +124,16 @@ class Trace:
         ----------
         function : callable
             ``function(p)`` of the parameters of a `Model`, as its log density has them: ``p.tau`` is
-            ``(draw, *chains, *shape)`` here, all draws at once. Of other targets ``function(x)``, the draws.
+            ``(draw, *chains, *shape)`` here, all draws at once. Of other targets ``function(x)``, the draws
+            ``trace["x"]``.
 
         Returns
         -------
         What the function returns.
         """
         draws = self._some_draws()
-        if self._space is None:
-            return function(draws)
+        if self._space is None or not self.parameters:
+            return function(self["x"])
         values, _ = self._space.constrain(backend_of(draws).xp, draws)
         return function(parameters(self._space.names)(*values))
 
@@ -400,7 +409,9 @@ class Trace:
 
     @cached_property
     def _space(self) -> Named | None:
-        """Where the parameters of a model live."""
+        """Where the parameters of a model live, or positions "x" that are no vectors."""
+        if "space" in self.metadata:
+            return named({"x": space_from_json(self.metadata["space"])})
         known = self.metadata.get("parameters")
         return None if known is None else named_from_json(known)
 

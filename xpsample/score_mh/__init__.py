@@ -2,6 +2,15 @@
 
 from xpsample.score_mh.activations import gelu, log_sigmoid, softplus
 from xpsample.score_mh.balance import ScoreBalance, balance_residual, negative_entropy
+from xpsample.score_mh.diffusion import (
+    DiffusionSchedule,
+    NoisePrediction,
+    cosine_betas,
+    diffusion_target,
+    linear_betas,
+    variance_exploding,
+    variance_preserving,
+)
 from xpsample.score_mh.learned import Learned
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.matching import AnnealedDenoising, Denoising, ExactTrace, Sliced, geometric_noise_levels
@@ -23,10 +32,12 @@ __all__ = [
     "AnnealedDenoising",
     "CrankNicolson",
     "Denoising",
+    "DiffusionSchedule",
     "ExactTrace",
     "Fitted",
     "LangevinProposal",
     "Learned",
+    "NoisePrediction",
     "Proposal",
     "RandomWalk",
     "ScoreBalance",
@@ -36,15 +47,20 @@ __all__ = [
     "balance_residual",
     "conditional_acceptance_network",
     "conditional_score_network",
+    "cosine_betas",
+    "diffusion_target",
     "fit",
     "gelu",
     "geometric_noise_levels",
     "init_acceptance_network",
     "init_score_network",
+    "linear_betas",
     "load_parameters",
     "log_sigmoid",
     "negative_entropy",
     "save_parameters",
     "score_network",
     "softplus",
+    "variance_exploding",
+    "variance_preserving",
 ]

@@ -12,6 +12,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.score_mh.activations import log_sigmoid
 from xpsample.score_mh.proposals import Proposal
 from xpsample.targets.acceptance import Acceptance
+from xpsample.targets.shaped import shape_of, values
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,8 @@ class Learned(Acceptance):
     Parameters
     ----------
     network : callable
-        ``network(x_new, x, parameters)``: the logit of a, (*chains), such as `acceptance_network`.
+        ``network(x_new, x, parameters)``: the logit of a, (*chains), such as `acceptance_network`. Positions have the
+        shape of the target's space, such as images.
     parameters : tree of arrays
         Of the network; NumPy arrays are put into the positions' library.
     proposal : Proposal
@@ -59,8 +61,9 @@ class Learned(Acceptance):
         log_proposal_ratio: Array | float | None = None,
         parameters: tree.Tree = None,
     ) -> Array:
-        x_new, x = proposal.x, current.x
-        accept = log_sigmoid(self.network(x_new, x, parameters))
+        x_new, x, q = proposal.x, current.x, self.proposal
+        seen_new, seen = (values(shape_of(target.space), position) for position in (x_new, x))
+        accept = log_sigmoid(self.network(seen_new, seen, parameters))
         if self.direct:
             if log_proposal_ratio is None:
                 raise CapabilityError(
@@ -68,8 +71,7 @@ class Learned(Acceptance):
                     "one that is made from it (SRMC, Tempered, ...): pass direct=False"
                 )
             return accept - log_proposal_ratio  # the kernel adds it again
-        back = log_sigmoid(self.network(x, x_new, parameters))
-        q = self.proposal
+        back = log_sigmoid(self.network(seen, seen_new, parameters))
         return (accept - back) - (q.log_density(x, x_new, proposal.score) - q.log_density(x_new, x, current.score))
 
     def cost(self, score: Evaluations, hvp: Evaluations) -> Evaluations:

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+from array_api_compat import array_namespace
+
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs
@@ -16,13 +18,19 @@ class TrainingLoss(ABC):
     constants : tree of arrays
         Other arrays that it needs, such as the parameters of a network that is already trained. NumPy arrays are put
         into the library of the data.
+    any_shape : bool
+        Whether rows may be arrays of more axes, such as images; else they are vectors.
     """
 
     constants: tree.Tree = None
+    any_shape = False
 
     @abstractmethod
     def noise(self, rows: int, dim: int) -> Specs:
-        """The random numbers that one evaluation on a batch (rows, dim) consumes, by name."""
+        """The random numbers that one evaluation on a batch (rows, dim) consumes, by name.
+
+        Of rows of more axes, `dim` is the product of their lengths.
+        """
 
     @abstractmethod
     def __call__(
@@ -33,7 +41,7 @@ class TrainingLoss(ABC):
         Parameters
         ----------
         parameters : tree of arrays
-        x : array, shape (rows, dim)
+        x : array, shape (rows, dim), or (rows, *shape)
             The batch.
         noise : mapping of str to array
             The numbers that `noise` declares.
@@ -42,3 +50,19 @@ class TrainingLoss(ABC):
         progress : array, 0-d
             From 0 in the first epoch to 1 in the last one; 1 for a validation.
         """
+
+
+def squares(x: Array) -> Array:
+    """The sum of the squares of each row, ``(rows, *shape) -> (rows)``."""
+    xp = array_namespace(x)
+    return xp.sum(xp.reshape(x * x, (x.shape[0], -1)), axis=-1)
+
+
+def per_row(values: Array, x: Array) -> Array:
+    """A number for each row, (rows), with axes that broadcast against x, ``(rows, *shape)``."""
+    return array_namespace(x).reshape(values, (-1, *(1,) * (x.ndim - 1)))
+
+
+def shaped(numbers: Array, x: Array) -> Array:
+    """Random numbers (rows, dim) in the shape of x."""
+    return array_namespace(x).reshape(numbers, x.shape)

@@ -13,7 +13,7 @@ from xpsample.core.checks import check_count, check_function, check_number, chec
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.particles.batches import take_rows
 from xpsample.score_mh.derivatives import quadratic_form
-from xpsample.score_mh.losses import TrainingLoss
+from xpsample.score_mh.losses import TrainingLoss, per_row, shaped, squares
 from xpsample.score_mh.networks import conditional_score_network, score_network
 
 
@@ -81,11 +81,13 @@ class Denoising(TrainingLoss):
         Standard deviation of the noise, in units of x. The minimum is the score of the data's distribution convolved
         with N(0, sigma^2 I); the loss there is about dim / sigma^2, not 0.
     network : callable
-        ``s(x, parameters)``, (*rows, dim) to the same.
+        ``s(x, parameters)``, (rows, dim) or (rows, *shape) to the same.
     """
 
     sigma: float
     network: Callable[..., Array] = score_network
+
+    any_shape = True
 
     def __post_init__(self) -> None:
         settle(self, "sigma", check_number, 0)
@@ -97,9 +99,9 @@ class Denoising(TrainingLoss):
     def __call__(
         self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
     ) -> Array:
-        xp, xi = array_namespace(x), noise["added"]
+        xi = shaped(noise["added"], x)
         error = self.network(x + self.sigma * xi, parameters) + xi / self.sigma
-        return xp.mean(xp.sum(error * error, axis=-1))
+        return array_namespace(x).mean(squares(error))
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,13 @@ class AnnealedDenoising(TrainingLoss):
     sigmas : sequence of float
         Such as from `geometric_noise_levels`, in units of x.
     network : callable
-        ``s(x, sigma, parameters)``, with sigma (*rows).
+        ``s(x, sigma, parameters)``, with x (rows, dim) or (rows, *shape) and sigma (rows).
     """
 
     sigmas: tuple[float, ...]
     network: Callable[..., Array] = conditional_score_network
+
+    any_shape = True
 
     def __post_init__(self) -> None:
         settle(self, "sigmas", check_numbers, 0)
@@ -129,9 +133,10 @@ class AnnealedDenoising(TrainingLoss):
     def __call__(
         self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
     ) -> Array:
-        xp, xi, sigma = array_namespace(x), noise["added"], drawn_level(self.sigmas, noise["level"])
-        error = sigma[:, None] * self.network(x + sigma[:, None] * xi, sigma, parameters) + xi
-        return xp.mean(xp.sum(error * error, axis=-1))
+        xi, level = shaped(noise["added"], x), drawn_level(self.sigmas, noise["level"])
+        sigma = per_row(level, x)
+        error = sigma * self.network(x + sigma * xi, level, parameters) + xi
+        return array_namespace(x).mean(squares(error))
 
 
 def geometric_noise_levels(largest: float, smallest: float, levels: int) -> tuple[float, ...]:

@@ -1,5 +1,6 @@
 """Training: a loss is minimised over batches, by the drivers that run chains."""
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,8 +70,9 @@ def fit(
         Such as `Sliced` or `ScoreBalance`.
     parameters : tree of arrays
         The first ones; NumPy arrays are put into the library of the data.
-    data : array, shape (rows, dim)
-        They decide library, dtype and device.
+    data : array, shape (rows, dim), or (rows, *shape)
+        They decide library, dtype and device. Rows of more axes, such as images, are for losses that take them:
+        `Denoising`, `AnnealedDenoising`, `NoisePrediction`.
     epochs : int
     seed : int or NoiseSource
         For the batches and the random numbers of the loss.
@@ -81,7 +83,7 @@ def fit(
     steps_per_epoch : int, optional
         Updates in an epoch; as many as there are batches in the data when not given. The random numbers of an epoch
         are drawn at once.
-    validation : array, shape (any, dim), optional
+    validation : array, shape (any, dim) or (any, *shape), optional
         Rows whose loss is computed after every epoch, always with the same random numbers.
     patience : int, optional
         Stop if the validation loss has not improved for this many epochs.
@@ -108,8 +110,10 @@ def fit(
     """
     check_instance("loss", loss, TrainingLoss, "Sliced()")
     check_reals("data", data, "an array (rows, dim)")
-    if data.ndim != 2 or not data.shape[0]:
-        raise HyperparameterError(f"data have shape (rows, dim); got {given(data)}")
+    if data.ndim < 2 or 0 in data.shape:
+        raise HyperparameterError(f"data have shape (rows, dim), or (rows, *shape); got {given(data)}")
+    if data.ndim > 2 and not loss.any_shape:
+        raise HyperparameterError(f"{type(loss).__name__} takes rows that are vectors, (rows, dim); got {given(data)}")
     check_range("data", data)
     for name, value in arguments(loss, is_array).items():
         if is_array(value):
@@ -135,11 +139,11 @@ def fit(
 
     with current_device(data):
         # The rows and the constants are the target's data, which drivers pass to a compiled program as arguments.
-        start = data[:1, 0]
+        dim, start = math.prod(data.shape[1:]), data[(slice(1), *(0,) * (data.ndim - 1))]
         held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": None}
         target = Target(None, score=_no_score, data=held).prepare(start, Capability.NONE)
         if validation is not None:
-            fixed = Portable(0).block(target.backend, loss.noise(*validation.shape), 0, 1, start)
+            fixed = Portable(0).block(target.backend, loss.noise(validation.shape[0], dim), 0, 1, start)
             noise = {name: numbers[0, ...] for name, numbers in fixed.items()}
             target = target.with_data({**target.data, "noise": noise})
         chosen = gradient if gradient is not None else Auto()
@@ -150,7 +154,7 @@ def fit(
             chosen.value_and_gradient(target.backend, loss),
             optimizer,
             batch_size,
-            (data.shape[0], data.shape[1]),
+            (data.shape[0], dim),
             steps,
             epochs,
         )

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
+from xpsample.targets.shaped import shape_of
 from xpsample.targets.target import Target
 
 
@@ -36,8 +37,10 @@ def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
     Raises
     ------
     HyperparameterError
-        If the shapes do not fit.
+        If the shapes do not fit, or the target's positions are no vectors.
     """
+    if shape_of(target.space):
+        raise HyperparameterError(f"affine takes targets of vectors; this one is on {target.space!r}")
     center, factor = np.asarray(center), np.asarray(factor)
     if center.ndim != 1 or factor.shape != 2 * center.shape:
         raise HyperparameterError(f"center (dim,) and factor (dim, dim) do not fit: {center.shape} and {factor.shape}")

@@ -50,6 +50,11 @@ class Bridge(AbstractTarget):
         check_target("initial", self.initial)
         check_target("target", self.target)
 
+    @property
+    def space(self) -> Space:
+        """The target's."""
+        return self.target.space
+
     def prepare(self, x: Array, requires: Capability) -> "BridgedTarget":
         requires |= Capability.LOG_DENSITY
         ends = self.initial.prepare(x, requires & ~Capability.ANY_START), self.target.prepare(x, requires)

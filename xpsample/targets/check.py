@@ -9,6 +9,7 @@ from xpsample.core.errors import GradientError
 from xpsample.core.registry import to_host
 from xpsample.gradients.choices import FiniteDifference, GradientChoice
 from xpsample.targets.point import Capability
+from xpsample.targets.shaped import coordinates
 from xpsample.targets.target import Target
 
 
@@ -26,7 +27,7 @@ def check_gradient(
     ----------
     target : Target
         The target; its derivatives as it would use them.
-    x : array, shape (*chains, dim)
+    x : array, shape (*chains, dim), or (*chains, *shape) of a space with a shape
         Where to compare; random points do best.
     against : GradientChoice, optional
         The other way; central finite differences of the log density when not given.
@@ -48,6 +49,7 @@ def check_gradient(
     check_instance("target", target, Target, "Target(log_density)")
     check_flag("hvp", hvp)
     needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
+    x = coordinates(target, x)
     with current_device(x):
         mine = target.prepare(x, needs)
         resolution = float(np.finfo(to_host(x).dtype).eps)

@@ -32,7 +32,7 @@ class Parametric(AbstractTarget):
     gradient : GradientChoice
         How derivatives that were not given are obtained, in x and in the parameters.
     space : Space
-        Where the positions live.
+        Where the positions live, as for `Target`: on ``Real(channels, height, width)`` the functions take images.
     log_density_and_score : callable, optional
         ``(x, parameters)`` to both, where they share work.
 
@@ -74,7 +74,7 @@ class Parametric(AbstractTarget):
     def prepare(self, x: Array, requires: Capability) -> PreparedTarget:
         bound = self._target.prepare(x, requires)
         if bound not in self._bound:
-            family = Family(self.log_density, self.gradient, bound.backend)
+            family = Family(self._target.of_coordinates.log_density, self.gradient, bound.backend)
             costs = bound.costs._replace(refresh=bound.costs.evaluate)
             self._bound[bound] = replace(bound, family=family, costs=costs, compiled={})
         return self._bound[bound]

@@ -16,6 +16,7 @@ from xpsample.spaces.space import Real, Space, check_positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.bridge import Ends
 from xpsample.targets.point import Capability
+from xpsample.targets.shaped import coordinates, values
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 PILOTS = 100
@@ -37,18 +38,18 @@ def start(
     ----------
     target : AbstractTarget
         On real positions.
-    like : array, shape (dim,)
+    like : array, shape (dim,), or that of the target's space
         The middle; its library, dtype and device are those of the positions.
     chains : int or tuple of int
         Chains, or the chain axes of a sweep, such as ``(groups, chains)``.
-    scale : float, or array of shape (dim,)
+    scale : float, or array of the shape of `like`
         Standard deviation about the middle, in units of x: some times that of the target, as far as it is known.
     seed : int
         The same positions on every library, to the rounding of the dtype.
 
     Returns
     -------
-    array, shape (*chains, dim)
+    array, shape (*chains, dim), or (*chains, *shape)
 
     Raises
     ------
@@ -67,6 +68,7 @@ def start(
     """
     check_target("target", target)
     backend = check_positions(like)
+    own, like = like, coordinates(target, like)
     Real().check(backend.xp, like)
     if like.ndim != 1:
         raise PositionError(f"like has shape (dim,), the middle of the start positions; got {given(like)}")
@@ -74,9 +76,11 @@ def start(
         raise PositionError("start is for real positions: draw values of a discrete space with your library")
     check_range("scale", scale, 0)
     if hasattr(scale, "shape") and scale.shape:
+        scale = coordinates(target, scale)
         check_array("scale", scale, like, {"coordinates": (1,)})
     spread = np.asarray(to_host(scale) if hasattr(scale, "shape") else scale)
-    return around(target, to_host(like), spread, like, chains, seed)
+    x = around(target, to_host(like), spread, like, chains, seed)
+    return values(tuple(own.shape), x)
 
 
 def around(

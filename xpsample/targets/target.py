@@ -7,7 +7,7 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -29,6 +29,7 @@ from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.contract import check_array, check_form, check_functions, check_start
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
+from xpsample.targets.shaped import flattened, shape_of
 
 FUNCTIONS = {
     "log_density": "(x)",
@@ -42,7 +43,18 @@ FUNCTIONS = {
 
 
 class AbstractTarget(ABC):
-    """What `sample` takes: anything that can be bound to positions."""
+    """What `sample` takes: anything that can be bound to positions.
+
+    Attributes
+    ----------
+    space : Space
+        Where the positions live.
+    """
+
+    if TYPE_CHECKING:  # subclasses have it as a dataclass field or as a property
+
+        @property
+        def space(self) -> Space: ...
 
     @abstractmethod
     def prepare(self, x: Array, requires: Capability) -> BoundTarget:
@@ -92,7 +104,9 @@ class Target(AbstractTarget):
         Arrays that the functions need. NumPy arrays are put, once, into the positions' library, on their device and
         (floating ones) into their dtype; arrays of another library or device are refused.
     space : Space
-        Where the positions live.
+        Where the positions live. On ``Real(channels, height, width)``, or any `Real` of two axes or more, the functions
+        take positions of that shape, ``(*chains, channels, height, width)``, and give scores of it; kernels move
+        coordinates ``(*chains, dim)``.
     acceptance : Acceptance
         How kernels that accept or reject get the ratio of densities. With `LineIntegral` or `Taylor` a score is enough
         for them (`RWM`, `MALA`, `HMC`, ...), and the log density is not used.
@@ -128,6 +142,8 @@ class Target(AbstractTarget):
     space: Space = Real()
     acceptance: Acceptance = ByDensity()
     constrained: bool = False
+    of_coordinates: Functions = field(init=False, repr=False)
+    """What was given, as functions of coordinates ``(*chains, dim)``."""
     _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -145,6 +161,10 @@ class Target(AbstractTarget):
         check_flag("constrained", self.constrained)
         if self.log_density is None and self.score is None:
             raise CapabilityError("a target needs a log density, a score, or both")
+        if shape_of(self.space) and isinstance(self.gradient, Analytic):
+            raise CapabilityError(f"on {self.space!r} give the derivatives as score=... and hvp=..., not by Analytic")
+        given = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp)
+        object.__setattr__(self, "of_coordinates", flattened(given, self.space))
 
     def prepare(self, x: Array, requires: Capability) -> "PreparedTarget":
         """Choose derivatives, check capabilities and evaluate once at the start positions.
@@ -184,9 +204,10 @@ class Target(AbstractTarget):
     def _explain(self, error: Exception, bound: "PreparedTarget", x: Array) -> NoReturn:
         """Raise an error of ours for what went wrong at the start positions, in the log density above all."""
         at = bound.as_floating(x)
-        if self.log_density is not None:
+        log_density = self.of_coordinates.log_density
+        if log_density is not None:
             try:
-                density = self.log_density(at, *bound._args)
+                density = log_density(at, *bound._args)
             except Exception as its:
                 if not is_of_a_function(its):
                     raise
@@ -233,11 +254,11 @@ class Target(AbstractTarget):
             requires |= Capability.LOG_DENSITY
         integers, x = x, as_floating(backend.xp, x)
         space = self.space.bind(backend, integers)
-        functions = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score)
+        functions = self.of_coordinates
         both = score = Derivative(None, Evaluations(score=1))
         if requires & (Capability.SCORE | Capability.HVP) or not self.acceptance.exact:
             both = self._both(backend, functions, x)
-            score = Derivative(self.score or _second(both.call), both.cost)
+            score = Derivative(functions.score or _second(both.call), both.cost)
         hvp, plus = Derivative(None, Evaluations(hvp=1)), None
         if Capability.HVP in requires:
             hvp, plus = self._curvature(backend, functions, score, x)
@@ -262,7 +283,7 @@ class Target(AbstractTarget):
             requires=requires,
             costs=Costs(at, at, Evaluations(), score.cost, hvp.cost),
             functions=Functions(
-                ready(self.log_density), ready(score.call), ready(hvp.call), ready(both.call), ready(plus)
+                ready(functions.log_density), ready(score.call), ready(hvp.call), ready(both.call), ready(plus)
             ),
             space=space,
             differences=ready(self.differences),
@@ -290,9 +311,9 @@ class Target(AbstractTarget):
 
     def _both(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         """Log density and score at once."""
-        if self.log_density_and_score is not None:
-            return Derivative(self.log_density_and_score, Evaluations(score=1))
-        choice = self.gradient if self.score is None else Analytic(self.score)
+        if functions.log_density_and_score is not None:
+            return Derivative(functions.log_density_and_score, Evaluations(score=1))
+        choice = self.gradient if functions.score is None else Analytic(functions.score)
         try:
             return choice.score(backend, functions, x)
         except GradientError as error:
@@ -302,8 +323,8 @@ class Target(AbstractTarget):
         self, backend: Backend, functions: Functions, score: Derivative, x: Array
     ) -> tuple[Derivative, Callable[..., Array] | None]:
         """Hessian-vector product, and its sum with the score if that is more than an addition."""
-        if self.hvp is not None:
-            return Derivative(self.hvp, Evaluations(hvp=1)), self.score_plus_hvp
+        if functions.hvp is not None:
+            return Derivative(functions.hvp, Evaluations(hvp=1)), functions.score_plus_hvp
         try:
             found = self.gradient.hvp(backend, functions, score, x)
         except GradientError as error:
@@ -313,7 +334,7 @@ class Target(AbstractTarget):
             own, product = found.call(x, v, *data)
             return (score.call(x, *data) if own is None else own) + product
 
-        return Derivative(_second(found.call), found.cost), self.score_plus_hvp or plus
+        return Derivative(_second(found.call), found.cost), functions.score_plus_hvp or plus
 
     def _data(self, backend: Backend, x: Array) -> tree.Tree:
         own, parameters = self._place("data", self.data, backend, x), self.acceptance.parameters

@@ -7,6 +7,7 @@ from typing import Any
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
 from xpsample.targets.target import AbstractTarget, check_target
@@ -41,6 +42,11 @@ class Tempered(AbstractTarget):
     def __post_init__(self) -> None:
         check_target("target", self.target)
         settle(self, "beta", check_range, 0, closed=True)
+
+    @property
+    def space(self) -> Space:
+        """The target's."""
+        return self.target.space
 
     def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
         if is_array(self.beta):

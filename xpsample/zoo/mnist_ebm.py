@@ -12,6 +12,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
 from xpsample.targets.target import Target
+from xpsample.zoo.convolutions import blocks, correlate, pad, unblocks
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.networks import swish
 
@@ -142,48 +143,15 @@ def _forward(x: Array, parameters: Parameters) -> tuple[Array, list[Array]]:
 
 def _convolution(xp: Any, x: Array, weight: Array, padding: int) -> Array:
     """Cross-correlation of stride 2 with zero padding, (image, height, width, in) to (image, height, width, out)."""
-    return _correlate(xp, _blocks(xp, _pad(xp, x, padding)), _block_kernel(xp, weight))
+    return correlate(xp, blocks(xp, pad(xp, x, padding)), _block_kernel(xp, weight))
 
 
 def _transposed(xp: Any, gradient: Array, weight: Array, padding: int) -> Array:
     """The gradient in the input of `_convolution`, from that in its output."""
     kernel = xp.permute_dims(xp.flip(_block_kernel(xp, weight), axis=(0, 1)), (0, 1, 3, 2))
-    padded = _unblocks(xp, _correlate(xp, _pad(xp, gradient, kernel.shape[0] - 1), kernel))
+    padded = unblocks(xp, correlate(xp, pad(xp, gradient, kernel.shape[0] - 1), kernel))
     stop = padded.shape[1] - padding
     return padded[:, padding:stop, padding:stop, :]
-
-
-def _correlate(xp: Any, x: Array, kernel: Array) -> Array:
-    """Stride 1, no padding; the kernel is (side, side, in, out)."""
-    side, _, channels, out = kernel.shape
-    images, height, width, _ = x.shape
-    height, width = height - side + 1, width - side + 1
-    patches = xp.concat([x[:, i : i + height, j : j + width, :] for i in range(side) for j in range(side)], axis=-1)
-    flat = xp.reshape(patches, (images * height * width, side * side * channels))
-    return xp.reshape(flat @ xp.reshape(kernel, (side * side * channels, out)), (images, height, width, out))
-
-
-def _pad(xp: Any, x: Array, width: int) -> Array:
-    """Zeros around every image (image, height, width, channel)."""
-    for axis in (1, 2):
-        shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
-        zeros = xp.zeros(shape, dtype=x.dtype, device=device_of(x))
-        x = xp.concat([zeros, x, zeros], axis=axis)
-    return x
-
-
-def _blocks(xp: Any, x: Array) -> Array:
-    """(image, 2 height, 2 width, channel) to (image, height, width, 4 channel)."""
-    images, height, width, channels = x.shape
-    x = xp.reshape(x, (images, height // 2, 2, width // 2, 2, channels))
-    return xp.reshape(xp.permute_dims(x, (0, 1, 3, 2, 4, 5)), (images, height // 2, width // 2, 4 * channels))
-
-
-def _unblocks(xp: Any, x: Array) -> Array:
-    """The inverse of `_blocks`."""
-    images, height, width, channels = x.shape
-    x = xp.reshape(x, (images, height, width, 2, 2, channels // 4))
-    return xp.reshape(xp.permute_dims(x, (0, 1, 3, 2, 4, 5)), (images, 2 * height, 2 * width, channels // 4))
 
 
 def _block_kernel(xp: Any, weight: Array) -> Array:
