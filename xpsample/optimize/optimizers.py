@@ -30,7 +30,7 @@ def check_optimizer(name: str, value: Any) -> Any:
     """A value with ``init`` and ``update``, such as `SGD` or an optax optimiser."""
     if isinstance(value, type) or not all(callable(getattr(value, part, None)) for part in ("init", "update")):
         raise HyperparameterError(
-            f"{name} must have init and update, such as SGD(0.01); got {given(value)}. One of torch.optim is made so by "
+            f"{name} must have init and update, such as SGD(0.01); got {given(value)}: for those of torch.optim, take "
             "xpsample_torch.from_optim.optimizer"
         )
     return value
@@ -47,8 +47,8 @@ def first_parameters(parameters: tree.Tree) -> tree.Tree:
     for path, leaf in tree.items(parameters):
         if not is_array(leaf) or not dtype_name(leaf).startswith("float"):
             raise HyperparameterError(
-                f"an optimiser moves a tree of floating arrays; {path or 'the parameters'} is {given(leaf)}: keep apart "
-                "what is fixed, as from_module.parameters and equinox.partition do, and hand it to your function otherwise"
+                f"an optimiser moves a tree of floating arrays; {path or 'the parameter'} is {given(leaf)}: keep apart "
+                "what is fixed, as from_module.parameters and equinox.partition do"
             )
     return tree.map(lambda leaf: 1 * leaf, parameters)
 
