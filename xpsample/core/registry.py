@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array, Tree, is_array
+from xpsample.core.arrays import Array, Tree
 from xpsample.core.backend import Autodiff, Backend, Unpacked
 from xpsample.core.errors import BackendError
 
@@ -147,8 +147,13 @@ def _find(array: object) -> Backend:
 
 def _owner_of_tree(value: object) -> Autodiff | None:
     """Whose transformations take a value as a tree: of a library that is imported, as it is where there is a value."""
-    if is_array(value) or isinstance(value, (int, float, complex, str, bytes)):
+    if isinstance(value, (int, float, complex, str, bytes)):
         return None
+    try:
+        backend_of(value)
+        return None  # an array
+    except BackendError:
+        pass
     for name in _entry_points():
         if name not in sys.modules:
             continue
