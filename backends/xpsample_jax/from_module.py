@@ -285,9 +285,14 @@ def parameters(module: Any) -> dict[str, Array]:
             f"the module holds no floating JAX array: {given(module)}; the apply function of a Flax Linen module is a "
             "network as it is"
         )
+    first: dict[int, str] = {}
     for name, leaf in found.items():
         if jnp.iscomplexobj(leaf):
             raise CapabilityError(f"{name} is complex, and what moves is real: make it of two real parameters")
+        if first.setdefault(id(leaf), name) != name:
+            raise CapabilityError(
+                f"{first[id(leaf)]} and {name} are one array, which would become two: share it by equinox.nn.Shared"
+            )
     return found
 
 

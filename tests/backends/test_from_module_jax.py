@@ -295,6 +295,7 @@ def linear(key):
         (lambda: nnx.BatchNorm(1, rngs=nnx.Rngs(0)), r"the module \(BatchNorm\) is in training mode"),
         (lambda: Holding(jnp.ones(2, dtype=jnp.complex64), 0, np.zeros(1)), "weight is complex"),
         (lambda: jnp.tanh, "holds no floating JAX array"),
+        (lambda: eqx.nn.Sequential([linear(KEY)] * 2), "layers.0.weight and layers.1.weight are one array"),
     ],
 )
 def test_modules_that_are_refused(make, message):
