@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Device
+from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
 from xpsample.core.cache_keys import by_value
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
@@ -98,6 +98,15 @@ class JaxAutodiff(Autodiff):
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return _jit(f)
+
+    def unpack(self, value: object) -> Unpacked | None:
+        if jax.tree_util.all_leaves([value]):
+            return None
+        pairs, structure = jax.tree_util.tree_flatten_with_path(value)
+        leaves = {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in pairs}
+        if len(leaves) < len(pairs):
+            raise BackendError(f"two leaves of a {type(value).__name__} have the same path; there are {list(leaves)}")
+        return Unpacked(leaves, partial(jax.tree.unflatten, structure))
 
 
 class JaxBackend(Backend):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Device
+from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
 from xpsample.core.errors import BackendError, GradientError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
@@ -44,6 +44,9 @@ class TorchAutodiff(Autodiff):
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return f
+
+    def unpack(self, value: object) -> Unpacked | None:
+        return None  # torch's transformations take dicts, lists and tuples
 
     def _backward(
         self, f: Callable[..., Array], along: Array | None, x: tree.Tree, args: tuple

@@ -1,5 +1,7 @@
 """Trees of arrays: mapping, paths, and filling a template are inverses of each other."""
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from xpsample.core import tree
+from xpsample.core.archives import structure, template
 
 
 class Pair(NamedTuple):
@@ -96,3 +99,32 @@ def test_filling_with_a_leaf_missing_names_its_path():
 def test_dtype_names_are_the_standards(library):
     for name in ("float32", "float64", "int32", "bool"):
         assert tree.dtype_name(library.array([1], name)) == name
+
+
+@pytest.fixture
+def of_library():
+    """A tree of our containers with one of JAX's own inside: a registered class, whose name is no leaf."""
+    jax = pytest.importorskip("jax")
+
+    @partial(jax.tree_util.register_dataclass, data_fields=("inner", "leaf"), meta_fields=("name",))
+    @dataclass
+    class Layer:
+        inner: Any
+        leaf: Any
+        name: str
+
+    return {"b": Layer({"z": [1.0, None], "a": 2.0}, 3.0, "first"), "a": (4.0,)}
+
+
+def test_trees_of_a_library_are_taken_apart_by_it(of_library):
+    paths = {"a/0": 4.0, "b/inner/a": 2.0, "b/inner/z/0": 1.0, "b/leaf": 3.0}
+    assert dict(tree.items(of_library)) == paths
+    assert tree.fill(of_library, paths) == of_library
+    doubled = tree.map(lambda a, b: a + b, of_library, of_library)
+    assert doubled["b"].inner == {"z": [2.0, None], "a": 4.0} and doubled["b"].name == "first"
+    assert tree.fill(template(structure(of_library)), paths)["b"] == {"inner/a": 2.0, "inner/z/0": 1.0, "leaf": 3.0}
+
+
+def test_another_structure_is_an_error(of_library):
+    with pytest.raises(TypeError, match="trees of one structure are needed"):
+        tree.map(lambda a, b: a, of_library, {"a": (1.0,), "b": 2.0})

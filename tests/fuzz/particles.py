@@ -240,6 +240,12 @@ def particles() -> list[Call]:
             as_optimizer,
         ),
         Call(
+            "Averaged",
+            sosmc.Averaged,
+            {"optimizer": arg(sosmc.SGD(0.1), NONE), "decay": arg(0.9, {"share", "zero", "float zero"})},
+            as_optimizer,
+        ),
+        Call(
             "Clipped",
             sosmc.Clipped,
             {"optimizer": arg(sosmc.SGD(0.1), NONE), "max_norm": arg(1.0, POSITIVE), "runs": arg(0, {"zero", "one"})},

@@ -9,8 +9,8 @@ from tests.sosmc.sosmc_support import shifted
 from xpsample import sample
 from xpsample.core import tree
 from xpsample.core.errors import HyperparameterError
-from xpsample.optimize.optimizers import SGD, Adam, Clipped
-from xpsample.sosmc import SOSMC, LangevinMove, RewardForwardKL, SOSMCHistory
+from xpsample.optimize.optimizers import SGD, Adam, Averaged, Clipped, to_use
+from xpsample.sosmc import SOSMC, Adaptation, LangevinMove, RewardForwardKL, SOSMCHistory
 
 STEPS = 25
 START = {"a": np.asarray([1.0, -2.0, 0.5]), "b": [np.asarray([[0.3, 4.0]]), np.asarray(2.0)]}
@@ -115,3 +115,28 @@ def test_bad_settings_are_refused():
             make()
     with pytest.raises(HyperparameterError, match="max_norm must be greater than 0"):
         Clipped(SGD(0.1), -math.inf)
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("wrap", [lambda own: own, lambda own: Clipped(own, 1e9)], ids=["alone", "inside Clipped"])
+def test_an_average_of_the_parameters_by_hand(library, wrap):
+    """``sum_k decay^(n - k) theta_k`` divided by the weights; the steps are those of the optimiser inside."""
+    optimizer, parameters = wrap(Averaged(Adam(0.1), 0.8)), tree.map(library.array, START)
+    state = optimizer.init(parameters)
+    for step in path(library, Adam(0.1)):
+        updates, state = optimizer.update(gradients(parameters), state, parameters)
+        parameters = tree.map(lambda p, u: p + u, parameters, updates)
+        np.testing.assert_allclose(flat(library, parameters), step, rtol=1e-14)
+    rows, weights = path(library, Adam(0.1)), 0.8 ** np.arange(STEPS)[::-1]
+    np.testing.assert_allclose(flat(library, to_use(parameters, state)), weights @ rows / weights.sum(), rtol=1e-12)
+
+
+def flat(library, parameters):
+    return np.concatenate([library.host(leaf).ravel() for leaf in tree.leaves(parameters)])
+
+
+def test_an_average_does_not_see_updates_that_are_scaled_afterwards():
+    optimizer = Clipped(Averaged(SGD(0.1)), 1.0)
+    kernel = SOSMC(RewardForwardKL(lambda x: x[..., 0]), LangevinMove(0.1), optimizer, adapt_optimizer=Adaptation())
+    with pytest.raises(HyperparameterError, match="adapt_optimizer scales the updates after Averaged"):
+        sample(shifted(dim=1), kernel, np.zeros((8, 1)), 2, seed=0)

@@ -102,7 +102,7 @@ def test_the_core_compares_no_backend_by_name(path):
             assert not texts & (LIBRARIES | {"numpy"}), f"line {getattr(node, 'lineno', '?')}"
 
 
-ADAPTED = {"from_numpyro.py": {"numpyro"}}
+ADAPTED = {"from_numpyro.py": {"numpyro"}, "from_module.py": {"flax", "numpyro"}}
 """Files of a backend for models that another library made of the backend's arrays, and that library."""
 
 

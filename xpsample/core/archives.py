@@ -13,6 +13,7 @@ import numpy as np
 
 from xpsample.core.atomic_files import replacing
 from xpsample.core.errors import XpsampleError
+from xpsample.core.registry import unpacked
 
 PIECE = 2**20
 """Bytes that are read at once."""
@@ -104,6 +105,8 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def structure(node: Any) -> Any:
     """The containers of a tree as JSON values, with ``"array"`` at its leaves.
 
+    A tree of a library's own is described as a dict of its leaves by their paths.
+
     Raises
     ------
     TypeError
@@ -122,6 +125,8 @@ def structure(node: Any) -> Any:
         }
     if isinstance(node, (tuple, list)):
         return {"tuple" if isinstance(node, tuple) else "list": [structure(child) for child in node]}
+    if (own := unpacked(node)) is not None:
+        return {"dict": dict.fromkeys(own.leaves, "array")}
     return "array"
 
 

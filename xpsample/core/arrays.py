@@ -4,6 +4,9 @@ from typing import Any, Protocol, TypeGuard
 
 from array_api_compat import is_array_api_obj
 
+Tree = Any
+"""Containers of arrays, nested; see `xpsample.core.tree`."""
+
 
 class Array(Protocol):
     """An array of any library that follows the Python array API standard, as far as this package uses it.

@@ -4,15 +4,14 @@ A backend is a value of a final subclass of `Backend`. The registry (`xpsample.c
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Tree
 from xpsample.core.specs import Specs
 
 
@@ -29,11 +28,18 @@ class Device(NamedTuple):
     context: AbstractContextManager = nullcontext()
 
 
+class Unpacked(NamedTuple):
+    """A tree of a library's own kind, taken apart: its leaves by slash-separated path, and what makes it of others."""
+
+    leaves: dict[str, Any]
+    rebuild: Callable[[Sequence[Any]], Tree]
+
+
 class Autodiff(ABC):
     """Transformations of functions of arrays, above all derivatives, by the library's own means."""
 
     @abstractmethod
-    def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, tree.Tree]]:
+    def value_and_grad(self, f: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
         """``(x, *args) -> (f(x, *args), gradient in x of the sum of f(x, *args))``; nests."""
 
     @abstractmethod
@@ -49,8 +55,15 @@ class Autodiff(ABC):
         """`f` mapped over the leading axis of its first argument; the other arguments are shared."""
 
     @abstractmethod
-    def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+    def compiled(self, f: Callable[..., Tree]) -> Callable[..., Tree]:
         """`f` for calls outside of a run: compiled where eager calls cost much more, else `f` itself."""
+
+    @abstractmethod
+    def unpack(self, value: object) -> Unpacked | None:
+        """What a container of the library's own, which its transformations take as a tree, holds; None for all else.
+
+        Which it is depends on the type of the value alone.
+        """
 
 
 class Backend(ABC):
@@ -122,7 +135,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def synchronize(self, value: tree.Tree) -> None:
+    def synchronize(self, value: Tree) -> None:
         """Wait until the arrays of a tree are computed."""
 
     @abstractmethod

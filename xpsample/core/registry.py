@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xpsample.core import tree
-from xpsample.core.arrays import Array
-from xpsample.core.backend import Backend
+from xpsample.core.arrays import Array, Tree
+from xpsample.core.backend import Autodiff, Backend, Unpacked
 from xpsample.core.errors import BackendError
 
 if TYPE_CHECKING:
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "xpsample.backends"
 
 _by_type: dict[type, Backend] = {}
+
+_tree_types: dict[type, Autodiff | None] = {}
+"""Of values that were asked about, whose trees they are."""
 
 
 @cache
@@ -103,17 +105,26 @@ def set_backend_of_type(kind: type, backend: Backend | None) -> None:
         _by_type[kind] = backend
 
 
-def compiled(backend: Backend, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+def unpacked(value: object) -> Unpacked | None:
+    """A tree that is a library's own, such as a module whose weights are arrays, taken apart; None for what is none."""
+    kind = type(value)
+    if kind not in _tree_types:
+        _tree_types[kind] = _owner_of_tree(value)
+    owner = _tree_types[kind]
+    return None if owner is None else owner.unpack(value)
+
+
+def compiled(backend: Backend, f: Callable[..., Tree]) -> Callable[..., Tree]:
     """`f` by `Autodiff.compiled`, where the backend has that."""
     return f if backend.autodiff is None else backend.autodiff.compiled(f)
 
 
-def whole(f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+def whole(f: Callable[..., Tree]) -> Callable[..., Tree]:
     """Compile a function as a whole, for libraries that else compile each operation separately."""
     arguments, by = signature(f), cache(lambda backend: compiled(backend, f))
 
     @wraps(f)
-    def call(*args: Array, **named: Array) -> tree.Tree:
+    def call(*args: Array, **named: Array) -> Tree:
         arrays = arguments.bind(*args, **named).args
         try:
             backend = backend_of(arrays[0])
@@ -147,6 +158,27 @@ def _find(array: object) -> Backend:
         f"{type(array).__module__}.{type(array).__qualname__} is not an array of a registered library "
         f"({', '.join(sorted(_entry_points()))}); pass an array of one of them"
     )
+
+
+def _owner_of_tree(value: object) -> Autodiff | None:
+    """Whose transformations take a value as a tree: of a library that is imported, as it is where there is a value."""
+    if isinstance(value, (int, float, complex, str, bytes)):
+        return None
+    try:
+        backend_of(value)
+        return None  # an array
+    except BackendError:
+        pass
+    for name in _entry_points():
+        if name not in sys.modules:
+            continue
+        try:
+            autodiff = backend_named(name).autodiff
+        except BackendError:  # a plug-in that does not work
+            continue
+        if autodiff is not None and autodiff.unpack(value) is not None:
+            return autodiff
+    return None
 
 
 def to_host(array: Array | float) -> np.ndarray:

@@ -1,12 +1,14 @@
 """Trees of arrays: NamedTuples, tuples, lists and dicts, nested; ``None`` is an empty tree.
 
-The same containers are trees in JAX and in torch, so a state needs no registration anywhere.
+The same containers are trees in JAX and in torch, so a state needs no registration anywhere. Any other container that a
+library takes as a tree of its own, such as an Equinox module, is taken apart by that library.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Tree = Any
+from xpsample.core.arrays import Tree
+from xpsample.core.registry import unpacked
 
 
 def map(f: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:  # noqa: A001 (used as `tree.map`)
@@ -18,6 +20,8 @@ def map(f: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:  # noqa: A001 (
     if isinstance(tree, (tuple, list)):
         children = [map(f, *parts) for parts in zip(tree, *rest, strict=True)]
         return rebuild(tree, children)
+    if (own := unpacked(tree)) is not None:
+        return own.rebuild([map(f, *parts) for parts in zip(*(_own_leaves(t) for t in (tree, *rest)), strict=True)])
     return f(tree, *rest)
 
 
@@ -38,6 +42,8 @@ def items(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
         pairs = zip(tree._fields, tree, strict=True)
     elif isinstance(tree, (tuple, list)):
         pairs = enumerate(tree)
+    elif (own := unpacked(tree)) is not None:
+        pairs = own.leaves.items()
     else:
         yield prefix, tree
         return
@@ -64,7 +70,17 @@ def fill(template: Tree, values: dict[str, Any], prefix: str = "") -> Tree:
         return type(template)(*(child(k, v) for k, v in zip(template._fields, template, strict=True)))
     if isinstance(template, (tuple, list)):
         return type(template)([child(k, v) for k, v in enumerate(template)])
+    if (own := unpacked(template)) is not None:
+        return own.rebuild([child(path, leaf) for path, leaf in own.leaves.items()])
     return values[prefix]
+
+
+def _own_leaves(tree: Tree) -> list[Any]:
+    """The leaves of a library's own tree, in its order."""
+    own = unpacked(tree)
+    if own is None:
+        raise TypeError(f"trees of one structure are needed; a {type(tree).__name__} stands for a tree of a library")
+    return list(own.leaves.values())
 
 
 def dtype_name(array: Any) -> str:

@@ -1,6 +1,7 @@
 """First-order optimisers over trees of parameters, in optax's form: ``init(parameters)``, ``update(gradients, ...)``.
 
-``update`` gives what to add to the parameters. With JAX arrays an optax optimiser can take the place of these.
+``update`` gives what to add to the parameters. With JAX arrays an optax optimiser can take the place of these, and with
+torch tensors ``xpsample_torch.from_optim.optimizer`` makes one of an optimiser of torch.
 """
 
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import Any, NamedTuple, Protocol
 from array_api_compat import array_namespace
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_count, check_number, given, settle
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.tree import dtype_name
 
 
 class Optimizer(Protocol):
@@ -27,8 +29,28 @@ class Optimizer(Protocol):
 def check_optimizer(name: str, value: Any) -> Any:
     """A value with ``init`` and ``update``, such as `SGD` or an optax optimiser."""
     if isinstance(value, type) or not all(callable(getattr(value, part, None)) for part in ("init", "update")):
-        raise HyperparameterError(f"{name} must have init and update, such as SGD(0.01); got {given(value)}")
+        raise HyperparameterError(
+            f"{name} must have init and update, such as SGD(0.01); got {given(value)}: for those of torch.optim, take "
+            "xpsample_torch.from_optim.optimizer"
+        )
     return value
+
+
+def first_parameters(parameters: tree.Tree) -> tree.Tree:
+    """A copy of the parameters that an optimiser starts from.
+
+    Raises
+    ------
+    HyperparameterError
+        Unless all of them are arrays of floating numbers.
+    """
+    for path, leaf in tree.items(parameters):
+        if not is_array(leaf) or not dtype_name(leaf).startswith("float"):
+            raise HyperparameterError(
+                f"an optimiser moves a tree of floating arrays; {path or 'the parameter'} is {given(leaf)}: keep apart "
+                "what is fixed, as from_module.parameters and equinox.partition do"
+            )
+    return tree.map(lambda leaf: 1 * leaf, parameters)
 
 
 @dataclass(frozen=True)
@@ -151,6 +173,68 @@ class Clipped:
         scale = xp.where(norm > self.max_norm, self.max_norm / norm, xp.ones_like(norm))
         clipped = tree.map(lambda g: g * scale[(..., *(None,) * (g.ndim - self.runs))], gradients)
         return self.optimizer.update(clipped, state, parameters)
+
+
+class AverageState(NamedTuple):
+    """The average so far, the sum (0-d) of its weights, and the state of the optimiser inside."""
+
+    average: tree.Tree
+    total: Array
+    optimizer: tree.Tree
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Another optimiser, and beside it an exponential moving average of the parameters that it reaches.
+
+    The average is ``sum_k decay^(n - k) theta_k`` after n steps, divided by the sum of those weights: the first
+    parameters have none. The optimiser's steps stay what they are. `fit` gives the average as its result; in the state
+    of `SOSMC` and `PCD` it is ``state.optimizer.average``.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    decay : float
+        In [0, 1). Steps that are 1 / (1 - decay) back weigh 1 / e.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpsample.optimize import SGD, Averaged
+    >>> optimizer = Averaged(SGD(0.5), decay=0.5)
+    >>> theta = np.asarray([1.0])
+    >>> state = optimizer.init(theta)
+    >>> for _ in range(2):
+    ...     step, state = optimizer.update(theta, state, theta)
+    ...     theta = theta + step
+    >>> theta, state.average
+    (array([0.25]), array([0.33333333]))
+    """
+
+    optimizer: Optimizer
+    decay: float = 0.999
+
+    def __post_init__(self) -> None:
+        settle(self, "optimizer", check_optimizer)
+        settle(self, "decay", check_number, 0, 1, closed=True, below=True)
+
+    def init(self, parameters: tree.Tree) -> AverageState:
+        """No average yet: the parameters stand in its place."""
+        return AverageState(parameters, 0.0 * _one(tree.leaves(parameters)[0]), self.optimizer.init(parameters))
+
+    def update(
+        self, gradients: tree.Tree, state: AverageState, parameters: tree.Tree
+    ) -> tuple[tree.Tree, AverageState]:
+        """The optimiser's step; the parameters after it enter the average."""
+        updates, inner = self.optimizer.update(gradients, state.optimizer, parameters)
+        total = self.decay * state.total + 1.0
+        average = tree.map(lambda a, p, u: a + (p + u - a) / total, state.average, parameters, updates)
+        return updates, AverageState(average, total, inner)
+
+
+def to_use(parameters: tree.Tree, state: tree.Tree) -> tree.Tree:
+    """The parameters that are the result, from those of an optimiser and its state: their average, if it has one."""
+    return state.average if isinstance(state, AverageState) else parameters
 
 
 def _zeros(leaf: Array) -> Array:

@@ -19,7 +19,7 @@ from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
-from xpsample.optimize.optimizers import Optimizer, check_optimizer
+from xpsample.optimize.optimizers import Optimizer, check_optimizer, first_parameters
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
@@ -49,7 +49,7 @@ class PCD(Kernel[PCDState, Info]):
     data : Batches
         Of the data; each update draws one.
     optimizer : Optimizer
-        Of `xpsample.optimize`, or an optax one for JAX arrays.
+        Of `xpsample.optimize`, or an optax one for JAX arrays, or one of `from_optim` for torch tensors.
     step_size : float
         gamma, in units of x squared.
     steps : int
@@ -112,7 +112,7 @@ class PCD(Kernel[PCDState, Info]):
         family_of(target)
         if x.ndim != 2 or x.shape[0] % self.blocks:
             raise HyperparameterError(f"{self.blocks} blocks do not divide a buffer of shape {tuple(x.shape)}")
-        parameters = tree.map(lambda leaf: 1 * leaf, target.data)
+        parameters = first_parameters(target.data)
         with errors_of_functions("optimizer.init failed"):
             optimizer = self.optimizer.init(parameters)
         return PCDState(Point(x, None, None), parameters, optimizer)

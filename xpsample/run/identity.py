@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.registry import backend_of, to_host
+from xpsample.core.registry import backend_of, to_host, unpacked
 from xpsample.core.version import __version__
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -36,6 +36,8 @@ def describe(value: Any, within: tuple = ()) -> Any:
     """
     if isinstance(value, SCALARS):
         return value
+    if not is_dataclass(value) and (own := unpacked(value)) is not None:
+        return {"type": type(value).__name__, **{path: describe(leaf, within) for path, leaf in own.leaves.items()}}
     if is_array(value):
         host = np.ascontiguousarray(to_host(value))
         digest = hashlib.sha256(host.reshape(-1).view(np.uint8).data).hexdigest()[:16]
@@ -48,8 +50,7 @@ def describe(value: Any, within: tuple = ()) -> Any:
         return getattr(value, "__qualname__", type(value).__qualname__)
     if is_dataclass(value):
         names = [f.name for f in fields(value) if f.init and not f.name.startswith("_")]
-        own = {name: describe(getattr(value, name), (*within, value)) for name in names}
-        return {"type": type(value).__name__, **own}
+        return {"type": type(value).__name__, **{n: describe(getattr(value, n), (*within, value)) for n in names}}
     if callable(value):
         return _function(value, (*within, value))
     text = repr(value)

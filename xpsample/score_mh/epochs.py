@@ -11,7 +11,7 @@ from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
-from xpsample.optimize.optimizers import Optimizer
+from xpsample.optimize.optimizers import Optimizer, first_parameters, to_use
 from xpsample.particles.batches import take_rows
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.targets.bound import BoundTarget, counter
@@ -65,7 +65,7 @@ class Epoch(Kernel[EpochState, Info]):
     traits = Trait.NONE  # it moves parameters
 
     def init(self, target: BoundTarget, x: Array) -> EpochState:
-        parameters = tree.map(lambda leaf: 1 * leaf, target.data["start"])
+        parameters = first_parameters(target.data["start"])
         zero, none = 0.0 * target.xp.sum(x), counter(target, x)
         validated = target.data["validation"] is not None
         return EpochState(
@@ -105,11 +105,12 @@ class Epoch(Kernel[EpochState, Info]):
             parameters=parameters, optimizer=optimizer, loss=total / self.steps, epoch=state.epoch + 1
         )
         if state.best is not None:
-            found = self.derivative(parameters, data["validation"], data["noise"], data["constants"], one)[0]
+            used = to_use(parameters, optimizer)
+            found = self.derivative(used, data["validation"], data["noise"], data["constants"], one)[0]
             better = found < state.best_loss
             state = state._replace(
                 validation_loss=found,
-                best=tree.map(lambda new, old: xp.where(better, new, old), parameters, state.best),
+                best=tree.map(lambda new, old: xp.where(better, new, old), used, state.best),
                 best_loss=xp.where(better, found, state.best_loss),
                 waited=xp.where(better, xp.zeros_like(state.waited), state.waited + 1),
             )

@@ -16,7 +16,7 @@ from xpsample.core.hyperparameters import arguments, check_array, check_range, c
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
-from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer
+from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
 from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.identity import PYTHON, describe
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
@@ -35,7 +35,8 @@ from xpsample.targets.target import Target
 class Fitted(NamedTuple):
     """The result of `fit`.
 
-    ``parameters`` are those of the epoch with the best validation loss, or of the last epoch without a validation.
+    ``parameters`` are those of the epoch with the best validation loss, or of the last epoch without a validation;
+    their averages with the optimiser `Averaged`.
     ``losses`` (epochs,), the means over the batches of each epoch, and ``validation_losses`` (epochs,), or None, are
     NumPy arrays.
     """
@@ -77,7 +78,8 @@ def fit(
     seed : int or NoiseSource
         For the batches and the random numbers of the loss.
     optimizer : Optimizer, optional
-        One of `xpsample.optimize`, or an optax one for JAX arrays; ``Adam(1e-3)`` when not given.
+        One of `xpsample.optimize`, an optax one for JAX arrays, or one of `from_optim` for torch tensors;
+        ``Adam(1e-3)`` when not given.
     batch_size : int, optional
         Rows of a batch, drawn with replacement; all rows when not given.
     steps_per_epoch : int, optional
@@ -165,7 +167,7 @@ def fit(
             state, buffers, done = _run(program, carry, source, patience, progress, store, interrupted)
         losses, validated = (to_host(rows)[:done] for rows in buffers[0])
         if validation is None:
-            fitted = Fitted(state.parameters, losses, None, False)
+            fitted = Fitted(to_use(state.parameters, state.optimizer), losses, None, False)
         else:
             fitted = Fitted(state.best, losses, validated, _stalled(state, patience) and done < epochs)
         if interrupted():

@@ -1,6 +1,6 @@
 """Stochastic optimisation via sequential Monte Carlo, with the parts of particle methods that it takes."""
 
-from xpsample.optimize.optimizers import SGD, Adam, Clipped, Optimizer
+from xpsample.optimize.optimizers import SGD, Adam, Averaged, Clipped, Optimizer
 from xpsample.particles.batches import Batches, DrawnBatches, RowBatches
 from xpsample.particles.resampling import Multinomial, Resampling, Residual, Stratified, Systematic
 from xpsample.particles.weights import Weights, effective_sample_size
@@ -23,6 +23,7 @@ __all__ = [
     "SOSMC",
     "Adam",
     "Adaptation",
+    "Averaged",
     "Batches",
     "Clipped",
     "DrawnBatches",

@@ -15,7 +15,7 @@ from xpsample.core.specs import Specs
 from xpsample.kernels.following import of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
-from xpsample.optimize.optimizers import Optimizer, check_optimizer
+from xpsample.optimize.optimizers import AverageState, Optimizer, check_optimizer, first_parameters
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import Weights
 from xpsample.sosmc.losses import Expectation, Loss
@@ -103,8 +103,8 @@ class SOSMC(Kernel[SOSMCState, Info]):
     move : Move or Kernel
         How particles follow. A kernel is made `Reversible`.
     optimizer : Optimizer
-        `SGD`, `Adam`, `Clipped`, or another with ``init`` and ``update`` for the library's arrays, such as an optax
-        optimiser for JAX.
+        `SGD`, `Adam`, `Clipped`, `Averaged`, or another with ``init`` and ``update`` for the library's arrays, such as
+        an optax optimiser for JAX or one of `from_optim` for torch.
     threshold : float
         tau, in [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
@@ -176,10 +176,14 @@ class SOSMC(Kernel[SOSMCState, Info]):
     def init(self, target: BoundTarget, x: Array) -> SOSMCState:
         family_of(target)
         assert isinstance(target, PreparedTarget)
-        xp, parameters = target.xp, tree.map(lambda leaf: 1 * leaf, target.data)
+        xp, parameters = target.xp, first_parameters(target.data)
         _check_shapes(x, parameters)
         with errors_of_functions("optimizer.init failed"):
             optimizer = self.optimizer.init(parameters)
+        if self.adapt_optimizer is not None and isinstance(optimizer, AverageState):
+            raise HyperparameterError(
+                "adapt_optimizer scales the updates after Averaged has added them to its average: leave out one of them"
+            )
         base = self.move.init(target.member(parameters), x)
         weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))
         zero = xp.zeros_like(weights.ess)

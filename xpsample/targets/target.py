@@ -358,6 +358,11 @@ class Target(AbstractTarget):
                 return backend.from_host(leaf, x)
             if is_array(leaf):
                 check_same_home(f"{what} {path!r}", leaf, x)
+            elif callable(leaf):
+                raise HyperparameterError(
+                    f"{what} {path!r} is a function, such as a module's activation: keep apart what is no array, as "
+                    "from_module.parameters and equinox.partition do"
+                )
             return leaf
 
         return tree.fill(values, {path: place(path, leaf) for path, leaf in tree.items(values)})
