@@ -10,6 +10,7 @@ from hypothesis import given
 
 from xpsample.core import tree
 from xpsample.core.archives import structure, template
+from xpsample.core.registry import unpacked
 
 
 class Pair(NamedTuple):
@@ -128,3 +129,10 @@ def test_trees_of_a_library_are_taken_apart_by_it(of_library):
 def test_another_structure_is_an_error(of_library):
     with pytest.raises(TypeError, match="trees of one structure are needed"):
         tree.map(lambda a, b: a, of_library, {"a": (1.0,), "b": 2.0})
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1.0}, [1.0], (1.0,), Pair(1.0, 2.0), 1.0, "text", len])
+def test_our_containers_are_nobody_elses(value, of_library):
+    """Though libraries take them as trees, too: what is saved of them must not change once a library is imported."""
+    assert unpacked(of_library["b"]) is not None
+    assert unpacked(value) is None

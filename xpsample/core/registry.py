@@ -162,8 +162,8 @@ def _find(array: object) -> Backend:
 
 def _owner_of_tree(value: object) -> Autodiff | None:
     """Whose transformations take a value as a tree: of a library that is imported, as it is where there is a value."""
-    if isinstance(value, (int, float, complex, str, bytes)):
-        return None
+    if value is None or isinstance(value, (dict, list, tuple, int, float, complex, str, bytes)):
+        return None  # those containers are trees of ours, whatever libraries are there
     try:
         backend_of(value)
         return None  # an array
