@@ -138,7 +138,7 @@ class Metric(FollowingRule):
             return mean + share * gap, squares + other_squares + a.seen * share * self._products(xp, gap, pooled)
 
         x = both(a.mean, a.squares, b.mean, b.squares)
-        scores = (None, None)
+        scores: tuple[Any, Any] = (None, None)
         if self._by_scores:
             scores = both(a.score_mean, a.score_squares, b.score_mean, b.score_squares)
         return Moments(a.seen + b.seen, *x, *scores)
