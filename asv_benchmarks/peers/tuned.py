@@ -9,9 +9,10 @@ import argparse
 import importlib
 import statistics
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
+
+import jax
 
 from asv_benchmarks.peers.tuned_cases import Case, Outcome, worst_error, worst_ess
 from asv_benchmarks.tables import table
@@ -42,8 +43,8 @@ COLUMNS = {
     "error": ("error", ".3f"),
 }
 LEGEND = """\
-compile s     the first run less the median of the others
-warm-up, draw seconds of the other runs, medians
+compile s     CPU seconds: the first run, with nothing compiled yet, less the median of the others
+warm-up, draw CPU seconds of the other runs, medians; ours without the diagnosis of the draws, which peers do not make
 ESS           of the worst coordinate or squared coordinate, all chains together
 cold, warm    milliseconds for an effective sample of one run, with compilation and without it; draw: of the draws alone
 grads         of all chains, for an effective sample, warm-up included or not; nan where a side does not count them
@@ -54,19 +55,23 @@ alone, gradients with and without the warm-up"""
 
 
 def measure(case: Case, sides: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
-    """A row for each sampler: medians over `rounds` runs after a first one, the samplers taking turns."""
+    """A row for each sampler: medians over `rounds` runs, the samplers taking turns, and a first run that compiles."""
     firsts: dict[str, float] = {}
     runs: dict[str, list[Outcome]] = {name: [] for name in sides}
+    for name, run in sides.items():
+        jax.clear_caches()  # so that none finds compiled what another one has left
+        firsts[name] = _seconds(run(0))
     for seed in range(rounds + 1):
         for name, run in sides.items():
-            began = time.perf_counter()
-            outcome = run(seed)
+            outcome = run(seed)  # which compiles again what was cleared, in the round that does not count
             if seed:
                 runs[name].append(outcome)
-            else:
-                firsts[name] = time.perf_counter() - began
             print(f"{case.target}, {case.chains} chains, {name}, round {seed}", file=sys.stderr, flush=True)
     return [_row(case, name, firsts[name], found) for name, found in runs.items()]
+
+
+def _seconds(run: Outcome) -> float:
+    return run.warm_up_seconds + run.draw_seconds
 
 
 def _row(case: Case, name: str, first: float, runs: Sequence[Outcome]) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def _per_sample(run: Outcome, first: float) -> dict[str, float]:
     return {
         "ess": ess,
         "cold": 1e3 * first / ess,
-        "warm": 1e3 * (run.warm_up_seconds + run.draw_seconds) / ess,
+        "warm": 1e3 * _seconds(run) / ess,
         "drawing": 1e3 * run.draw_seconds / ess,
         "gradients": (run.warm_up_gradients + run.draw_gradients) / ess,
         "draw_gradients": run.draw_gradients / ess,

@@ -91,9 +91,9 @@ def _chees(case: Case, log_density) -> Run:
 
 
 def _timed(warm_up, draw) -> Outcome:
-    began = time.perf_counter()
+    began = time.process_time()
     found = jax.block_until_ready(warm_up())
-    middle = time.perf_counter()
+    middle = time.process_time()
     draws, steps = jax.block_until_ready(draw(found))
-    end = time.perf_counter()
+    end = time.process_time()
     return Outcome(np.asarray(draws), middle - began, end - middle, float(found[2]), float(jnp.sum(steps)))

@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A run: draws (draw, chain, dim); seconds and gradients, of all chains, of its warm-up and of its draws."""
+    """A run: draws (draw, chain, dim); CPU seconds and gradients, of all chains, of its warm-up and of its draws."""
 
     draws: np.ndarray
     warm_up_seconds: float

@@ -38,11 +38,11 @@ def build(case: Case, sampler: str) -> Run:
 
     def run(seed: int) -> Outcome:
         start = jnp.asarray(case.start(seed), DTYPE)
-        began = time.perf_counter()
+        began = time.process_time()
         state, adapting = jax.block_until_ready(warm_up(jax.random.key(seed), start))
-        middle = time.perf_counter()
+        middle = time.process_time()
         draws, steps = jax.block_until_ready(draw(state))
-        end = time.perf_counter()
+        end = time.process_time()
         draws = np.swapaxes(np.asarray(draws), 0, 1)
         return Outcome(draws, middle - began, end - middle, float(adapting), float(steps))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asv_benchmarks.benchmarks import common, kernels, peers, runs, same_chain, sosmc, srmc, torch_compiled
+from asv_benchmarks.benchmarks import common, kernels, peers, runs, same_chain, sosmc, srmc, torch_compiled, warm_up
 from asv_benchmarks.benchmarks.cases import CASES
 from asv_benchmarks.on_demand import growth, hvps, steps, which_library
 from xpsample import HMC, MALA, RWM, Moments, Target, sample
@@ -165,6 +165,12 @@ def test_sosmc_is_compared_with_code_by_hand(monkeypatch):
 
 def test_a_wrapper_is_compared_with_its_base():
     assert 0.5 < kernels.Wrapped().track_overhead("srld") < 50
+
+
+@pytest.mark.parametrize("kernel", ["mala", "mams"])
+def test_the_overhead_of_tuning_is_a_ratio(monkeypatch, kernel):
+    monkeypatch.setattr(warm_up, "LEAST", 10)
+    assert 0.2 < warm_up.overhead(kernel, "gaussian", "numpy", steps=40, rounds=3) < 20
 
 
 @pytest.mark.parametrize("base", list(srmc.CASES))

@@ -1,15 +1,17 @@
 """A kernel while it warms up: the same steps, with hyper-parameters that follow from what the chains have seen."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, singledispatch
+from functools import cache, cached_property, singledispatch
 from typing import Any, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
 from xpsample.core.covariance import LowRankCovariance
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN
+from xpsample.core.registry import compiled
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import kernels_inside
 from xpsample.kernels.kernel import Kernel, with_position
@@ -82,7 +84,7 @@ class Tuning(Kernel[TuningState, Any]):
                 "x0[None, :]"
             )
         xp, start = target.xp, _floating(target, target.evaluate(x))
-        memory = {name: rule.init(xp, start, self.pooled) for name, rule in self.rules.items()}
+        memory = _beginning(target.backend, tuple(self.rules.items()), self.pooled)(start)
         steps = xp.sum(xp.zeros_like(start.x)) + self.steps
         return TuningState(self._with_values(xp, memory).init(target, x), memory, counter(target, x), steps)
 
@@ -154,6 +156,12 @@ class Tuning(Kernel[TuningState, Any]):
         for name, rule in self.rules.items():
             kernel = with_field(kernel, name, rule.value(xp, memory[name], kernel))
         return kernel
+
+
+@cache
+def _beginning(backend: Backend, rules: tuple[tuple[str, Rule], ...], pooled: bool) -> Callable[[Point], Any]:
+    """The function from a point to the rules' first memories; one compiled program, where each operation would be."""
+    return compiled(backend, lambda point: {name: rule.init(backend.xp, point, pooled) for name, rule in rules})
 
 
 def _floating(target: BoundTarget, point: Point) -> Point:

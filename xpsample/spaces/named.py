@@ -17,7 +17,7 @@ from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.registry import backend_of
 from xpsample.spaces.discrete import Discrete, OneHot
 from xpsample.spaces.json_form import space_from_json
-from xpsample.spaces.space import Constrained, Real, Space
+from xpsample.spaces.space import Constrained, Real, Space, at_place
 
 
 @dataclass(frozen=True)
@@ -154,13 +154,12 @@ class Named(Space):
         values : tuple of array, each of shape (*chains, *shape)
         log_jacobian : array, shape (*chains)
         """
-        values, total, chains = [], None, x.shape[:-1]
+        values, total = [], None
         for part, place in zip(self.parts, self._places, strict=True):
-            z = x[..., place]
-            if isinstance(part, Real | States):  # whose map is the identity
-                values.append(xp.reshape(z, (*chains, *part.shape)))
+            if isinstance(part, (Real, States)):  # whose map is the identity
+                values.append(at_place(xp, x, place, part.shape))
                 continue
-            value, log_jacobian = part.constrain_unchecked(xp, z)
+            value, log_jacobian = part.constrain_place(xp, x, place)
             values.append(value)
             total = log_jacobian if total is None else total + log_jacobian
         return tuple(values), xp.zeros_like(x[..., 0]) if total is None else total

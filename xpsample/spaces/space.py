@@ -74,15 +74,16 @@ class Constrained(Space):
         _check_floating(xp, "coordinates", z)
         if z.ndim < 1 or z.shape[-1] != self.dim:
             raise PositionError(f"{self!r} has {self.dim} coordinates, (*chains, {self.dim}); got {tuple(z.shape)}")
-        return self.constrain_unchecked(xp, z)
+        return self.constrain_place(xp, z, slice(0, self.dim))
 
-    def constrain_unchecked(self, xp: Any, z: Array) -> tuple[Array, Array]:
-        """As `constrain`, of coordinates that were checked before."""
-        chains = z.shape[:-1]
-        value, log_jacobian = self._constrain(xp, xp.reshape(z, (*chains, *self.axes)))
-        if log_jacobian.ndim > len(chains):
-            log_jacobian = xp.sum(xp.reshape(log_jacobian, (*chains, -1)), axis=-1)
-        return value, log_jacobian
+    def constrain_place(self, xp: Any, x: Array, place: slice) -> tuple[Array, Array]:
+        """As `constrain`, of the coordinates at a place of positions ``(*chains, all coordinates)``, unchecked."""
+        chains = x.shape[:-1]
+        value, log_jacobian = self._constrain(xp, at_place(xp, x, place, self.axes))
+        more = log_jacobian.ndim - len(chains)
+        if more > 1:
+            log_jacobian = xp.reshape(log_jacobian, (*chains, -1))
+        return value, xp.sum(log_jacobian, axis=-1) if more else log_jacobian
 
     def unconstrain(self, xp: Any, value: Array) -> Array:
         """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside.
@@ -223,6 +224,14 @@ def settle_shape(space: Constrained, shape: tuple[int, ...], least: int | None =
     leasts = [least if least and i == last else 1 for i in range(len(shape))]
     lengths = tuple(check_count(f"a length of {name}", n, low) for n, low in zip(shape, leasts, strict=True))
     object.__setattr__(space, "shape", lengths)
+
+
+def at_place(xp: Any, x: Array, place: slice, shape: tuple[int, ...]) -> Array:
+    """The coordinates at a place of positions, ``(*chains, dim)``, in a shape: ``(*chains, *shape)``."""
+    if not shape:
+        return x[..., place.start]
+    z = x[..., place]
+    return z if len(shape) == 1 else xp.reshape(z, (*x.shape[:-1], *shape))
 
 
 def put(xp: Any, host: np.ndarray, like: Array) -> Array:

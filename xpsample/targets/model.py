@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_function, given
 from xpsample.core.errors import HyperparameterError, LogDensityError, PositionError
 from xpsample.core.hyperparameters import check_range
-from xpsample.core.registry import backend_of, check_same_home, to_host
+from xpsample.core.registry import backend_of, check_same_home, namespace, to_host
 from xpsample.core.tree import Tree, dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.spaces.named import Named, named, parameters
@@ -213,7 +212,7 @@ def _of_coordinates(log_density: Callable[..., Array], space: Named) -> Callable
     names = parameters(space.names)
 
     def of_coordinates(x: Array, *data: Any) -> Array:
-        values, log_jacobian = space.constrain(array_namespace(x), x)
+        values, log_jacobian = space.constrain(namespace(x), x)
         return check_density(log_density(names(*values), *data), log_jacobian.shape) + log_jacobian
 
     return of_coordinates

@@ -79,10 +79,7 @@ class Metric(FollowingRule):
     def init(self, xp: Any, point: Any, pooled: bool) -> Windows:
         x = point.x
         zero = vector_per_group(xp, x, pooled)
-        squares = self._products(xp, zero, pooled)
-        known = (zero, squares) if self._by_scores else (None, None)
-        none = Moments(xp.sum(zero) * 0.0, zero, squares, *known)
-        moments = self._with(xp, none, point, pooled)
+        moments = self._moments(xp, point, Moments(xp.sum(zero) * 0.0, zero, zero, zero, zero), pooled)
         return Windows(self._start(xp, moments), moments, moments)
 
     def follow(self, xp: Any, memory: Windows, point: Any, pooled: bool) -> Windows:
@@ -90,8 +87,8 @@ class Metric(FollowingRule):
 
     def update(self, memory: Windows, seen: Seen) -> tuple[Windows, Seen]:
         xp = seen.xp
-        front = self._with(xp, memory.front, seen.after, seen.pooled)
-        back = self._with(xp, memory.back, seen.after, seen.pooled)
+        now = self._moments(xp, seen.after, memory.front, seen.pooled)
+        front, back = self._merged(xp, memory.front, now, seen.pooled), self._merged(xp, memory.back, now, seen.pooled)
         adapts = seen.n <= FROZEN * seen.steps
         switched = adapts & ends_window(xp, seen.n, *self._windows)
         # An empty window behind: its first draws come with the next step.
@@ -120,26 +117,31 @@ class Metric(FollowingRule):
     def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
         """The next one, where it adapts."""
 
-    def _with(self, xp: Any, moments: Moments, point: Any, pooled: bool) -> Moments:
-        """The moments with the chains' positions, and scores, added."""
+    def _moments(self, xp: Any, point: Any, before: Moments, pooled: bool) -> Moments:
+        """The moments of the chains' positions, and scores; where one is not finite, the mean before stands for it."""
+        x = self._of_values(xp, point.x, before.mean, pooled)
+        scores = self._of_values(xp, point.score, before.score_mean, pooled) if self._by_scores else (None, None)
         count = float(point.x.shape[-2]) if pooled else 1.0
-        seen = moments.seen + count
-        known = self._added(xp, moments.seen, count, moments.mean, moments.squares, point.x, pooled)
-        if not self._by_scores:
-            return Moments(seen, *known, None, None)
-        scores = moments.score_mean, moments.score_squares
-        return Moments(seen, *known, *self._added(xp, moments.seen, count, *scores, point.score, pooled))
+        return Moments(xp.zeros_like(before.seen) + count, *x, *scores)
 
-    def _added(
-        self, xp: Any, seen: Array, count: float, mean: Array, squares: Array, values: Array, pooled: bool
-    ) -> tuple[Array, Array]:
-        """Mean and sums of products of deviations with `count` more values (Chan, Golub & LeVeque 1983)."""
+    def _of_values(self, xp: Any, values: Array, mean: Array, pooled: bool) -> tuple[Array, Array]:
         values = xp.where(xp.isfinite(values), values, mean)
-        theirs = xp.mean(values, axis=-2, keepdims=True) if pooled else values
-        gap = theirs - mean
-        share = count / (seen + count)
-        within = self._products(xp, values - theirs, pooled)
-        return mean + share * gap, squares + within + seen * share * self._products(xp, gap, pooled)
+        mean = xp.mean(values, axis=-2, keepdims=True) if pooled else values
+        return mean, self._products(xp, values - mean, pooled)
+
+    def _merged(self, xp: Any, a: Moments, b: Moments, pooled: bool) -> Moments:
+        """The moments of two samples together (Chan, Golub & LeVeque 1983)."""
+        share = b.seen / (a.seen + b.seen)
+
+        def both(mean: Array, squares: Array, other_mean: Array, other_squares: Array) -> tuple[Array, Array]:
+            gap = other_mean - mean
+            return mean + share * gap, squares + other_squares + a.seen * share * self._products(xp, gap, pooled)
+
+        x = both(a.mean, a.squares, b.mean, b.squares)
+        scores: tuple[Any, Any] = (None, None)
+        if self._by_scores:
+            scores = both(a.score_mean, a.score_squares, b.score_mean, b.score_squares)
+        return Moments(a.seen + b.seen, *x, *scores)
 
 
 @dataclass(frozen=True)
