@@ -251,4 +251,6 @@ def test_more_chains_need_fewer_steps():
     assert counts == sorted(counts, reverse=True)
     assert counts[0] <= 1000
     assert 100 <= counts[2] <= 300
+    # Steps of the integrator, of which trajectories have several.
+    assert warm_up_steps(xps.MCLMC(), starts(128), None) == pytest.approx(5 * counts[2], abs=5)
     assert warm_up_steps(xps.HMC(0.1, 3), starts(4), None) == 0
