@@ -46,13 +46,18 @@ from xpsample.sosmc import LangevinMove, RowBatches
 LENGTH = 150
 """Draws of a run, and epochs of a training."""
 
+WARM_UP = 300
+"""Steps that no kill is beyond: all kills of a run come within the first 2/3 * LENGTH saves, one every two steps."""
+
 Entry = Callable[[Library, int, xps.Checkpoint | None], Any]
 """Library, length and checkpoint to the result, a tree of arrays."""
 
 
-def _sampled(target: Any, kernel: Any, x0: Any, draws: int, checkpoint: xps.Checkpoint | None) -> Any:
+def _sampled(
+    target: Any, kernel: Any, x0: Any, draws: int, checkpoint: xps.Checkpoint | None, warmup: int | None = None
+) -> Any:
     recorders = (*xps.sample.__kwdefaults__["recorders"], xps.Moments())
-    settings = {"seed": 11, "burn_in": 10, "thinning": 2, "recorders": recorders, "progress": False}
+    settings = {"seed": 11, "burn_in": 10, "thinning": 2, "recorders": recorders, "progress": False, "warmup": warmup}
     trace = xps.sample(target, kernel, x0, draws, checkpoint=checkpoint, **settings)
     return {
         "draws": trace.draws,
@@ -60,6 +65,7 @@ def _sampled(target: Any, kernel: Any, x0: Any, draws: int, checkpoint: xps.Chec
         "recorded": trace.recorded,
         "state": trace.state,
         "run_statistics": dict(vars(trace.run_statistics)),
+        "warmup": trace.warmup or {},
     }
 
 
@@ -71,9 +77,11 @@ def _scenario(scenario: Scenario) -> Entry:
     return run
 
 
-def _on_reals(make_target: Callable[[Library], Any], make_kernel: Callable[[Library], Any]) -> Entry:
+def _on_reals(
+    make_target: Callable[[Library], Any], make_kernel: Callable[[Library], Any], warmup: int | None = None
+) -> Entry:
     def run(library: Library, draws: int, checkpoint: xps.Checkpoint | None) -> Any:
-        return _sampled(make_target(library), make_kernel(library), uses.real(library), draws, checkpoint)
+        return _sampled(make_target(library), make_kernel(library), uses.real(library), draws, checkpoint, warmup)
 
     return run
 
@@ -104,6 +112,7 @@ def entries() -> dict[str, Entry]:
     balance = ScoreBalance(LangevinProposal(0.4), score_network, init_score_network(2, 6, seed=3))
     score, acceptance = init_score_network(2, 6, seed=1), init_acceptance_network(2, 6, seed=5, blocks=1)
     return {scenario.name: _scenario(scenario) for scenario in scenarios()} | {
+        "warm-up": _on_reals(lambda lib: uses.gaussian(), lambda lib: xps.HMC(), WARM_UP),
         "minibatch": _on_reals(lambda lib: uses.rows_posterior(), lambda lib: xps.Minibatch(xps.ULA(0.1), 2)),
         "ais": _on_reals(lambda lib: uses.gaussian(), lambda lib: xps.AIS(xps.RWM(0.5), (0.0, 0.5, 1.0))),
         "tempered-smc": _on_reals(
@@ -132,7 +141,7 @@ def _child(library: str, entry: Entry, report: Callable[[str], None], out: Path,
 
     def saved(self: Store, step: int, *args: Any, **kwargs: Any) -> None:
         save(self, step, *args, **kwargs)
-        report(f"{self.step}")
+        report(f"{self.path.name != 'warmup':d} {self.step}")
 
     if folder is not None:
         pace.SECONDS, Store.save = 1e-9, saved  # type: ignore[method-assign]
@@ -177,7 +186,7 @@ def killed(name: str, entry: Entry, library: str, kills: int, rng: random.Random
     """Kill a run so many times, one after the other, and compare what the last call gives."""
     folder, out = work / "run", [work / "whole.npz", work / "resumed.npz"]
     _whole(library, entry, out[0])
-    done, lost, saved = 0, 0, 0
+    done, lost, saved = 0, 0, (0, 0)
     for _ in range(kills):
         process, lines = _start(library, entry, out[1], folder)
         began = time.perf_counter()
@@ -185,13 +194,26 @@ def killed(name: str, entry: Entry, library: str, kills: int, rng: random.Random
         time.sleep(rng.uniform(0.0, 1.5 * (time.perf_counter() - began) / (len(heard) + 1)))
         os.kill(process, signal.SIGKILL)
         done += _end(process) == -signal.SIGKILL
-        reported = max([saved, *map(int, (*heard, *lines))])
-        saved = json.loads((folder / INDEX).read_text())["step"] if (folder / INDEX).exists() else 0
+        reported = max([saved, *(_numbers(line) for line in (*heard, *lines))])
+        saved = _saved(folder)
         lost += saved < reported
     _whole(library, entry, out[1], folder)
     with np.load(out[0]) as a, np.load(out[1]) as b:
         differing = [key for key in {*a, *b} if key not in a or key not in b or not _same(a[key], b[key])]
-    return {"name": name, "library": library, "kills": done, "saved": saved, "lost": lost, "differing": differing}
+    return {"name": name, "library": library, "kills": done, "saved": saved[1], "lost": lost, "differing": differing}
+
+
+def _numbers(line: str) -> tuple[int, int]:
+    over, step = map(int, line.split())
+    return over, step
+
+
+def _saved(folder: Path) -> tuple[int, int]:
+    """How far a run is saved: 1 if its warm-up is over or it has none, and the step."""
+    for over, path in ((1, folder / INDEX), (0, folder / "warmup" / INDEX)):
+        if path.exists():
+            return over, json.loads(path.read_text())["step"]
+    return 0, 0
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:

@@ -66,7 +66,7 @@ def test_every_library_tunes_to_the_same_values(library):
 @pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
 def test_groups_tune_as_each_would_alone(kernel):
     """Bit for bit, given the same noise."""
-    x0, warming = starts(3, 8), with_tuning(kernel(), 40, pooled=True)
+    x0, warming = starts(8, 6), with_tuning(kernel(), 40, pooled=True)
     target = gaussian().prepare(x0, warming.requires)
     rng = np.random.default_rng(1)
     together = warming.init(target, x0)
@@ -74,9 +74,9 @@ def test_groups_tune_as_each_would_alone(kernel):
     for _ in range(40):
         noise = {name: rng.uniform(size=spec.shape) for name, spec in warming.noise(x0).items()}
         together, _ = warming.step(target, together, noise)
-        for g in range(3):
+        for g in range(8):
             alone[g], _ = warming.step(target, alone[g], {name: rows[g] for name, rows in noise.items()})
-    for g in range(3):
+    for g in range(8):
         own, shared = (warming.path(np, state.memory) for state in (alone[g], together))
         for name in own:
             np.testing.assert_array_equal(own[name], shared[name][g])
@@ -251,4 +251,6 @@ def test_more_chains_need_fewer_steps():
     assert counts == sorted(counts, reverse=True)
     assert counts[0] <= 1000
     assert 100 <= counts[2] <= 300
+    # Steps of the integrator, of which trajectories have several.
+    assert warm_up_steps(xps.MCLMC(), starts(128), None) == pytest.approx(5 * counts[2], abs=5)
     assert warm_up_steps(xps.HMC(0.1, 3), starts(4), None) == 0

@@ -14,7 +14,7 @@ def test_of_normals():
     check_moments(normal_moments(mean, sd**2), draws)
 
 
-@pytest.mark.parametrize(("name", "dim"), [("brownian-motion", 32), ("german-credit", 51)])
+@pytest.mark.parametrize(("name", "dim"), [("brownian-motion", 32), ("german-credit", 51), ("breast-cancer", 31)])
 def test_of_long_runs(name, dim):
     moments = long_run_moments(name)
     assert all(part.shape == (dim,) for part in moments)

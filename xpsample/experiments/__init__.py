@@ -63,7 +63,7 @@ EXPERIMENTS: Mapping[str, Entry] = {
     ),
     "samplers": Entry(
         "xpsample.experiments.samplers.samplers",
-        "Gradients until second moments are right, on ten targets of published comparisons, with nothing tuned by hand",
+        "Gradients until second moments are right, and whether runs are right, with nothing tuned by hand",
         quick=5,
     ),
     "score-mh-digits": Entry(

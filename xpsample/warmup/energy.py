@@ -24,6 +24,9 @@ SHORTEST = 5.0
 SHARE = 0.4
 """Of the way from one independent draw to the next: the authors' value."""
 
+PATIENCE = 5.0
+"""A step is one of the integrator, of which a trajectory of other kernels has several: chains take more to arrive."""
+
 BATCHES = 8
 """Means that a variance is taken of, at least: their number times the dimension says how well it is known."""
 
@@ -53,7 +56,7 @@ class EnergyVariance(Rule):
     per_coordinate: float = 5e-4
 
     rank = 1
-    patience = 1.0
+    patience = PATIENCE
 
     def init(self, xp: Any, point: Any, pooled: bool) -> EnergyErrors:
         zero = per_group(xp, point.x, pooled)
@@ -127,7 +130,7 @@ class DecoherenceLength(Rule):
     metric: str
 
     rank = 2
-    patience = 1.0
+    patience = PATIENCE
 
     def init(self, xp: Any, point: Any, pooled: bool) -> BatchMeans:
         x = xp.zeros_like(point.x)

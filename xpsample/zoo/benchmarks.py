@@ -1,7 +1,7 @@
 """The targets that samplers are compared on: where chains start, and what is known of each.
 
 Starts and parameters are those of the published comparison, github.com/reubenharry/sampler-benchmarks, except that the
-funnel's ten coordinates are those of the Inference Gym.
+funnel's ten coordinates are those of the Inference Gym. Breast cancer is not among its targets.
 """
 
 import math
@@ -14,6 +14,7 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.targets.target import Target
 from xpsample.zoo.banana import banana, banana_moments
+from xpsample.zoo.breast_cancer import breast_cancer, breast_cancer_moments
 from xpsample.zoo.brownian_motion import brownian_moments, brownian_motion, brownian_parameters
 from xpsample.zoo.funnel import funnel, funnel_moments
 from xpsample.zoo.gaussian import conditioned_covariance, gaussian
@@ -80,6 +81,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "german-credit": Benchmark(
         51, german_credit, german_credit_moments, german_credit_parameters, _start_german_credit
     ),
+    "breast-cancer": Benchmark(31, breast_cancer, breast_cancer_moments, _same, _normal(31)),
     "rosenbrock": Benchmark(36, rosenbrock, rosenbrock_moments, _same, _normal(36)),
     "item-response": Benchmark(501, item_response, item_response_moments, _same, _normal(501)),
     "funnel": Benchmark(10, funnel, funnel_moments, _same, _normal(10)),

@@ -8,6 +8,8 @@ import numpy as np
 
 from xpsample.targets.target import Target
 from xpsample.zoo.logistic import logistic_regression
+from xpsample.zoo.long_runs import long_run_moments
+from xpsample.zoo.moments import KnownMoments
 
 SPLIT_SEED = 569
 HELD_OUT = 0.2
@@ -62,3 +64,8 @@ def breast_cancer(prior_scale: float = 1.0) -> Target:
     """
     data = load_breast_cancer()
     return logistic_regression(data.train_features, data.train_labels, prior_scale)
+
+
+def breast_cancer_moments() -> KnownMoments:
+    """Of the coefficients of `breast_cancer` with its default prior, from a long run."""
+    return long_run_moments("breast-cancer")

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.elementwise import softplus, softplus_and_sigmoid
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import namespace
 from xpsample.targets.target import Target
@@ -34,7 +33,8 @@ def item_response(
     Returns
     -------
     Target
-        With its score. Takes positions of any library. Its largest array is (*chains, students, questions).
+        With its score. Takes positions of any library. Its largest array is (*chains, students, questions). Not finite
+        where a logit is so large that its exponential is not, which is far beyond the prior.
 
     Raises
     ------
@@ -55,25 +55,26 @@ def item_response(
     sums = np.concatenate([[np.sum(right)], np.sum(right, axis=1), -np.sum(right, axis=0)])
     data = {"asked": asked, "sums": sums, "prior_mean": PRIOR_MEAN * (np.arange(len(sums)) == 0)}
 
-    def logits(x: Array) -> tuple[Any, Array]:
+    def odds_of(x: Array) -> tuple[Any, Array]:
+        """Namespace; the odds of a right answer, (*chains, students, questions), from one exponential of each."""
+        xp = namespace(x)
         ability, difficulty = x[..., :1] + x[..., 1 : students + 1], x[..., students + 1 :]
-        return namespace(x), ability[..., :, None] - difficulty[..., None, :]
+        return xp, xp.exp(ability)[..., :, None] * xp.exp(-difficulty)[..., None, :]
 
     def linear(xp: Any, x: Array, data: Any) -> Array:
         off = x - data["prior_mean"]
         return xp.sum(x * data["sums"] - 0.5 * off * off, axis=-1)
 
     def log_density(x: Array, data: Any) -> Array:
-        xp, logit = logits(x)
-        return linear(xp, x, data) - xp.sum(data["asked"] * softplus(xp, logit), axis=(-2, -1))
+        xp, odds = odds_of(x)
+        return linear(xp, x, data) - xp.sum(data["asked"] * xp.log1p(odds), axis=(-2, -1))
 
     def both(x: Array, data: Any) -> tuple[Array, Array]:
-        xp, logit = logits(x)
-        losses, slopes = softplus_and_sigmoid(xp, logit)
-        slopes = data["asked"] * slopes
-        by_student, by_question = xp.sum(slopes, axis=-1), xp.sum(slopes, axis=-2)
+        xp, odds = odds_of(x)
+        probability = data["asked"] * (odds / (1.0 + odds))
+        by_student, by_question = xp.sum(probability, axis=-1), xp.sum(probability, axis=-2)
         expected = xp.concat([xp.sum(by_student, axis=-1, keepdims=True), by_student, -by_question], axis=-1)
-        density = linear(xp, x, data) - xp.sum(data["asked"] * losses, axis=(-2, -1))
+        density = linear(xp, x, data) - xp.sum(data["asked"] * xp.log1p(odds), axis=(-2, -1))
         return density, data["sums"] - expected - (x - data["prior_mean"])
 
     return Target(log_density, score=lambda x, data: both(x, data)[1], log_density_and_score=both, data=data)

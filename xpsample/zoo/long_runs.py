@@ -17,7 +17,7 @@ def long_run_moments(name: str) -> KnownMoments:
     Parameters
     ----------
     name : str
-        "brownian-motion" or "german-credit".
+        "brownian-motion", "german-credit" or "breast-cancer".
     """
     text = files("xpsample.zoo").joinpath("files/long_runs.csv").read_text(encoding="utf-8")
     rows = csv.reader(line for line in text.splitlines() if not line.startswith("#"))

@@ -10,6 +10,7 @@ from xpsample.cli import main
 from xpsample.core.devices import device_dtypes
 from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.runner import Run
+from xpsample.experiments.samplers import defaults
 from xpsample.experiments.samplers.published import LIMITS, PUBLISHED
 from xpsample.experiments.samplers.samplers import EXPERIMENT, QUICK, SAMPLERS, cases, chosen, conclude, until_low
 from xpsample.kernels import HMC, ULA
@@ -18,7 +19,11 @@ from xpsample.zoo.benchmarks import BENCHMARKS
 
 def run_of(tmp_path, **options):
     args = Namespace(
-        **({"seed": 0, "out": tmp_path} | dict.fromkeys(("target", "sampler", "chains", "seeds", "most")) | options)
+        **(
+            {"seed": 0, "out": tmp_path, "part": "gradients"}
+            | dict.fromkeys(("target", "sampler", "chains", "seeds", "most"))
+            | options
+        )
     )
     return Run(QUICK, args, device_dtypes(["numpy"])[-1:], "samplers")
 
@@ -60,7 +65,7 @@ def test_a_sampler_that_is_biased_never_gets_there_and_its_bias_is_shown(tmp_pat
     assert right["warm_up"] == 0
 
 
-def test_cases_have_medians_ranges_and_ratios():
+def test_cases_have_medians_ranges_and_ratios(tmp_path):
     one = {"target": "banana", "sampler": "HMC"} | dict.fromkeys(
         ("warm_up", "per_draw", "acceptance", "diverged", "bias", "seconds"), 1.0
     )
@@ -68,10 +73,30 @@ def test_cases_have_medians_ranges_and_ratios():
     (case,) = cases(rows)
     assert (case["gradients"], case["gradients_low"], case["gradients_high"]) == (319.0, 100.0, 400.0)
     assert case["ratio"] == pytest.approx(0.5) and case["reached"] == "3 of 3"
-    assert conclude(None, rows).startswith("1 of 1 cases")
+    assert conclude(run_of(tmp_path), rows).startswith("1 of 1 cases")
     (case,) = cases([*rows, one | {"gradients": np.inf}])
     assert case["reached"] == "3 of 4"
-    assert "not: HMC on banana" in conclude(None, [*rows, one | {"gradients": np.inf}])
+    assert "not: HMC on banana" in conclude(run_of(tmp_path), [*rows, one | {"gradients": np.inf}])
+
+
+def test_runs_from_defaults_are_right(tmp_path):
+    assert (
+        main(["run", "samplers", "--quick", "--part", "defaults", "--target", "gaussian", "--out", str(tmp_path)]) == 0
+    )
+    (row,) = json.loads((tmp_path / "results.json").read_text())
+    assert (row["chains"], row["outcome"]) == (4, "right")
+    assert "1 of 1 runs are right" in (tmp_path / "report.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("target", "kernel", "outcome"), [("gaussian", ULA(0.5), "silent"), ("funnel", HMC(), "warned")]
+)
+def test_runs_that_are_not_right_are_told_apart(tmp_path, target, kernel, outcome):
+    """ULA has twice the error that would do, and its chains agree; the funnel is more than any step size can do."""
+    run = run_of(tmp_path)
+    row = defaults.run_of(run, run.devices[0], target, BENCHMARKS[target], ("it", kernel), 4, 0)
+    assert row["outcome"] == outcome and ("divergences" in row["says"]) == (outcome == "warned")
+    assert (f"silent: it on {target}" in conclude(run_of(tmp_path, part="defaults"), [row])) == (outcome == "silent")
 
 
 def test_published_figures_are_of_targets_that_are_here():

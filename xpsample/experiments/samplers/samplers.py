@@ -1,9 +1,10 @@
-"""Gradient evaluations until second moments are right, of samplers that are given no number by hand.
+"""Samplers that are given no number by hand: gradient evaluations until second moments are right, and their runs.
 
 The rule is the published comparison's, see `xpsample.zoo.low_error`; the figures beside ours are in `published`.
 """
 
 import argparse
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from statistics import median
@@ -15,6 +16,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.samplers import defaults
 from xpsample.experiments.samplers.published import LIMITS, PUBLISHED
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Kernel
@@ -69,26 +71,39 @@ bias        of the mean square over all chains at the end, in standard deviation
             above 0.1 the error of one chain stays high however long it runs"""
 
 
+PARTS = ("gradients", "defaults")
+
+
 class Size(NamedTuple):
-    """Targets, samplers, chains, seeds, and the most gradients of a chain after the warm-up."""
+    """Targets, samplers, chains, seeds, and the most gradients of a chain after the warm-up.
+
+    ``plain`` are the samplers and the chains of the part ``defaults``, which has one seed.
+    """
 
     targets: tuple[str, ...]
     samplers: tuple[str, ...]
     chains: int
     seeds: int
     most: int
+    plain: tuple[tuple[str, ...], tuple[int, ...]]
 
 
-FULL = Size(tuple(BENCHMARKS), tuple(SAMPLERS), chains=128, seeds=3, most=2_000_000)
-QUICK = Size(("gaussian", "banana"), ("HMC", "NUTS", "MALA"), chains=16, seeds=1, most=10_000)
+FULL = Size(tuple(BENCHMARKS), tuple(SAMPLERS), 128, seeds=3, most=2_000_000, plain=(("HMC", "NUTS"), (4, 128)))
+QUICK = Size(("gaussian", "banana"), ("HMC", "NUTS", "MALA"), 16, seeds=1, most=10_000, plain=(("HMC",), (4,)))
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Which cases, and how many chains, seeds and gradients."""
+    """Which part and cases, and how many chains, seeds and gradients."""
+    parser.add_argument(
+        "--part",
+        choices=PARTS,
+        default=PARTS[0],
+        help="gradients until second moments are right, or whether a run of 1,000 draws from defaults is right",
+    )
     parser.add_argument("--target", action="append", choices=list(BENCHMARKS), help="these only")
     parser.add_argument("--sampler", action="append", choices=list(SAMPLERS), help="these only")
-    parser.add_argument("--chains", type=int, help=f"chains (default: {FULL.chains})")
-    parser.add_argument("--seeds", type=int, help=f"runs of each case, from --seed on (default: {FULL.seeds})")
+    parser.add_argument("--chains", type=int, help=f"chains (default: {FULL.chains}; 4 and 128)")
+    parser.add_argument("--seeds", type=int, help=f"runs of each case, from --seed on (default: {FULL.seeds}; 1)")
     parser.add_argument(
         "--most", type=int, help=f"gradients of a chain after which a run gives up (default: {FULL.most:,})"
     )
@@ -97,6 +112,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def chosen(run: Run[Size]) -> Size:
     """The settings, with what the options say."""
     args, size = run.args, run.size
+    if args.part == "defaults":
+        size = size._replace(samplers=size.plain[0], seeds=1)
     size = size._replace(targets=tuple(args.target or size.targets), samplers=tuple(args.sampler or size.samplers))
     for name in ("chains", "seeds", "most"):
         value = getattr(args, name)
@@ -107,8 +124,11 @@ def chosen(run: Run[Size]) -> Size:
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
-    """A row for each device, target, sampler and seed."""
+    """A row for each device, target, sampler and seed; and number of chains, where defaults are looked at."""
     size = chosen(run)
+    if run.args.part == "defaults":
+        yield from _measure_defaults(run, size)
+        return
     run.say(f"{size.chains} chains, seeds from {run.seed} on, {size.seeds} of them; nothing tuned by hand")
     run.say(f"a run gives up after {size.most:,} gradients of a chain")
     for device in run.devices:
@@ -124,6 +144,18 @@ def measure(run: Run[Size]) -> Iterator[Row]:
                         f"warm-up, acceptance {row['acceptance']:.2f}, {row['diverged']:.2g} diverged"
                     )
                     yield {"target": name, "sampler": sampler, "seed": seed, "device": str(device)} | row
+
+
+def _measure_defaults(run: Run[Size], size: Size) -> Iterator[Row]:
+    for name, sampler in itertools.product(size.targets, size.samplers):
+        for chains in [run.args.chains] if run.args.chains else size.plain[1]:
+            for device, seed in itertools.product(run.devices, range(run.seed, run.seed + size.seeds)):
+                with run.doing(f"{device} {name} {sampler}, {chains} chains, seed {seed}"):
+                    row = defaults.run_of(
+                        run, device, name, BENCHMARKS[name], (sampler, SAMPLERS[sampler]()), chains, seed
+                    )
+                run.say(f"  {name} {sampler}, {chains} chains, {device}, seed {seed}: {row['outcome']}")
+                yield row
 
 
 def until_low(
@@ -199,11 +231,16 @@ def _case(target: str, sampler: str, rows: list[Row]) -> Row:
 
 def tell(run: Run[Size], rows: list[Row]) -> None:
     """A line for each case."""
+    if run.args.part == "defaults":
+        run.table(rows, defaults.COLUMNS, keys=("target", "sampler", "chains"), legend=defaults.LEGEND)
+        return
     run.table(cases(rows), COLUMNS, keys=("target", "sampler"), legend=LEGEND)
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
     """How many cases keep to their limit, and which do not."""
+    if run.args.part == "defaults":
+        return "\n".join(defaults.conclude(rows))
     held, broken = 0, []
     for case in cases(rows):
         if case["limit"] is None or not math.isfinite(case["published"]):
@@ -220,6 +257,8 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     """Ours against the published figures, both in gradients over 100."""
     from xpsample.experiments.figures import tidy
 
+    if run.args.part == "defaults":
+        return
     axes = figure.subplots()
     for sampler in dict.fromkeys(row["sampler"] for row in rows):
         pairs = [(c["published"], c["gradients"]) for c in cases(rows) if c["sampler"] == sampler]
@@ -236,7 +275,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 
 EXPERIMENT = Experiment(
     name="samplers",
-    title="Gradients until second moments are right, by samplers that nobody has tuned",
+    title="Samplers that nobody has tuned: gradients until second moments are right, and runs from defaults",
     settings={"full": FULL, "quick": QUICK},
     measure=measure,
     tell=tell,
