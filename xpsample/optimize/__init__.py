@@ -1,5 +1,5 @@
 """Optimisers of trees of parameters."""
 
-from xpsample.optimize.optimizers import SGD, Adam
+from xpsample.optimize.optimizers import SGD, Adam, Clipped, CosineDecay
 
-__all__ = ["SGD", "Adam"]
+__all__ = ["SGD", "Adam", "Clipped", "CosineDecay"]
