@@ -32,6 +32,7 @@ from tests.fuzz.uses import (
     real,
 )
 from xpsample import sosmc
+from xpsample.optimize import CosineDecay
 from xpsample.particles.pcd import PCD
 from xpsample.sosmc import EnergyModel, LangevinMove, Multinomial, RowBatches, SingleChain
 
@@ -249,6 +250,12 @@ def particles() -> list[Call]:
             "Clipped",
             sosmc.Clipped,
             {"optimizer": arg(sosmc.SGD(0.1), NONE), "max_norm": arg(1.0, POSITIVE), "runs": arg(0, {"zero", "one"})},
+            as_optimizer,
+        ),
+        Call(
+            "CosineDecay",
+            CosineDecay,
+            {"optimizer": arg(sosmc.SGD(0.1), NONE), "steps": arg(10, COUNT)},
             as_optimizer,
         ),
     ]

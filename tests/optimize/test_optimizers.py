@@ -9,7 +9,7 @@ from tests.sosmc.sosmc_support import shifted
 from xpsample import sample
 from xpsample.core import tree
 from xpsample.core.errors import HyperparameterError
-from xpsample.optimize.optimizers import SGD, Adam, Averaged, Clipped, to_use
+from xpsample.optimize.optimizers import SGD, Adam, Averaged, Clipped, CosineDecay, to_use
 from xpsample.sosmc import SOSMC, Adaptation, LangevinMove, RewardForwardKL, SOSMCHistory
 
 STEPS = 25
@@ -67,7 +67,7 @@ def test_the_same_steps_as_torch(library, name):
     np.testing.assert_allclose(path(library, ours), torch_path(theirs, max_norm), rtol=2e-6 if max_norm else 1e-9)
 
 
-@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "clipped"])
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "decayed", "decayed-adam", "clipped"])
 def test_the_same_steps_as_optax(name):
     optax = pytest.importorskip("optax")
     from tests.conftest import open_library, x64
@@ -76,12 +76,23 @@ def test_the_same_steps_as_optax(name):
         "sgd": (SGD(0.02), optax.sgd(0.02)),
         "momentum": (SGD(0.02, 0.8), optax.sgd(0.02, momentum=0.8)),
         "adam": (Adam(0.1), optax.adam(0.1)),
+        "decayed": (CosineDecay(SGD(0.02), 20), optax.sgd(optax.cosine_decay_schedule(0.02, 20))),
+        "decayed-adam": (CosineDecay(Adam(0.1), 30), optax.adam(optax.cosine_decay_schedule(0.1, 30))),
         "clipped": (Clipped(Adam(0.1), 0.7), optax.chain(optax.clip_by_global_norm(0.7), optax.adam(0.1))),
     }
     ours, theirs = pairs[name]
     with x64("jax", "float64"):
         library = open_library("jax", "float64")
         np.testing.assert_allclose(path(library, ours), path(library, theirs), rtol=1e-9)
+
+
+def test_a_decayed_step_is_a_half_in_the_middle_and_0_at_the_end(library):
+    one, optimizer = library.array(np.ones(2)), CosineDecay(SGD(1.0), 4)
+    state, steps = optimizer.init(one), []
+    for _ in range(6):
+        update, state = optimizer.update(one, state, one)
+        steps.append(-library.host(update)[0])
+    np.testing.assert_allclose(steps, [1.0, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5, 0.0, 0.0], atol=1e-6)
 
 
 def test_sosmc_takes_an_optax_optimiser():
@@ -140,3 +151,15 @@ def test_an_average_does_not_see_updates_that_are_scaled_afterwards():
     kernel = SOSMC(RewardForwardKL(lambda x: x[..., 0]), LangevinMove(0.1), optimizer, adapt_optimizer=Adaptation())
     with pytest.raises(HyperparameterError, match="adapt_optimizer scales the updates after Averaged"):
         sample(shifted(dim=1), kernel, np.zeros((8, 1)), 2, seed=0)
+
+
+def test_an_average_goes_around_a_decay():
+    with pytest.raises(HyperparameterError, match="put it around CosineDecay"):
+        CosineDecay(Clipped(Averaged(SGD(0.1)), 1.0), 10)
+    outside = Averaged(CosineDecay(SGD(1.0), 2), decay=0.0)  # the last parameters are the average
+    theta = np.asarray([1.0])
+    state = outside.init(theta)
+    for _ in range(2):
+        step, state = outside.update(np.asarray([1.0]), state, theta)
+        theta = theta + step
+    assert theta == state.average == pytest.approx(1.0 - 1.0 - 0.5)

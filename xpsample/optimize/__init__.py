@@ -1,5 +1,5 @@
 """Optimisers of trees of parameters."""
 
-from xpsample.optimize.optimizers import SGD, Adam, Averaged
+from xpsample.optimize.optimizers import SGD, Adam, Averaged, Clipped, CosineDecay
 
-__all__ = ["SGD", "Adam", "Averaged"]
+__all__ = ["SGD", "Adam", "Averaged", "Clipped", "CosineDecay"]

@@ -12,9 +12,16 @@ from xpsample.core import tree
 from xpsample.core.devices import device_dtypes
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run, float32
-from xpsample.experiments.score_mh.models import Training, mean_and_range, range_text, train_columns, train_scores
+from xpsample.experiments.score_mh.models import (
+    FLAT,
+    Training,
+    mean_and_range,
+    range_text,
+    train_columns,
+    train_scores,
+)
 from xpsample.experiments.score_mh.toys import FULL, PAPER, PAPERS, PARTS, QUICK, asymmetry, methods
-from xpsample.score_mh import score_network
+from xpsample.score_mh import ExactTrace, score_network
 from xpsample.zoo.networks import Dense
 from xpsample.zoo.toys import TOYS
 
@@ -124,26 +131,45 @@ def test_columns_are_data_sets_of_their_own(run):
 def test_an_epoch_is_a_pass_over_the_data(name):
     for how in (FULL.score(name), FULL.acceptance(name), PAPERS.acceptance(name)):
         assert how.updates == 10_000 // how.batch
-    assert FULL.score(name).epochs == (5000 if name == "moons" else 2000) and FULL.score(name).patience == 300
+    paper = PAPERS.score(name)
+    assert (paper.epochs, paper.rate) == ((5000, 1e-3) if name == "moons" else (2000, 5e-4)) and paper.cycles is None
 
 
 def test_a_training_ends_where_the_loss_of_new_data_is_flat(run):
     """Of N(0, I) from 64 rows, which are soon learned by heart; the parameters are those of the best epoch."""
     rng = np.random.default_rng(0)
     data, new = rng.standard_normal((64, 2)), rng.standard_normal((400, 2))
-    how = Training(16, 0, 200, 32, 0.05, updates=2, patience=5)
-    trained = train_scores(run, data, 2, how, validation=new)
-    done = len(trained.validation)
-    assert done < 200 and np.argmin(trained.validation) == done - 6
+    trained = train_scores(run, data, 2, Training(16, 0, 20, 32, 0.05, updates=2, cycles=30), new)
+    ends = np.minimum.accumulate(trained.validation)[19::20]
+    gains = (ends[:-1] - ends[1:]) / (trained.validation[0] - ends[1:])
+    assert 2 <= len(ends) < 30 and trained.gain == pytest.approx(gains[-1])
+    assert gains[-1] <= FLAT and np.all(gains[:-1] > FLAT)
+    found = ExactTrace(score_network)(
+        tree.map(lambda leaf: to_host(leaf).astype(np.float64)[0], trained.parameters), new[:200], {}, None, 1.0
+    )
+    other = ExactTrace(score_network)(
+        tree.map(lambda leaf: to_host(leaf).astype(np.float64)[1], trained.parameters), new[200:], {}, None, 1.0
+    )
+    assert 0.5 * (found + other) == pytest.approx(ends[-1], abs=1e-4)
+
+
+def test_a_training_that_still_falls_says_so(run):
+    """The data are far from what the first networks give, and the steps are few."""
+    rng = np.random.default_rng(0)
+    data = 0.1 * rng.standard_normal((64, 2))
+    trained = train_scores(run, data, 2, Training(16, 0, 2, 32, 0.05, updates=2, cycles=2), data)
+    assert len(trained.validation) == 4 and trained.gain > FLAT
+    run.close()
+    assert "still falling: the last of 2 cycles" in (run.out / "report.txt").read_text()
 
 
 def test_options_that_make_it_shorter(tmp_path):
-    limits = ["--chains", "10", "--epochs", "2", "--acceptance-epochs", "1"]
+    limits = ["--chains", "10", "--epochs", "1", "--acceptance-epochs", "1"]
     options = ["--quick", "--backend", LIBRARY, "--part", "table", "--out", str(tmp_path)]
     assert main(["run", "score-mh-toys", *options, *limits]) == 0
     text = (tmp_path / "report.txt").read_text()
     assert "10 chains of 20 steps" in text
-    assert "score networks of width 16, 2 epochs of 15 updates" in text and "blocks of 8, 1 epochs" in text
+    assert "score networks of width 16, 2 epochs of 15 updates" in text and "blocks of 8, 2 epochs" in text
 
 
 def test_ranges_by_hand():

@@ -13,7 +13,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row, mean_and_error
-from xpsample.optimize.optimizers import Adam
+from xpsample.optimize.optimizers import Adam, CosineDecay
 from xpsample.score_mh import (
     ExactTrace,
     Learned,
@@ -31,7 +31,8 @@ from xpsample.targets import Acceptance, LineIntegral, Taylor
 class Training(NamedTuple):
     """Width of the hidden layers, residual blocks (of acceptances), epochs, rows of a batch, Adam's learning rate.
 
-    Then the updates in an epoch, and after how many epochs without a better validation loss it ends.
+    Then the updates in an epoch. With `cycles` the rate falls to 0 over the epochs as a cosine does, and with a
+    validation there are as many such cycles as it takes until one is `FLAT`, and at most so many.
     """
 
     hidden: int
@@ -40,18 +41,26 @@ class Training(NamedTuple):
     batch: int
     rate: float
     updates: int = 1
-    patience: int | None = None
+    cycles: int | None = None
+
+
+CYCLE_SEEDS = 1_000_000
+"""Between the seeds of two cycles."""
+FLAT = 0.01
+"""A validation loss is flat if a whole cycle, from the full rate to 0, lowers it by at most this share of its range."""
 
 
 class Trained(NamedTuple):
     """Parameters (runs, ...), CPU seconds (compilation with them), and the losses of the epochs on new data, or None.
 
-    With validation the parameters are those of the best epoch.
+    With validation the parameters are those of the best epoch. `gain` is what the last of several cycles lowered the
+    least loss of new data by, as a share of all that it has fallen.
     """
 
     parameters: tree.Tree
     seconds: float
     validation: np.ndarray | None
+    gain: float | None = None
 
 
 def train_scores(
@@ -133,29 +142,46 @@ def _train(
 ) -> Trained:
     began, array = time.process_time(), run.devices[0].array
     # One loss over all networks' rows: Adam does not see that each gradient is divided by their number.
-    found = fit(
-        loss,
-        tree.map(_stacked, *start),
-        array(data),
-        epochs=how.epochs,
-        steps_per_epoch=how.updates,
-        batch_size=rows,
-        seed=seed,
-        optimizer=Adam(how.rate),
-        validation=None if validation is None else array(validation),
-        patience=how.patience,
-    )
-    seconds, losses, done = time.process_time() - began, found.losses, len(found.losses)
+    optimizer = Adam(how.rate) if how.cycles is None else CosineDecay(Adam(how.rate), how.epochs * how.updates)
+    parameters, losses, new, gain = tree.map(_stacked, *start), np.zeros(0), np.zeros(0), None
+    for cycle in range(1 if validation is None else how.cycles or 1):
+        found = fit(
+            loss,
+            parameters,
+            array(data),
+            epochs=how.epochs,
+            steps_per_epoch=how.updates,
+            batch_size=rows,
+            seed=seed + cycle * CYCLE_SEEDS,
+            optimizer=optimizer,
+            validation=None if validation is None else array(validation),
+        )
+        losses = np.concatenate([losses, found.losses])
+        if found.validation_losses is None:
+            parameters = found.parameters
+            break
+        before, new = new, np.concatenate([new, found.validation_losses])
+        if not cycle or new.min() < before.min():
+            parameters = found.parameters
+        if cycle:
+            fallen = new[0] - new.min()
+            gain = float((before.min() - new.min()) / fallen) if fallen else 0.0
+            if gain <= FLAT:
+                break
+    seconds, done = time.process_time() - began, len(losses)
     networks = f"acceptance networks of {how.blocks} blocks of" if how.blocks else "score networks of width"
     length = f"{done} epochs of {how.updates} updates" if how.updates > 1 else f"{done} updates"
     text = f"{len(start)} {networks} {how.hidden}, {length} of {how.batch} rows each: {seconds:.0f} CPU s"
     run.say(f"  {text}, loss {np.mean(losses[-max(1, done // 10) :]):.2f}")
-    if (new := found.validation_losses) is not None:
+    if len(new):
         parts = {f"after 1/{part}": new[: max(1, done // part)].min() for part in (16, 8, 4, 2)}
         so_far = ", ".join(f"{value:.3f} {label}" for label, value in parts.items())
         best = f"{np.min(new):.3f} at the best epoch, {np.argmin(new) + 1}"
         run.say(f"    least loss of new data: {so_far} of it, {best}")
-    return Trained(found.parameters, seconds, found.validation_losses)
+    if gain is not None:
+        verdict = "flat" if gain <= FLAT else "still falling"
+        run.say(f"    {verdict}: the last of {done // how.epochs} cycles gave {gain:.2%} of all that it has fallen")
+    return Trained(parameters, seconds, new if len(new) else None, gain)
 
 
 def acceptances(learned: Learned) -> dict[str, Acceptance]:

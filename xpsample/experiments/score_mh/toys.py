@@ -94,7 +94,8 @@ COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#356
 class Size(NamedTuple):
     """Trainings, chains and steps of each, rows of data and of batches, and at most: widths and epochs.
 
-    The training of scores ends earlier where the loss of new data has not fallen for `patience` epochs.
+    With `cycles` the epochs are those of a cycle, see `Training`, and the learning rates are `rates` (of scores, of
+    acceptances). Without, all epochs are made at the paper's constant rates.
     """
 
     runs: int
@@ -104,9 +105,10 @@ class Size(NamedTuple):
     batch: int
     hidden: int
     epochs: int
-    patience: int
     acceptance_hidden: int
     acceptance_epochs: int
+    cycles: int | None = None
+    rates: tuple[float, float] = (1e-2, 5e-3)
     datasets: tuple[str, ...] = tuple(TOYS)
     swept: tuple[str, ...] = ("moons", "swiss-roll")
     sweep_runs: int = 2
@@ -117,18 +119,22 @@ class Size(NamedTuple):
         """Table 2 within the limits."""
         hidden, epochs, rate = SCORES[name]
         width, length = min(hidden, self.hidden), min(epochs, self.epochs)
-        return models.Training(width, 0, length, self.batch, rate, self.rows // self.batch, self.patience)
+        rate = self.rates[0] if self.cycles else rate
+        return models.Training(width, 0, length, self.batch, rate, self.rows // self.batch, self.cycles)
 
     def acceptance(self, name: str) -> models.Training:
         """Table 3 within the limits."""
         hidden, blocks, epochs = ACCEPTANCES[name]
         width, length = min(hidden, self.acceptance_hidden), min(epochs, self.acceptance_epochs)
-        return models.Training(width, blocks, length, self.batch, 5e-4, self.rows // self.batch)
+        rate = self.rates[1] if self.cycles else 5e-4
+        return models.Training(width, blocks, length, self.batch, rate, self.rows // self.batch, self.cycles)
 
 
-PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, 5000, 300, 512, 1000, sweep_runs=5)
-FULL = Size(5, 1000, 500, 10_000, 128, 64, 5000, 300, 64, 200)
-QUICK = Size(2, 60, 20, 500, 32, 16, 4, 4, 8, 2, ("moons",), ("moons",), 2, (0.5, 2.0), (0.0, 4.0))
+PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, 5000, 512, 1000, sweep_runs=5)
+FULL = Size(5, 1000, 500, 10_000, 128, 64, 100, 64, 25, 4)
+QUICK = Size(
+    2, 60, 20, 500, 32, 16, 2, 8, 1, 2, datasets=("moons",), swept=("moons",), scales=(0.5, 2.0), lambdas=(0.0, 4.0)
+)
 
 
 # ---- a data set ------------------------------------------------------------------------------------------------------
@@ -336,8 +342,8 @@ def ratio_error(problem: Problem, trained: models.Trained) -> float:
 PARTS = {"table": compare, "steps": step_sizes, "settings": settings}
 LIMITS = {
     "chains": "chains on each training",
-    "epochs": "epochs of score networks",
-    "acceptance_epochs": "epochs of acceptance networks",
+    "epochs": "epochs of score networks, in each cycle of the learning rate",
+    "acceptance_epochs": "epochs of acceptance networks, likewise",
 }
 """Options that make it shorter, of the fields of `Size` that they limit."""
 
