@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import BackendError
+from xpsample.core.errors import BackendError, CapabilityError
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
+from xpsample.targets.target import PreparedTarget
 
 PARTS = 4
 """Uniforms behind a key of 64 bits, of which each gives 16: as many as a float32 has for certain."""
@@ -49,6 +50,16 @@ class Foreign(Kernel[ForeignState, Info]):
     def init(self, target: BoundTarget, x: Array) -> ForeignState:
         if not isinstance(x, jax.Array):
             raise BackendError(f"a kernel of BlackJAX or NumPyro moves JAX arrays; got {type(x).__name__}")
+        if x.dtype != jnp.zeros(()).dtype:
+            raise BackendError(
+                f"kernels of BlackJAX and NumPyro compute in JAX's own floating dtype, {jnp.zeros(()).dtype}; got "
+                f"positions of {x.dtype}: JAX_ENABLE_X64 chooses between them"
+            )
+        if not isinstance(target, PreparedTarget) or target.family is not None:
+            raise CapabilityError(
+                "a kernel of BlackJAX or NumPyro keeps the density of its position, so it needs a target that stays "
+                "the same at all steps, a Target or a Model; no wrapper may change it"
+            )
         chains = x.shape[:-1]
         keys = jax.random.split(jax.random.PRNGKey(0), chains)
         states = _over(len(chains), self.make(_density(target)).init)(x, keys)

@@ -15,7 +15,7 @@ from xpsample.targets.target import Target
 def model(pymc_model: Any) -> Model:
     """A PyMC model as a `Model` of JAX arrays.
 
-    As `xpsample.interop.pymc_model`, with the log density in JAX: a run is one compiled loop, and the gradient is JAX's.
+    As `xpsample.interop.pymc_model`, with the log density in JAX: a run is one compiled loop. The gradient is JAX's.
 
     Parameters
     ----------

@@ -15,7 +15,6 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import registered_backends
 from xpsample.core.terminal import Progress, fit, terminal_width
 
-
 KERNEL_HELP = "only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own"
 
 
