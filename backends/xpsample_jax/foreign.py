@@ -73,9 +73,9 @@ class Foreign(Kernel[ForeignState, Info]):
         structure = jax.tree.structure(jax.eval_shape(sampler.init, old.x[(0,) * (old.x.ndim - 1)], _keys(jnp.ones(4))))
 
         def one(key: Array, leaves: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array, Array, Array]:
-            new, *seen = sampler.step(key, jax.tree.unflatten(structure, leaves))
+            new, x, acceptance, diverged = sampler.step(key, jax.tree.unflatten(structure, leaves))
             kept = (jnp.asarray(a, b.dtype) for a, b in zip(jax.tree.leaves(new), leaves, strict=True))
-            return tuple(kept), *seen
+            return tuple(kept), x, acceptance, diverged
 
         leaves, x, acceptance, diverged = _over(old.x.ndim - 1, one)(_keys(noise["key"]), state.leaves)
         point = target.evaluate(jnp.asarray(x, old.x.dtype))

@@ -47,7 +47,8 @@ def many_transforms():
         )
         pm.Dirichlet("w", np.ones(3))
         pm.ZeroSumNormal("zero", shape=4)
-        pm.VonMises("angle", 0.0, 1.0)
+        whole = pm.distributions.transforms.Interval(-np.pi, np.pi)
+        pm.VonMises("angle", 0.0, 1.0, default_transform=whole)
         pm.MvNormal("pair", np.zeros(2), np.eye(2), shape=(3, 2))
         pm.Potential("penalty", -0.1 * top - cuts[0] ** 2)
     return model
@@ -119,13 +120,13 @@ def test_spaces_where_the_map_is_the_same_and_pymcs_names_where_not():
         "cuts": "Ordered(3)",
         "w_simplex__": "Real(2)",
         "zero_zerosum__": "Real(3)",
-        "angle_circular__": "Real()",
+        "angle": repr(xps.Interval(-np.pi, np.pi)),
         "pair": "Real(3, 2)",
     }
     x = np.random.default_rng(0).normal(size=(5, 4, model.space.dim))
     found = pymc_generated(theirs)(model.values(x))
     assert {name: value.shape for name, value in found.items()} == {
-        "moving": (5, 4), "w": (5, 4, 3), "zero": (5, 4, 4), "angle": (5, 4),
+        "moving": (5, 4), "w": (5, 4, 3), "zero": (5, 4, 4),
     }  # fmt: skip
     assert np.allclose(found["w"].sum(-1), 1) and np.allclose(found["zero"].sum(-1), 0)
     assert np.all((found["moving"] > 0) & (found["moving"] < model.values(x).top))
@@ -165,7 +166,14 @@ def refused():
         pm.Normal("y", pm.Normal("m"), 1.0, observed=rows, total_size=10)
     with pm.Model() as observed:
         pm.Normal("x", observed=1.0)
-    return [(discrete, "z is discrete"), (minibatch, "draws random numbers"), (observed, "no free random variable")]
+    with pm.Model() as angle:
+        pm.VonMises("a", 0.0, 1.0)
+    return [
+        (angle, "the angle a"),
+        (discrete, "z is discrete"),
+        (minibatch, "draws random numbers"),
+        (observed, "no free random variable"),
+    ]
 
 
 def test_what_cannot_be_taken_is_refused():

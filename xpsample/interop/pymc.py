@@ -45,7 +45,8 @@ def pymc_model(model: Any) -> Model:
     Raises
     ------
     CapabilityError
-        For a discrete free variable, and for a log density that draws random numbers, as minibatches do.
+        For a discrete free variable, for an angle with PyMC's own transform, which has no proper density, and for a
+        log density that draws random numbers, as minibatches do.
     ImportError
         If PyMC is not installed.
 
@@ -212,6 +213,11 @@ def pymc_graph(model: Any) -> PymcGraph:
             raise CapabilityError(
                 f"{rv.name} is discrete: sum over its values in the density, as pymc.Mixture does, or write a Model "
                 "with a discrete space, such as Binary(), and take Blocks"
+            )
+        if getattr(model.rvs_to_transforms[rv], "name", None) == "circular":
+            raise CapabilityError(
+                f"PyMC lets the angle {rv.name} move on all real numbers, where its density repeats and chains drift "
+                "without end: give it default_transform=pymc.distributions.transforms.Interval(-numpy.pi, numpy.pi)"
             )
     log_density = model.logp(jacobian=True)
     drawn = rvs_in_graph([log_density])
