@@ -6,10 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from xpsample.core.arrays import Array
 from xpsample.interop.pymc import PymcGraph, pymc_graph, pymc_quantities
 from xpsample.targets.model import Model
 from xpsample.targets.target import Target
+
+Array = Any
+"""An array of this library."""
 
 
 def model(pymc_model: Any) -> Model:
@@ -50,7 +52,7 @@ def model(pymc_model: Any) -> Model:
     outputs = _in_jax(graph, [graph.log_density])
 
     def log_density(x: Array) -> Array:
-        return jnp.asarray(outputs(x)[0], x.dtype).reshape(x.shape[:-1])
+        return jnp.reshape(jnp.asarray(outputs(x)[0], x.dtype), x.shape[:-1])
 
     return Model.of_target(Target(log_density, space=graph.space))
 
@@ -63,7 +65,7 @@ def generated(pymc_model: Any) -> Callable[[Any], dict[str, Array]]:
     def at(p: Any) -> dict[str, Array]:
         x = graph.coordinates(jnp, p)
         found = zip(quantities, outputs(x), strict=True)
-        return {name: value.reshape(*x.shape[:-1], *value.shape[1:]) for name, value in found}
+        return {name: jnp.reshape(value, (*x.shape[:-1], *value.shape[1:])) for name, value in found}
 
     return at
 
@@ -73,4 +75,4 @@ def _in_jax(graph: PymcGraph, outputs: list[Any]) -> Callable[[Array], list[Arra
     from pymc.sampling.jax import get_jaxified_graph
 
     one = get_jaxified_graph(graph.values, outputs)
-    return lambda x: jax.vmap(one)(*graph.split(x.reshape(-1, x.shape[-1])))
+    return lambda x: jax.vmap(one)(*graph.split(jnp.reshape(x, (-1, x.shape[-1]))))

@@ -111,7 +111,7 @@ def support_of(name: str, prior: Distribution) -> Any:
     return support
 
 
-def _check_support(name: str, prior: Distribution) -> None:
+def _check_support(name: str, prior: Any) -> None:
     """Raise CapabilityError where the support that torch tells is larger than where the values are.
 
     That of a `TransformedDistribution` is the codomain of its last transform, whatever goes into that: right where all

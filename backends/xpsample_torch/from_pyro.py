@@ -140,7 +140,7 @@ def generated(
     return at
 
 
-def _trace(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], values: Mapping[str, Array]) -> Any:
+def _trace(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], values: dict[str, Any]) -> Any:
     """A run of the model with some values given."""
     import pyro
     from pyro import poutine

@@ -177,9 +177,10 @@ class PymcGraph:
         from pytensor.gradient import NullTypeGradError, grad
 
         try:
-            return grad(self.log_density, self.values, disconnected_inputs="ignore", return_disconnected="zero")
+            found: Any = grad(self.log_density, self.values, disconnected_inputs="ignore", return_disconnected="zero")
         except (NotImplementedError, NullTypeGradError):
             return None
+        return found
 
     def compile(self, outputs: list[Any]) -> Callable[[Array], list[np.ndarray]]:
         """A function of positions ``(*chains, dim)`` that gives outputs ``(rows, *shape)``, the chains in one axis."""
@@ -188,8 +189,7 @@ class PymcGraph:
         def at(x: Array) -> list[np.ndarray]:
             if not is_numpy_array(x):
                 raise BackendError(
-                    f"this model of PyMC computes on NumPy arrays: start from one; got {type(x).__name__}. For JAX "
-                    "arrays take xpsample_jax.from_pymc.model"
+                    f"this model of PyMC computes on NumPy arrays: start from one; got {type(x).__name__}"
                 )
             return function(*self.split(np.reshape(x, (-1, self.space.dim))))
 
@@ -250,7 +250,8 @@ def _settled(model: Any, outputs: list[Any]) -> tuple[list[Any], list[Any]]:
     from pytensor.graph.traversal import graph_inputs
     from pytensor.tensor import constant
 
-    shared = {v: constant(v.get_value(), dtype=v.dtype) for v in graph_inputs(outputs) if isinstance(v, SharedVariable)}
+    inputs: Any = graph_inputs(outputs)
+    shared: Any = {v: constant(v.get_value()) for v in inputs if isinstance(v, SharedVariable)}
     outputs = graph_replace(outputs, shared) if shared else outputs
     graph = FunctionGraph([model.rvs_to_values[rv] for rv in model.free_RVs], outputs, clone=True)
     out2in(local_check_parameter_to_ninf_switch if model.check_bounds else local_remove_check_parameter).rewrite(graph)
@@ -301,14 +302,15 @@ def _space(model: Any) -> Named:
             axes = model.named_vars_to_dims[rv.name]
             dims[rv.name] = [axis or f"{rv.name}_dim_{place}" for place, axis in enumerate(axes)]
     seen = {axis for axes in dims.values() for axis in axes}
-    coords = {axis: list(map(_label, own)) for axis, own in model.coords.items() if axis in seen and own is not None}
+    coords = {axis: [_label(x) for x in places or ()] for axis, places in model.coords.items() if axis in seen}
+    coords = {axis: labels for axis, labels in coords.items() if labels}
     return named(spaces, dims, coords)
 
 
 def _candidates(shape: tuple[int, ...], ends: np.ndarray) -> list[Constrained]:
     """Spaces of values that a transform may lead to, whose values at far coordinates are known."""
     low, high = np.min(ends, axis=0), np.max(ends, axis=0)
-    found = [Real(*shape)]
+    found: list[Constrained] = [Real(*shape)]
     if np.all(low < high) and (bounded := between(low, high, shape)) is not None:
         found.append(bounded)
     if shape and shape[-1] > 1:
@@ -322,7 +324,7 @@ def _same_map(space: Constrained, z: np.ndarray, value: np.ndarray) -> bool:
     if flat.shape[-1] != space.dim:
         return False
     with np.errstate(all="ignore"):
-        return np.allclose(space.constrain(np, flat)[0], value, rtol=1e-9, atol=1e-12, equal_nan=True)
+        return np.allclose(np.asarray(space.constrain(np, flat)[0]), value, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
 def _label(label: Any) -> Any:

@@ -111,7 +111,8 @@ class Model(AbstractTarget):
         target : Target
             Its space is a `Named`, and the log Jacobian determinants of that are in its log density.
         """
-        if not isinstance(check_target("target", target).space, Named):
+        check_target("target", target)
+        if not isinstance(target.space, Named):
             raise CapabilityError(f"a model's parameters have names; the target's space is {target.space!r}")
         model = object.__new__(cls)
         model._settle(target.log_density, target)
