@@ -80,13 +80,9 @@ def model(
             raise HyperparameterError(
                 f"the prior of {name} is a distribution, such as Normal(0, 1); got {given(prior)}"
             )
-        try:
-            support = prior.support
-        except NotImplementedError as error:
-            kind = type(prior).__name__
-            raise CapabilityError(f"the prior of {name}, {kind}, does not say where its values are") from error
-        _check_support(name, prior)
-        spaces[name] = space_of(constraints, name, support, tuple(prior.batch_shape + prior.event_shape))
+        spaces[name] = space_of(
+            constraints, name, support_of(name, prior), tuple(prior.batch_shape + prior.event_shape)
+        )
     unchecked = [_unchecked(prior) for prior in priors.values()]
 
     def log_density(p: Any, *data: Any) -> Array:
@@ -98,13 +94,30 @@ def model(
     return Model(log_density, data=data, dims=dims, coords=coords, **spaces)
 
 
-def _check_support(name: str, prior: Distribution) -> None:
+def support_of(name: str, prior: Distribution) -> Any:
+    """The constraint of a parameter's values.
+
+    Raises
+    ------
+    CapabilityError
+        Where torch does not know it.
+    """
+    try:
+        support = prior.support
+    except NotImplementedError as error:
+        kind = type(prior).__name__
+        raise CapabilityError(f"the prior of {name}, {kind}, does not say where its values are") from error
+    _check_support(name, prior)
+    return support
+
+
+def _check_support(name: str, prior: Any) -> None:
     """Raise CapabilityError where the support that torch tells is larger than where the values are.
 
     That of a `TransformedDistribution` is the codomain of its last transform, whatever goes into that: right where all
     real numbers do. Outside, the density would be a number that means nothing.
     """
-    if type(prior) is TransformedDistribution:
+    if getattr(type(prior), "support", None) is TransformedDistribution.support:  # no class of its own says more
         before = [prior.base_dist.support, *(transform.codomain for transform in prior.transforms[:-1])]
         if any(_flat(support) is not constraints.real for support in before):
             raise CapabilityError(

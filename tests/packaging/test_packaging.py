@@ -25,6 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LIBRARIES = {"torch", "jax", "jaxlib", "cupy", "array_api_strict", "mlx", "dpnp", "tensorflow", "dask"}
 HARD = {"numpy", "array_api_compat", "array_api_extra", "xpsample"}
 OPTIONAL = {
+    "pymc",
+    "pytensor",
     "argcomplete",
     "tqdm",
     "arviz_base",
@@ -102,7 +104,12 @@ def test_the_core_compares_no_backend_by_name(path):
             assert not texts & (LIBRARIES | {"numpy"}), f"line {getattr(node, 'lineno', '?')}"
 
 
-ADAPTED = {"from_numpyro.py": {"numpyro"}, "from_module.py": {"flax", "numpyro"}}
+ADAPTED = {
+    "from_numpyro.py": {"numpyro"},
+    "from_module.py": {"flax", "numpyro"},
+    "from_pymc.py": {"pymc"},
+    "from_pyro.py": {"pyro"},
+}
 """Files of a backend for models that another library made of the backend's arrays, and that library."""
 
 

@@ -1,7 +1,8 @@
 """The conformance suite: what every kernel must do on every library, importable by anyone.
 
 ``python -m xpsample conformance`` prints its table. To check kernels of your own, write them as `Scenario` values; to
-check a backend of your own, register it. `check_all` runs them.
+check a backend of your own, register it. `check_all` runs them. ``--kernel package.module:NAME`` does so for a kernel,
+or for scenarios, of any module.
 """
 
 from xpsample.conformance.checks import CHECKS, Outcome, check_all, reference, run_check
@@ -9,6 +10,7 @@ from xpsample.conformance.distributions import Distribution, Enumerated, Invaria
 from xpsample.conformance.invariance import invariance
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.scenarios import scenarios
+from xpsample.conformance.third_party import cases_of
 from xpsample.core.devices import DeviceDtype, device_dtypes
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Outcome",
     "Pushforward",
     "Scenario",
+    "cases_of",
     "check_all",
     "device_dtypes",
     "invariance",

@@ -46,6 +46,9 @@ class Scenario:
     biased : str
         Why the kernel leaves no known distribution invariant, if so. The invariance check is then skipped, and
         `stationary` only gives start positions.
+    libraries : tuple of str
+        Names of the backends that the kernel is written for; all of them if empty. A kernel that NumPy is not among has
+        no chain of NumPy's to be compared with, and its own second run stands for that.
     """
 
     name: str
@@ -57,3 +60,4 @@ class Scenario:
     tilt: Tilt = Exact()
     with_exact_state: Callable[[Any, np.ndarray, AsArray], Any] = field(default=_as_it_is)
     biased: str = ""
+    libraries: tuple[str, ...] = ()

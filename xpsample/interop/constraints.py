@@ -83,15 +83,46 @@ def space_of(constraints: Any, name: str, support: Any, shape: tuple[int, ...]) 
             return space(*shape[:-1])
     if isinstance(support, _classes(constraints, BOUNDED)):
         low, high = (_bound(support, side) for side in ("lower_bound", "upper_bound"))
-        if low is None:
-            return UpperBounded(high, *shape)
-        if high is not None:
-            return Interval(low, high, *shape)
-        return LowerBounded(low, *shape) if np.any(low) else Positive(*shape)
+        space = between(-np.inf if low is None else low, np.inf if high is None else high, shape)
+        if space is not None:
+            return space
     raise CapabilityError(
         f"the values of {name} are in {support}, which no space of xpsample is: write the parameter in another form, "
         "such as a Cholesky factor in place of a covariance"
     )
+
+
+def between(low: Any, high: Any, shape: tuple[int, ...]) -> Constrained | None:
+    """The space of numbers between two bounds, which may be infinite; None where some of a bound are and some not.
+
+    Parameters
+    ----------
+    low, high : float or array
+    shape : tuple of int
+        Of a value of one chain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpsample.interop.constraints import between
+    >>> between(0.0, np.inf, (8,))
+    Positive(8)
+    """
+    below, above = np.isfinite(low), np.isfinite(high)
+    if np.any(below != np.all(below)) or np.any(above != np.all(above)):
+        return None
+    low, high = _one(low), _one(high)
+    if np.all(below):
+        if np.all(above):
+            return Interval(low, high, *shape)
+        return LowerBounded(low, *shape) if np.any(low) else Positive(*shape)
+    return UpperBounded(high, *shape) if np.all(above) else Real(*shape)
+
+
+def _one(bound: Any) -> Any:
+    """A number in place of an array of equal ones."""
+    values = np.asarray(bound)
+    return float(values.flat[0]) if np.all(values == values.flat[0]) else bound
 
 
 def _classes(constraints: Any, kinds: tuple[str, ...]) -> tuple[type, ...]:

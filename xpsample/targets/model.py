@@ -8,7 +8,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_function, given
-from xpsample.core.errors import HyperparameterError, LogDensityError, PositionError
+from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import backend_of, check_same_home, namespace, to_host
 from xpsample.core.tree import Tree, dtype_name
@@ -18,7 +18,7 @@ from xpsample.spaces.space import Space, check_positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 from xpsample.targets.start import around
-from xpsample.targets.target import AbstractTarget, Target
+from xpsample.targets.target import AbstractTarget, Target, check_target
 
 AUTO = Auto()
 
@@ -99,8 +99,27 @@ class Model(AbstractTarget):
         target = Target(
             _of_coordinates(log_density, space), gradient=gradient, data=data, space=space, constrained=constrained
         )
-        own = {"log_density": log_density, "space": space, "data": data, "gradient": gradient}
-        for name, value in {**own, "constrained": constrained, "_target": target}.items():
+        self._settle(log_density, target)
+
+    @classmethod
+    def of_target(cls, target: Target) -> "Model":
+        """A model by a target in unconstrained coordinates, such as one with derivatives of its own.
+
+        Parameters
+        ----------
+        target : Target
+            Its space is a `Named`, and the log Jacobian determinants of that are in its log density.
+        """
+        check_target("target", target)
+        if not isinstance(target.space, Named):
+            raise CapabilityError(f"a model's parameters have names; the target's space is {target.space!r}")
+        model = object.__new__(cls)
+        model._settle(target.log_density, target)
+        return model
+
+    def _settle(self, log_density: Any, target: Target) -> None:
+        own = {"log_density": log_density, "space": target.space, "data": target.data, "gradient": target.gradient}
+        for name, value in {**own, "constrained": target.constrained, "_target": target}.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
