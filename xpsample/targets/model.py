@@ -66,7 +66,7 @@ class Model(AbstractTarget):
     >>> heights = np.array([1.62, 1.75, 1.81, 1.69])
     >>> def log_density(p, heights):
     ...     z = (heights - p.mu[..., None]) / p.sigma[..., None]
-    ...     return -0.5 * (z**2).sum(-1) - 5 * xps.log(p.sigma)
+    ...     return -0.5 * (z**2).sum(-1) - 5 * np.log(p.sigma)
     >>> model = xps.Model(log_density, mu=xps.Real(), sigma=xps.Positive(), data=heights)
     >>> x0 = model.start(like=np.zeros(0), chains=4, seed=0)
     >>> x0.shape
