@@ -11,6 +11,7 @@ import xpsample as xps
 from tests.docs.test_docs import DOCS, blocks, run_page
 from xpsample.core.registry import to_host
 from xpsample.metrics.convergence import mcse_mean
+from xpsample.spaces.named import States
 
 pytest.importorskip("matplotlib").use("Agg")
 jax = pytest.importorskip("jax")
@@ -47,7 +48,7 @@ def test_a_model_has_at_most_40_lines(page: Path) -> None:
 def test_one_chain_on_every_library(page: Path, library) -> None:
     """Densities and, by the steps of a kernel, scores: NumPy and array-api-strict borrow them."""
     model = first_block(page)["model"]
-    discrete = [name for name in model.names if isinstance(model.space.part(name).space, xps.Binary)]
+    discrete = [name for name in model.names if isinstance(model.space.part(name), States)]
     kernel: Any = xps.HMC(1e-3, 2)
     if discrete:
         rest = tuple(name for name in model.names if name not in discrete)
@@ -126,17 +127,17 @@ def zero_inflated(page: Mapping[str, Any]) -> None:
 def mixture(page: Mapping[str, Any]) -> None:
     mean = numpyro.sample("mean", dist.ImproperUniform(constraints.ordered_vector, (), (2,)))
     numpyro.factor("prior", dist.Normal(0, 3).log_prob(mean).sum())
-    share, sd = numpyro.sample("share", dist.Dirichlet(jnp.full(2, 2.0))), numpyro.sample("sd", dist.HalfNormal(1))
-    of_kinds = dist.MixtureSameFamily(dist.Categorical(share), dist.Normal(mean, sd))
+    share = numpyro.sample("share", dist.Dirichlet(jnp.full(2, 2.0)))
+    of_kinds = dist.MixtureSameFamily(dist.Categorical(share), dist.Normal(mean, 1.0))
     numpyro.sample("y", of_kinds, obs=page["heights"])
 
 
 THEIRS = (eight_schools, seeds, garch, correlations, coal, earthquakes, zero_inflated, mixture)
 
 
-def rows(draws: Mapping[str, np.ndarray], names: list[str]) -> np.ndarray:
+def rows(draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """Draws by name, (draw, chain, *shape) each, as (draw, chain, row)."""
-    return np.concatenate([draws[name].reshape(*draws[name].shape[:2], -1) for name in names], axis=-1).astype(float)
+    return np.concatenate([a.reshape(*a.shape[:2], -1) for a in draws.values()], axis=-1).astype(float)
 
 
 def estimates(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,8 +163,7 @@ def test_the_page_runs_and_finds_what_numpyro_finds(page: Path, tmp_path: Path, 
     mcmc.run(jax.random.key(0), namespace)
     found = {name: np.moveaxis(np.asarray(a), 0, 1) for name, a in mcmc.get_samples(group_by_chain=True).items()}
     for run in [namespace[name] for name in ("trace", "beside") if name in namespace]:
-        names = [name for name in run.names if name in found] if hasattr(run, "names") else list(found)
-        theirs, ours = rows(found, names), rows({name: to_host(run[name]) for name in names}, names)
+        theirs, ours = rows(found), rows({name: to_host(run[name]) for name in found})
         varies = theirs.std(axis=(0, 1)) > 0  # not the zeros of a Cholesky factor
         values, errors = zip(estimates(ours[..., varies]), estimates(theirs[..., varies]), strict=True)
         off = np.abs(values[0] - values[1]) / np.hypot(*errors)
