@@ -20,12 +20,17 @@ from array_api_compat import array_namespace
 import xpsample
 from xpsample import Portable, Target, sample
 from xpsample.core import registry
-from xpsample.core.errors import ConvergenceWarning
+from xpsample.core.errors import DiagnosisWarning
 from xpsample.core.registry import to_host
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if not p.relative_to(DOCS).parts[0].startswith("_"))]
+ELSEWHERE = re.compile(r"_|gallery$")
+"""Folders of what is built, and of pages that `test_gallery` runs."""
+PAGES = [
+    ROOT / "README.md",
+    *sorted(p for p in DOCS.rglob("*.md") if not ELSEWHERE.match(p.relative_to(DOCS).parts[0])),
+]
 CUSTOM_KERNEL = DOCS / "developer" / "custom-kernel.md"
 CUSTOM_BACKEND = DOCS / "developer" / "custom-backend.md"
 
@@ -50,12 +55,12 @@ def run_page(page: Path, folder: Path) -> dict[str, Any]:
             (folder / file.group(1)).write_text(code)
         else:
             with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", ConvergenceWarning)
+                warnings.simplefilter("always", DiagnosisWarning)
                 exec(compile("\n" * line + code, str(page), "exec"), namespace)
-            found = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+            found = [str(w.message) for w in caught if issubclass(w.category, DiagnosisWarning)]
             assert bool(found) == ("# warns: " in code), f"{page}, block of line {line + 1}: {found or 'no warning'}"
             for other in caught:
-                if not issubclass(other.category, ConvergenceWarning):
+                if not issubclass(other.category, DiagnosisWarning):
                     warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     return namespace
 
