@@ -27,6 +27,7 @@ def test_hmc_by_hand(library):
     y, q = leapfrog(x, p, 0.6, 5, mass)
     ratio = density(y) - density(x) + kinetic(p, mass) - kinetic(q, mass)
     assert_metropolis(library, infos[0], positions[0], x, y, ratio, noise)
+    assert np.allclose(library.host(infos[0].energy), kinetic(p, mass) - density(x), atol=1e-5)
 
 
 def test_the_leapfrog_is_reversible(library):

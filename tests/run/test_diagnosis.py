@@ -220,3 +220,18 @@ def test_findings_are_those_of_numpy(library):
     for a, b in zip(theirs.diagnose(), ours.diagnose(), strict=True):
         assert a.value == pytest.approx(b.value, rel=1e-6) and a.coordinates == b.coordinates
     assert len(warned) == len(ours.diagnose()) > 2
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(0.5, 6), xps.NUTS(0.5)])
+def test_energies_of_hamiltonian_kernels_tell_heavy_tails(kernel):
+    """50 Cauchy coordinates: momenta change the energy by 50 / 2 with an sd of 5, and it spreads far wider than that."""
+    x0 = np.random.default_rng(0).normal(size=(4, 50))
+    heavy = xps.Target(lambda x: -np.sum(np.log1p(x**2), axis=-1), score=lambda x: -2 * x / (1 + x**2))
+    normal = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DiagnosisWarning)
+        found = {name: xps.sample(t, kernel, x0, 500, seed=1) for name, t in (("heavy", heavy), ("normal", normal))}
+    assert abs(found["normal"].statistics["energy"].mean() - 50) < 2  # half of it potential, half kinetic
+    kinds = {name: {f.kind for f in trace.diagnose()} for name, trace in found.items()}
+    assert "energy" in kinds["heavy"]
+    assert "energy" not in kinds["normal"]

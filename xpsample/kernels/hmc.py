@@ -31,9 +31,10 @@ class HMCState(NamedTuple):
 
 
 class HMCInfo(NamedTuple):
-    """As `Info`; and the end of each trajectory, whether it was accepted or not.
+    """As `Info`; and the end of each trajectory, whether it was accepted or not, and its energy.
 
-    ``end`` and ``velocity`` there are ``(*chains, dim)``, ``time`` of the trajectory is ``(*chains)``.
+    ``end`` and ``velocity`` there are ``(*chains, dim)``; ``time`` of the trajectory, and ``energy`` at its start,
+    potential and kinetic, are ``(*chains)``. The energy is None where only ratios of densities are known.
     """
 
     acceptance_probability: Array
@@ -43,6 +44,7 @@ class HMCInfo(NamedTuple):
     end: Array
     velocity: Array
     time: Array
+    energy: Array | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +130,14 @@ class HMC(Kernel[HMCState, HMCInfo]):
         p = p + 0.5 * eps * proposal.score
 
         end_velocity = velocity(p)
-        kinetic_energy_lost = 0.5 * xp.sum(start * velocity(start) - p * end_velocity, axis=-1)
-        log_ratio = target.log_ratio(proposal, current, kinetic_energy_lost)
+        kinetic_energy = 0.5 * xp.sum(start * velocity(start), axis=-1)
+        log_ratio = target.log_ratio(proposal, current, kinetic_energy - 0.5 * xp.sum(p * end_velocity, axis=-1))
+        energy = None if current.log_density is None else kinetic_energy - current.log_density
         costs = target.costs
         spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
         time = xp.zeros_like(log_ratio) + self.step_size * (self.steps or xp.astype(steps, log_ratio.dtype))
-        return HMCState(point, n), HMCInfo(*info, end=proposal.x, velocity=end_velocity, time=time)
+        return HMCState(point, n), HMCInfo(*info, end=proposal.x, velocity=end_velocity, time=time, energy=energy)
 
     def _steps(self, xp: Any, n: Any, like: Array) -> tuple[Any, Any]:
         """Steps of the kernel made then, and leapfrog steps of this one: a number, or integers for each group."""

@@ -29,7 +29,7 @@ DEEPEST = 30
 class NUTSInfo(NamedTuple):
     """What one step did: `Info`, with the doublings that each chain made, the last, rejected one included, (*chains).
 
-    The acceptance probability is the mean of min(1, exp(H_0 - H)) over the leaves.
+    ``energy`` is that of the trajectory, potential and kinetic, (*chains). The acceptance probability is the mean of min(1, exp(H_0 - H)) over the leaves.
     """
 
     acceptance_probability: Array
@@ -37,6 +37,7 @@ class NUTSInfo(NamedTuple):
     diverged: Array
     evaluations: Evaluations
     depth: Array
+    energy: Array
 
 
 class _End(NamedTuple):
@@ -186,7 +187,7 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
 
         acceptance = counts.accepted / xp.astype(counts.leaves, zeros.dtype)
         spent = target.costs.refresh.plus(target.costs.evaluate.times(counts.leaves))
-        return ChainState(tree.draw), NUTSInfo(acceptance, counts.moved, counts.diverged, spent, counts.depth)
+        return ChainState(tree.draw), NUTSInfo(acceptance, counts.moved, counts.diverged, spent, counts.depth, energy)
 
     def _leaf(self, target: BoundTarget, energy: Array, eps: Array) -> Callable[[Any, Any], Any]:
         """The n-th leaf of the new half: one leapfrog step of all chains, and what follows for those that grow."""

@@ -75,7 +75,7 @@ class Trace:
     >>> trace.draws.shape
     (1000, 4, 2)
     >>> sorted(trace.statistics)
-    ['acceptance_probability', 'diverged', 'log_density', 'moved']
+    ['acceptance_probability', 'diverged', 'energy', 'log_density', 'moved']
     >>> summary = trace.summary()
     >>> summary.rhat.shape
     (2,)
