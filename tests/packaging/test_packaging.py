@@ -25,6 +25,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LIBRARIES = {"torch", "jax", "jaxlib", "cupy", "array_api_strict", "mlx", "dpnp", "tensorflow", "dask"}
 HARD = {"numpy", "array_api_compat", "array_api_extra", "xpsample"}
 OPTIONAL = {
+    "pandas",
     "pymc",
     "pytensor",
     "argcomplete",
