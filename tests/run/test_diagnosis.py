@@ -224,7 +224,7 @@ def test_findings_are_those_of_numpy(library):
 
 @pytest.mark.parametrize("kernel", [xps.HMC(0.5, 6), xps.NUTS(0.5)])
 def test_energies_of_hamiltonian_kernels_tell_heavy_tails(kernel):
-    """50 Cauchy coordinates: momenta change the energy by 50 / 2 with an sd of 5, and it spreads far wider than that."""
+    """50 Cauchy coordinates: the energy spreads far wider than the 5 by which fresh momenta change it."""
     x0 = np.random.default_rng(0).normal(size=(4, 50))
     heavy = xps.Target(lambda x: -np.sum(np.log1p(x**2), axis=-1), score=lambda x: -2 * x / (1 + x**2))
     normal = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)

@@ -29,7 +29,8 @@ DEEPEST = 30
 class NUTSInfo(NamedTuple):
     """What one step did: `Info`, with the doublings that each chain made, the last, rejected one included, (*chains).
 
-    ``energy`` is that of the trajectory, potential and kinetic, (*chains). The acceptance probability is the mean of min(1, exp(H_0 - H)) over the leaves.
+    ``energy`` is that of the trajectory, potential and kinetic, (*chains). The acceptance probability is the mean of
+    min(1, exp(H_0 - H)) over the leaves.
     """
 
     acceptance_probability: Array
