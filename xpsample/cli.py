@@ -12,7 +12,7 @@ from typing import Any
 
 import xpsample
 from xpsample.core.errors import BackendError, XpsampleError
-from xpsample.core.terminal import CLOSED_PIPE, INTERRUPTED, Progress, close_stdout, fit, terminal_width
+from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, fit, terminal_width
 from xpsample.experiments import EXPERIMENTS, PAPERS, Entry
 
 USAGE_ERROR = 2
@@ -38,16 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         Exit code: 0, 1 for an error that xpsample reports, 2 for a command that is not understood, and as in a shell
-        130 after Ctrl-C and 141 if what is printed is not read to its end.
+        130 after Ctrl-C, 143 after SIGTERM and 141 if what is printed is not read to its end.
     """
     try:
         try:
             return _command(list(sys.argv[1:] if argv is None else argv))
         finally:
             sys.stdout.flush()  # here, where errors of it are reported
-    except KeyboardInterrupt:
-        print("xpsample: stopped by Ctrl-C", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        by, code = ended_by(error)
+        print(f"xpsample: stopped by {by}", file=sys.stderr)
+        return code
     except BrokenPipeError:
         close_stdout()
         return CLOSED_PIPE

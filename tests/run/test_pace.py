@@ -1,6 +1,8 @@
 """Blocks of steps: a second long where steps are slow, and what Ctrl-C leaves."""
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -36,16 +38,17 @@ def assert_same(a, b, draws):
 
 @dataclass(frozen=True)
 class Stopping(NoiseSource):
-    """Noise with Ctrl-C in the middle of the first block that ends after a step."""
+    """Noise with Ctrl-C, or another signal, in the middle of the first block that ends after a step."""
 
     step: int
     times: int = 1
     source: NoiseSource = Portable(3)
+    number: signal.Signals = signal.SIGINT
 
     def block(self, backend, specs, start, stop, like):
         if start <= self.step < stop:
             for _ in range(self.times):
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(self.number)
         return self.source.block(backend, specs, start, stop, like)
 
     def describe(self):
@@ -185,6 +188,29 @@ def test_a_second_ctrl_c_stops_at_once():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_sigterm_is_as_ctrl_c(tmp_path):
+    with pytest.raises(Interrupted, match=r"SIGTERM after \d+ of 600 draws.*from where the same call goes on") as stop:
+        run(X0, seed=Stopping(40, number=signal.SIGTERM), checkpoint=tmp_path)
+    assert stop.value.by == "SIGTERM"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    again = run(X0, seed=Portable(3), checkpoint=tmp_path)
+    np.testing.assert_array_equal(again.draws, run(X0, seed=Portable(3)).draws)
+
+
+def test_a_second_sigterm_ends_the_process():
+    code = (
+        "import signal, numpy as np, xpsample as xps\n"
+        "from xpsample.run.pace import interruptible\n"
+        "with interruptible() as interrupted:\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    print(interrupted(), flush=True)\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    print('still here', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "SIGTERM\n")
+
+
 def test_ctrl_c_in_the_last_block_is_not_lost():
     with pytest.raises(Interrupted, match="Ctrl-C after 600 of 600 draws") as stop:
         run(X0, seed=Stopping(599))
@@ -207,4 +233,4 @@ def test_other_threads_than_the_main_one_handle_no_signals():
     thread = threading.Thread(target=worker)
     thread.start()
     thread.join()
-    assert results == [False]
+    assert results == [None]

@@ -52,7 +52,7 @@ class DataError(XpsampleError, OSError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a run between two blocks of steps, or a training between two blocks of epochs.
+    """Ctrl-C or SIGTERM ended a run between two blocks of steps, or a training between two blocks of epochs.
 
     Attributes
     ----------
@@ -60,11 +60,13 @@ class Interrupted(KeyboardInterrupt):
         What the run drew until then.
     fitted : xpsample.score_mh.Fitted or None
         What `fit` trained until then.
+    by : str
+        "Ctrl-C" or "SIGTERM".
     """
 
-    def __init__(self, message: str, trace: Any = None, fitted: Any = None) -> None:
+    def __init__(self, message: str, trace: Any = None, fitted: Any = None, by: str | None = None) -> None:
         super().__init__(message)
-        self.trace, self.fitted = trace, fitted
+        self.trace, self.fitted, self.by = trace, fitted, by or "Ctrl-C"
 
 
 class CheckpointWarning(UserWarning):

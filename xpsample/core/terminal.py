@@ -14,8 +14,8 @@ from typing import final
 SILENCE = 2.0
 """Seconds after which a command that prints nothing says what it does."""
 
-CLOSED_PIPE, INTERRUPTED = 141, 130
-"""Exit codes, those of a shell: nobody reads what is printed, and Ctrl-C."""
+CLOSED_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
+"""Exit codes, those of a shell: nobody reads what is printed, Ctrl-C, and SIGTERM."""
 
 
 def terminal_width() -> int:
@@ -48,6 +48,12 @@ def _hanging(line: str) -> int:
     """Where a line's text begins after its first gap of two spaces; its indent without one."""
     gap = re.match(r"\s*\S+(?: \S+)*  +(?=\S)", line)
     return _indent(line) if gap is None else len(gap[0])
+
+
+def ended_by(error: KeyboardInterrupt) -> tuple[str, int]:
+    """What ended a command, and the exit code for it."""
+    by = getattr(error, "by", "Ctrl-C")
+    return by, TERMINATED if by == "SIGTERM" else INTERRUPTED
 
 
 def close_stdout() -> None:

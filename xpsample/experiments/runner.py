@@ -22,7 +22,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning
 from xpsample.core.registry import registered_backends
-from xpsample.core.terminal import CLOSED_PIPE, INTERRUPTED, Progress, close_stdout, fit, terminal_width
+from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, fit, terminal_width
 from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.files import write_rows
 from xpsample.experiments.folder import Folder
@@ -255,9 +255,10 @@ class Experiment(Generic[Size]):
                         rows.append(row)  # one by one, so that those before an error are kept
                         run.folder.note()
                     self._report(run, rows)
-            except KeyboardInterrupt:
-                run.say(_stopped("Ctrl-C", rows))
-                return INTERRUPTED
+            except KeyboardInterrupt as error:
+                by, code = ended_by(error)
+                run.say(_stopped(by, rows))
+                return code
             except BrokenPipeError:
                 close_stdout()
                 run.say(_stopped("a closed pipe", rows))

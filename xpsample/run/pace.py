@@ -51,26 +51,32 @@ class Pace:
         self._each, self._most = (time.perf_counter() - self._began) / steps, 2**31
 
 
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """A context in which a first Ctrl-C is only noted, and its function that tells whether; a second one interrupts.
+ENDING = {signal.SIGINT: ("Ctrl-C", signal.default_int_handler), signal.SIGTERM: ("SIGTERM", signal.SIG_DFL)}
+"""Signals that ask a run to end: what messages call them, and what Python does with them by itself."""
 
-    In another thread than the main one, or where a program handles SIGINT by itself, nothing is changed.
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], str | None]]:
+    """A context in which a first Ctrl-C or SIGTERM is only noted; a second one does what it always does.
+
+    It gives a function that tells which of them came, or None. In another thread than the main one, and for a signal
+    that the program handles by itself, nothing is changed.
     """
     main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield lambda: False
-        return
-    noted = False
+    own = {number: usual for number, (_, usual) in ENDING.items() if main and signal.getsignal(number) == usual}
+    noted: list[str] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        nonlocal noted
+        name, usual = ENDING[signal.Signals(number)]
         if noted:
-            signal.default_int_handler(number, frame)
-        noted = True
+            signal.signal(number, usual)
+            signal.raise_signal(number)
+        noted.append(name)
 
-    signal.signal(signal.SIGINT, note)
+    for number in own:
+        signal.signal(number, note)
     try:
-        yield lambda: noted
+        yield lambda: noted[0] if noted else None
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, usual in own.items():
+            signal.signal(number, usual)

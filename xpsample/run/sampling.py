@@ -124,7 +124,7 @@ def sample(
     XpsampleError
         Before the first step, if anything does not fit together. The message says what would.
     Interrupted
-        On Ctrl-C, after the block of steps that is under way. Its `trace` holds what was drawn.
+        On Ctrl-C or SIGTERM, after the block of steps that is under way. Its `trace` holds what was drawn.
 
     Warns
     -----
@@ -280,7 +280,7 @@ def _run(
             done = hi
             pace.measure(hi - lo, partial(backend.synchronize, carry))
             stop = stopping is not None and stopping.holds(hi, partial(_drawn, program, buffers, hi))
-            ends = stop or interrupted()
+            ends = stop or interrupted() is not None
             if store is not None:
                 store.save(hi, carry, totals, buffers, final=hi == program.steps or ends)
             if bar is not None:
@@ -301,7 +301,9 @@ def _run(
         where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
         if store is not None:
             where = f"{store.path}, from where the same call goes on"
-        raise Interrupted(f"Ctrl-C after {rows} of {program.draws} {unit}, which are in {where}", trace)
+        raise Interrupted(
+            f"{interrupted()} after {rows} of {program.draws} {unit}, which are in {where}", trace, by=interrupted()
+        )
     return trace if start <= program.steps else replace(trace, state=None)  # the state there is of a later step
 
 

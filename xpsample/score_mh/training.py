@@ -108,7 +108,7 @@ def fit(
     GradientError
         If the loss leaves the finite numbers, or no derivative can be had.
     Interrupted
-        On Ctrl-C, after the block of epochs that is under way. Its `fitted` holds what was trained.
+        On Ctrl-C or SIGTERM, after the block of epochs that is under way. Its `fitted` holds what was trained.
     """
     check_instance("loss", loss, TrainingLoss, "Sliced()")
     check_reals("data", data, "an array (rows, dim)")
@@ -174,8 +174,8 @@ def fit(
             where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
             if store is not None:
                 where = f"{store.path}, from where the same call goes on"
-            message = f"Ctrl-C after {done} of {epochs} epochs; what was trained is in {where}"
-            raise Interrupted(message, fitted=fitted)
+            message = f"{interrupted()} after {done} of {epochs} epochs; what was trained is in {where}"
+            raise Interrupted(message, fitted=fitted, by=interrupted())
         return fitted
 
 
@@ -186,7 +186,7 @@ def _run(
     patience: int | None,
     progress: bool | None,
     store: Store | None,
-    interrupted: Callable[[], bool],
+    interrupted: Callable[[], str | None],
 ) -> tuple[EpochState, Any, int]:
     """The last state, the losses of all epochs, and the number of epochs made."""
     backend = program.target.backend
@@ -212,7 +212,7 @@ def _run(
                 bar.update(stop - done)
             done = stop
             if store is not None:
-                last = done == program.steps or _stalled(carry.state, patience) or interrupted()
+                last = done == program.steps or _stalled(carry.state, patience) or interrupted() is not None
                 store.save(done, carry, Totals(), buffers, final=last)
     return carry.state, buffers, done
 
