@@ -3,9 +3,10 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from xpsample.run.noise import LEAST_STEPS
 
@@ -51,7 +52,10 @@ class Pace:
         self._each, self._most = (time.perf_counter() - self._began) / steps, 2**31
 
 
-ENDING = {signal.SIGINT: ("Ctrl-C", signal.default_int_handler), signal.SIGTERM: ("SIGTERM", signal.SIG_DFL)}
+ENDING: Mapping[signal.Signals, tuple[str, Any]] = {
+    signal.SIGINT: ("Ctrl-C", signal.default_int_handler),
+    signal.SIGTERM: ("SIGTERM", signal.SIG_DFL),
+}
 """Signals that ask a run to end: what messages call them, and what Python does with them by itself."""
 
 
