@@ -59,7 +59,7 @@ def model(
     ...     sigma = numpyro.sample("sigma", dist.HalfNormal(2.0))
     ...     with numpyro.plate("row", len(y)):
     ...         numpyro.sample("y", dist.Normal(0.0, sigma), obs=y)
-    >>> model = from_numpyro.model(scale, (jnp.asarray([0.5, -1.5, 1.0]),))
+    >>> model = from_numpyro.model(scale, (jnp.linspace(-2.0, 2.0, 20),))
     >>> model.names
     ('sigma',)
     >>> x0 = model.start(like=jnp.zeros(0), chains=4, seed=0)

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import tomllib
 import warnings
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,15 @@ def run_page(page: Path, folder: Path) -> dict[str, Any]:
                 if not issubclass(other.category, DiagnosisWarning):
                     warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     return namespace
+
+
+@pytest.fixture(autouse=True)
+def settings_of_jax() -> Iterator[None]:
+    """Pages may switch JAX's 64-bit types on, and other tests want them as they were."""
+    before = "jax" in sys.modules and sys.modules["jax"].config.jax_enable_x64
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_enable_x64", before)
 
 
 @pytest.fixture

@@ -25,6 +25,13 @@ def modules():
     return found
 
 
+@pytest.fixture(autouse=True)
+def own_generator():
+    """Modules of torch draw their weights from its global generator."""
+    with pytest.importorskip("torch").random.fork_rng(devices=[]):
+        yield
+
+
 @pytest.mark.parametrize("name", modules())
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
