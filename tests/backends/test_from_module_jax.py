@@ -39,6 +39,8 @@ ROWS = jnp.asarray(np.random.default_rng(0).normal(size=(60, 2)), dtype=jnp.floa
 KEY = jax.random.key(0)
 ONE = Normal(0.0, 1.0)
 
+pytestmark = pytest.mark.slow  # most of them compile
+
 
 def mlp(key, inputs=1, outputs=1):
     return eqx.nn.MLP(inputs, outputs, 4, depth=1, activation=jnp.tanh, key=key, dtype=jnp.float32)

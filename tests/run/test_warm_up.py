@@ -214,7 +214,7 @@ def test_what_cannot_be_tuned_is_refused():
 
 
 def test_a_run_that_is_interrupted_has_its_warm_up():
-    calls = [0]
+    calls, before = [0], signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 
     def interrupted(x, data):
         calls[0] += 1
@@ -223,8 +223,11 @@ def test_a_run_that_is_interrupted_has_its_warm_up():
         return log_density(x, data)
 
     target = xps.Target(interrupted, score=score, data={"precision": 1 / SD**2})
-    with pytest.raises(Interrupted) as stop:
-        xps.sample(target, xps.MALA(), starts(4), 100_000, seed=1, warmup=100)
+    try:
+        with pytest.raises(Interrupted) as stop:
+            xps.sample(target, xps.MALA(), starts(4), 100_000, seed=1, warmup=100)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert 0 < len(stop.value.trace.draws) < 100_000
     assert stop.value.trace.warmup["MALA.step_size"].shape == (100, 1)
 
