@@ -266,8 +266,8 @@ def _srmc(panel: Panel) -> None:
 @picture("srmc-theory")
 def _srmc_theory(panel: Panel) -> None:
     alpha = np.linspace(0, 10, 200)
-    for spread, colour in ((0.5, GREY), (1.0, GREEN), (2.0, BLUE)):
-        panel.plot(alpha, 1 / (1 + 2 * alpha * spread), color=colour, lw=1.5)
+    for precision, colour in ((0.5, GREY), (1.0, GREEN), (2.0, BLUE)):  # of a normal; the mean of x, rho = 1 (Eq. 16)
+        panel.plot(alpha, 1 / (1 + 2 * alpha * precision), color=colour, lw=1.5)
     panel.set_xlabel("alpha", color=GREY)
     panel.set_title("variance of a mean / the base kernel's", color=GREY, fontsize=8)
 
