@@ -15,7 +15,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_number, given, plain_number
 from xpsample.core.devices import current_device
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import VECTOR, ToBeTuned, check_reals
+from xpsample.core.hyperparameters import PER_GROUP, VECTOR, ToBeTuned, check_reals
 from xpsample.core.registry import to_host
 
 
@@ -137,8 +137,8 @@ class LowRankCovariance(Covariance):
     """
 
     sd: Any = field(metadata=VECTOR)
-    vectors: Any
-    values: Any
+    vectors: Any = field(metadata=PER_GROUP)
+    values: Any = field(metadata=PER_GROUP)
 
     def product(self, v: Array) -> Array:
         return self.sd * self._along(self.sd * v, self.values)

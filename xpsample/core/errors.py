@@ -43,6 +43,10 @@ class CheckpointError(XpsampleError, ValueError):
     """A checkpoint does not belong to this run, or cannot be read."""
 
 
+class WorkerError(XpsampleError, RuntimeError):
+    """A worker was lost, and the executor takes no more work."""
+
+
 class TraceError(XpsampleError, ValueError):
     """A trace lacks what was asked of it."""
 

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ MATRIX = {"coordinates": (1, 2)}
 
 POSITIONS = {"positions": True}
 """Metadata of a field that holds a number, or an array which broadcasts against the positions (*chains, dim)."""
+
+PER_GROUP = {"groups": True}
+"""Metadata of a field that holds an array of two axes, or one with those of the groups of chains in front."""
 
 NUMBERS = {"numbers": True}
 """Metadata of a field that holds a tuple of numbers, however many, which a compiled program takes as arguments."""
@@ -154,6 +157,36 @@ def _is_per_group(shape: tuple[int, ...], positions: tuple[int, ...]) -> bool:
     """
     own = shape[-2:] in ((1, positions[-1]), (positions[-1],) * 2)
     return len(shape) > 2 and own and broadcasts((*shape[:-2], 1, 1), positions)
+
+
+def of_chains(owner: Any, axes: int, chains: int, part: slice) -> Any:
+    """A kernel as a part of the chains sees it: arrays that vary along the first chain axis are cut.
+
+    Parameters
+    ----------
+    owner : frozen dataclass
+        A kernel, or a value inside one.
+    axes : int
+        How many chain axes there are.
+    chains : int
+        The length of the first.
+    part : slice
+        Of the first.
+    """
+    changed = {}
+    for f in fields(owner):
+        value = getattr(owner, f.name)
+        if not f.init:
+            continue
+        if is_dataclass(value) and not isinstance(value, type):
+            changed[f.name] = of_chains(value, axes, chains, part)
+        elif is_array(value) and plain_number(value) is None:
+            axis = value.ndim - axes - (not f.metadata.get("per_chain"))  # counted from the last chain axis
+            known = not {"per_chain", "positions", "coordinates", "groups"}.isdisjoint(f.metadata)
+            of_all = not {"coordinates", "groups"}.isdisjoint(f.metadata) and value.ndim < 3
+            if known and not of_all and axis >= 0 and value.shape[axis] == chains:
+                changed[f.name] = value[(*(slice(None),) * axis, part, ...)]
+    return replace(owner, **changed) if changed else owner
 
 
 def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "") -> dict[str, Any]:

@@ -57,7 +57,8 @@ class MYULA(Kernel[ULAState, Info]):
     strength: Array | float | Callable[[Any], Any] = field(default=1.0, metadata=PER_CHAIN)
 
     requires = Capability.SCORE | Capability.REAL
-    traits = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES  # of f alone, whose target it does not sample
+    # Those of f alone, whose target it does not sample.
+    traits = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES | Trait.SEPARATE
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)

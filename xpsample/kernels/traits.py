@@ -19,6 +19,8 @@ class Trait(enum.Flag):
     """Density and score at the state's point are the target's own, and no estimates."""
     TAKES_ESTIMATES = enum.auto()
     """Every score is used once, at a position that does not depend on it, so that an unbiased estimate will do."""
+    SEPARATE = enum.auto()
+    """What a chain does depends on no other chain, so that chains may be cut into shards."""
 
 
 LACKING = {
@@ -28,10 +30,11 @@ LACKING = {
     Trait.MOVABLE: "it needs a target that stays the same at all steps",
     Trait.EXACT: "its densities and scores are random estimates",
     Trait.TAKES_ESTIMATES: "it compares evaluations, which random estimates do not allow",
+    Trait.SEPARATE: "its chains depend on each other",
 }
 """What a message says of a kernel without a trait."""
 
-MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT
+MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE
 """Of a kernel that remembers nothing but where it is; what a kernel that declares nothing is taken for."""
 
 ADJUSTED = MEMORYLESS | Trait.INVARIANT

@@ -41,6 +41,9 @@ OWN = re.compile(r"(state|rows)-[0-9-]+-[0-9a-f]{12}\.npz")
 LEFT = re.compile(r"\.((state|rows)-[0-9-]+-[0-9a-f]{12}\.npz|run\.json)\.[0-9a-f]{12}\.tmp")
 """What their temporary files are called, which killed processes leave."""
 
+SHARD = "shard-{}-of-{}"
+"""What the folders of a run in shards are called, each the checkpoint of one."""
+
 ADVICE = "if it is damaged, put a copy of the whole directory back, or remove the directory and run again"
 
 
@@ -169,6 +172,7 @@ class Store:
             try:
                 self.folder = Folder(self.path)
             except (FileNotFoundError, NotADirectoryError):
+                check_no_shards(self.path, "give the same shards=, or use another path")
                 return None
         content, state = self.folder.content, self.folder.state()
         lines = differences(content["identity"], self.identity)
@@ -377,11 +381,24 @@ def opened(
         yield store
 
 
+def check_no_shards(path: Path, advice: str) -> None:
+    """Raise if a directory holds the checkpoints of a run in shards.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    found = sorted(folder.name for folder in path.glob(SHARD.format("*", "*")))
+    if found:
+        raise CheckpointError(f"{path} holds a run in shards, such as {found[0]}: {advice}")
+
+
 def load_folder(path: Path) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
     """The trace of what a checkpoint holds: the structure of its parts, their arrays by name, and the metadata.
 
     Another process may work on it.
     """
+    check_no_shards(path, "load each of them, or make the call of sample again")
     while True:
         folder = Folder(path)
         try:

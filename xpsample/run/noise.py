@@ -8,7 +8,7 @@ import math
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -245,6 +245,12 @@ class Replay(NoiseSource):
     def describe(self) -> dict[str, Any]:
         arrays = {name: describe(array) for name, array in sorted(self.arrays.items())}
         return {"source": "Replay", "arrays": arrays, "first": int(self.first)}
+
+
+def derived(source: Native | Portable, name: str) -> Native | Portable:
+    """A source of the same kind whose numbers are independent of those of `source`, and of other names."""
+    words = np.random.SeedSequence(source.seed, spawn_key=(zlib.crc32(name.encode()),)).generate_state(2)
+    return replace(source, seed=int(words[0]) << 32 | int(words[1]))
 
 
 def open_interval(uniforms: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,9 +33,13 @@ class Recorder(ABC):
     ----------
     name : str
         The key of its result in the trace; different recorders of a run need different names.
+    chain_axis : int
+        The first chain axis of the arrays of its result: 0, or 1 of those with an axis of draws in front. A run in
+        shards puts the chains side by side along it.
     """
 
     name: str
+    chain_axis: ClassVar[int] = 0
 
     @abstractmethod
     def init(self, target: BoundTarget, state: Any) -> Tree:
@@ -66,6 +70,7 @@ class Draws(Recorder):
     """
 
     name: str = "draws"
+    chain_axis = 1
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         return None
@@ -95,6 +100,7 @@ class Statistics(Recorder):
     """
 
     name: str = "statistics"
+    chain_axis = 1
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         return None

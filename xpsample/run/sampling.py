@@ -24,6 +24,7 @@ from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.kernels.blocks import on_target
+from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
@@ -36,9 +37,10 @@ from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps
 from xpsample.run.pace import Pace, interruptible
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders
+from xpsample.run.shards import Pool, check_shards, make_shards, run_shards
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals, shown
-from xpsample.run.trace import Trace
+from xpsample.run.trace import Trace, moved_to
 from xpsample.run.until import Stopping, Until, check_until
 from xpsample.run.warm_up import ROOM, TunedPath, WarmUpPath, warm_up_source, warm_up_steps
 from xpsample.spaces.named import Named
@@ -70,6 +72,8 @@ def sample(
     progress: bool | None = None,
     check: bool = False,
     compile: bool = False,
+    shards: int | None = None,
+    executor: Pool | None = None,
 ) -> Trace:
     """Run a kernel, keep what the recorders keep, and warn of what is wrong with it.
 
@@ -114,6 +118,14 @@ def sample(
     compile : bool
         Compile the step, by ``torch.compile``, for torch arrays. JAX arrays always run compiled, NumPy and CuPy
         arrays never.
+    shards : int, optional
+        Cut the first chain axis into so many parts. Each is a run of its own, with noise and a warm-up of its own; the
+        trace has all chains, and no tuned kernel. The draws depend on the number of shards, and on nothing about
+        the workers.
+    executor : concurrent.futures.Executor or callable, optional
+        Whose workers run the shards; they run here, one after another, when not given. A process pool, or those of
+        loky, dask (``client.get_executor()``) and mpi4py. A function that makes an executor, such as
+        ``ProcessPoolExecutor``, is called again where a worker was lost.
 
     Returns
     -------
@@ -125,6 +137,8 @@ def sample(
         Before the first step, if anything does not fit together. The message says what would.
     Interrupted
         On Ctrl-C or SIGTERM, after the block of steps that is under way. Its `trace` holds what was drawn.
+    WorkerError
+        If an executor breaks, since a worker was lost. With a checkpoint the same call with a new executor goes on.
 
     Warns
     -----
@@ -154,14 +168,96 @@ def sample(
         if progress is not None:
             check_flag("progress", progress)
         check_until(until, recorders)
-        program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
+        settings: dict[str, Any] = {
+            "draws": draws,
+            "warmup": warmup,
+            "burn_in": burn_in,
+            "thinning": thinning,
+            "recorders": recorders,
+            "compile": compile,
+        }
         if check:
+            check_target("target", target)
             own = target.target if isinstance(target, Model) else target
             if not isinstance(own, Target):
                 raise XpsampleError(
                     "check=True compares the score of a Target with its density; this target is made of one"
                 )
             check_gradient(own, x0)
+        if shards is not None or executor is not None:
+            if until is not None:
+                raise CapabilityError("until= looks at all chains, and shards are runs of their own: leave one out")
+            trace = _in_shards(target, kernel, x0, seed, shards, executor, checkpoint, progress, settings)
+        else:
+            trace = _one_run(
+                target, kernel, x0, seed=seed, checkpoint=checkpoint, until=until, progress=progress, **settings
+            )
+        _warn(trace)
+        return trace
+
+
+def _in_shards(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array,
+    seed: int | NoiseSource,
+    shards: int | None,
+    executor: Pool | None,
+    checkpoint: str | Path | Checkpoint | None,
+    progress: bool | None,
+    settings: dict[str, Any],
+) -> Trace:
+    """The run of all shards, after the checks that one run of all chains makes before its first step."""
+    began = time.perf_counter()
+    names = ("recorders", "burn_in", "thinning", "draws", "compile")
+    program = _prepare(target, kernel, x0, *(settings[name] for name in names))
+    count, source = check_shards(kernel, x0, as_noise_source(seed), shards, executor)
+    fewest = x0[: x0.shape[0] // count, ...]
+    settings["warmup"] = warm_up_steps(kernel, fewest, settings["warmup"]) or None  # the same in all shards
+    carry = _at_start(program, x0, settings["warmup"])
+    check_limits(program, carry, source)
+    run = partial(_one_run, target, progress=False, **settings)
+    parts = make_shards(run, kernel, x0, source, count, checkpoint)
+    with progress_bar(progress, count, unit="shard") as bar:
+        trace = run_shards(parts, executor, program.recorders, carry.state, bar)
+    own = {"kernel": show(kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
+    same = None if anything_left_out(kernel) else kernel
+    return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=same)
+
+
+def _at_start(program: Program, x0: Array, warmup: int | None) -> Carry:
+    """The carry of a run at the start positions, with the first guesses of what a warm-up is to tune."""
+    if not warmup:
+        return program.init(x0)
+    if isinstance(program.kernel, Piloted):
+        raise CapabilityError(
+            f"{type(program.kernel).__name__} leaves out what a pilot tunes, and each shard would have a pilot of its "
+            "own: make a run without shards first, and cut that of its trace.kernel"
+        )
+    warming = replace(program, kernel=with_tuning(program.kernel, warmup, pooled=True), recorders=())
+    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, warming.init(x0).state)
+    return replace(program, kernel=kernel).start(state)
+
+
+def _one_run(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array,
+    draws: int,
+    *,
+    seed: int | NoiseSource,
+    warmup: int | None,
+    burn_in: int,
+    thinning: int,
+    recorders: Sequence[Recorder],
+    checkpoint: str | Path | Checkpoint | None = None,
+    until: Until | None = None,
+    progress: bool | None,
+    compile: bool,
+) -> Trace:
+    """The run from positions (*chains, dim); nothing is said of what is wrong with it."""
+    with current_device(x0):
+        program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
         source, path = as_noise_source(seed), None
         inside = kernel.tuning_inside
         if isinstance(inside, Tuning):
@@ -182,7 +278,6 @@ def sample(
             except Interrupted as stop:
                 stop.trace = _with_path(stop.trace, path)
                 raise
-        _warn(trace)
         return _with_path(trace, path)
 
 

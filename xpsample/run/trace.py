@@ -50,14 +50,14 @@ class Trace:
     run_statistics : RunStatistics
         Means and counts over all steps after burn-in.
     state : tree of arrays, or None
-        The kernel's state after the last step; not saved by `save`.
+        The kernel's state after the last step; not saved by `save`. Of a run in shards a tuple with that of each.
     metadata : dict
         JSON-able: kernel, backend, dtype, device, seed, burn-in, thinning, seconds, version of xpsample. The
         optional key ``names`` names the coordinates, ``parameters`` describes those of a `Model`, and ``space`` that of
         positions that are no vectors.
     kernel : Kernel, or None
         The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
-        positions goes on where this one ended. Not saved by `save`.
+        positions goes on where this one ended. Not saved by `save`; None where each shard was tuned for itself.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
         ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric; and ``acceptance_probability``,
@@ -497,20 +497,20 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
                     "use the version of xpsample that wrote it"
                 )
             trace = _assembled(header["structure"], arrays, header["metadata"])
-    if like is None:
-        return trace
+    return trace if like is None else moved_to(trace, like)
+
+
+def moved_to(trace: Trace, like: Array) -> Trace:
+    """A trace whose arrays are the host's, with them in the library and on the device of `like`."""
     backend = backend_of(like)
+    return on_arrays(trace, lambda array: backend.from_host(array, like))
 
-    def moved(part: tree.Tree) -> tree.Tree:
-        return tree.map(lambda array: backend.from_host(array, like), part)
 
-    return replace(
-        trace,
-        draws=moved(trace.draws),
-        statistics=moved(trace.statistics),
-        recorded=moved(trace.recorded),
-        warmup=moved(trace.warmup),
-    )
+def on_arrays(trace: Trace, function: Callable[[Array], Array]) -> Trace:
+    """A trace with a function applied to all of its arrays but those of the kernel."""
+    names = ("draws", "statistics", "recorded", "state", "warmup")
+    arrays: dict[str, Any] = {name: tree.map(function, getattr(trace, name)) for name in names}
+    return replace(trace, **arrays)
 
 
 def _assembled(described: Any, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Trace:

@@ -1,11 +1,8 @@
 """What a run does before its first draw: the same steps, which tune what the kernel leaves out."""
 
 import math
-import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_count
@@ -15,7 +12,7 @@ from xpsample.kernels.compose import anything_left_out, rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuning_states, tunings
-from xpsample.run.noise import Native, NoiseSource, Portable
+from xpsample.run.noise import Native, NoiseSource, Portable, derived
 from xpsample.run.recorders import Recorder
 from xpsample.targets.bound import BoundTarget
 from xpsample.warmup.rule import Rule
@@ -68,8 +65,7 @@ def warm_up_source(source: NoiseSource) -> Native | Portable:
             f"a warm-up draws noise of its own, which {type(source).__name__} has none of: give every hyper-parameter, "
             "such as those of an earlier run's trace.kernel"
         )
-    words = np.random.SeedSequence(source.seed, spawn_key=(zlib.crc32(b"warm-up"),)).generate_state(2)
-    return replace(source, seed=int(words[0]) << 32 | int(words[1]))
+    return derived(source, "warm-up")
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class SOSMCHistory(Recorder):
     means: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
     parameters: bool = True
     name: str = "history"
+    chain_axis = 1
 
     def __post_init__(self) -> None:
         settle(self, "name", check_text)

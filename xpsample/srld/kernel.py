@@ -158,7 +158,8 @@ class SRLD(Kernel[SRLDState, Any]):
 
     @property
     def traits(self) -> Trait:
-        return self.base.traits & ~Trait.INVARIANT
+        together = Trait.SEPARATE if self.shared else Trait.NONE
+        return self.base.traits & ~(Trait.INVARIANT | together)
 
     def init(self, target: BoundTarget, x: Array) -> SRLDState:
         xp = target.xp

@@ -152,7 +152,7 @@ class SRMC(Kernel[SRMCState, Any]):
 
     @property
     def traits(self) -> Trait:
-        return self.base.traits & (Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT)
+        return self.base.traits & (Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE)
 
     @property
     def optimal_acceptance(self) -> float | None:

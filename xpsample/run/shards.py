@@ -1,0 +1,325 @@
+"""Runs whose chains are cut into shards, each a run of its own, in the processes of an executor or one after another.
+
+The result follows from the seed and from how the chains are cut. How many workers there are, in which order they end,
+and which of them are lost changes nothing.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from pickle import PicklingError
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, given
+from xpsample.core.errors import BackendError, CapabilityError, CheckpointError, Interrupted, NoiseError, WorkerError
+from xpsample.core.hyperparameters import of_chains
+from xpsample.core.registry import to_host
+from xpsample.core.tree import dtype_name
+from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.traits import LACKING, Trait
+from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint
+from xpsample.run.noise import Native, NoiseSource, Portable, derived
+from xpsample.run.pace import interruptible
+from xpsample.run.recorders import Record, Recorder
+from xpsample.run.summary import RunStatistics
+from xpsample.run.trace import Trace, on_arrays
+
+POLL = 0.5
+"""Seconds after which a run that waits for its workers looks whether it is to end."""
+
+MOST_LOST = 3
+"""Executors that may break one after the other without any shard being finished."""
+
+Pool = Executor | Callable[[], Executor]
+"""What runs shards: an executor, or a function that makes one, again where one breaks."""
+
+
+def cut(chains: int, shards: int) -> list[tuple[int, int]]:
+    """Cut chains into shards [first, stop) whose sizes differ by one at most, the larger ones first."""
+    size, more = divmod(chains, shards)
+    ends = [i * size + min(i, more) for i in range(shards + 1)]
+    return list(pairwise(ends))
+
+
+def check_shards(
+    kernel: Kernel, x: Array, source: NoiseSource, shards: Any, pool: Any
+) -> tuple[int, Native | Portable]:
+    """How many shards there are, and the noise that theirs is derived from, where the chains can be cut.
+
+    Raises
+    ------
+    XpsampleError
+    """
+    if not (pool is None or isinstance(pool, Executor) or callable(pool)):
+        raise CapabilityError(
+            "executor must be a concurrent.futures.Executor, or a function that makes one; a dask client gives one by "
+            f"client.get_executor(); got {given(pool)}"
+        )
+    if x.ndim < 2:
+        raise CapabilityError("chains are cut into shards along the first chain axis, and x0 is a single position")
+    if shards is None:
+        raise CapabilityError(
+            "shards is missing: say into how many parts the chains are cut, at least as many as there are workers. The "
+            "result depends on it, and not on the workers"
+        )
+    shards = check_count("shards", shards, 1, x.shape[0])
+    if x.ndim == 2 and Trait.SEPARATE not in kernel.traits:
+        raise CapabilityError(
+            f"the chains of {type(kernel).__name__} cannot be cut, since {LACKING[Trait.SEPARATE]}: give x0 one more "
+            "axis in front, (islands, chains, dim), whose islands are cut"
+        )
+    if not isinstance(source, (Native, Portable)):
+        raise NoiseError(f"each shard draws noise of its own, which {type(source).__name__} has none of: give a seed")
+    return shards, source
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a run, which a worker can be sent. Calling it gives its trace, on the host."""
+
+    run: Callable[..., Trace]
+    """``run(kernel=..., x0=..., seed=..., checkpoint=...)``"""
+    kernel: Kernel
+    x: Array
+    dtype: str
+    source: NoiseSource
+    checkpoint: Checkpoint | None
+
+    def __call__(self) -> Trace:
+        if dtype_name(self.x) != self.dtype:
+            raise BackendError(
+                f"positions of {self.dtype} arrived at the worker as {dtype_name(self.x)}: it has other settings than "
+                "this process. Set them by environment variables, or by the executor's initializer"
+            )
+        try:
+            trace = self.run(kernel=self.kernel, x0=self.x, seed=self.source, checkpoint=self.checkpoint)
+        except Interrupted as stop:
+            raise Interrupted(str(stop), by=stop.by) from None  # what it holds may not be fit for sending
+        return replace(on_arrays(trace, to_host), kernel=None)
+
+
+def make_shards(
+    run: Callable[..., Trace],
+    kernel: Kernel,
+    x: Array,
+    source: Native | Portable,
+    shards: int,
+    checkpoint: str | Path | Checkpoint | None,
+) -> list[Shard]:
+    """The shards of a run, in the order of their chains."""
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    if checkpoint is not None:
+        _check_folder(Path(checkpoint.path), shards)
+    made = []
+    for i, (first, stop) in enumerate(cut(x.shape[0], shards)):
+        name = SHARD.format(i, shards)
+        own = checkpoint and replace(checkpoint, path=Path(checkpoint.path) / name)
+        part = of_chains(kernel, x.ndim - 1, x.shape[0], slice(first, stop))
+        made.append(Shard(run, part, 1 * x[first:stop, ...], dtype_name(x), derived(source, name), own))
+    return made
+
+
+def _check_folder(path: Path, shards: int) -> None:
+    """Raise where a checkpoint is that of a run which was not cut, or was cut in another way."""
+    if (path / INDEX).exists():
+        raise CheckpointError(f"{path} holds the checkpoint of a run that is not cut into shards: use another path")
+    for other in path.glob(SHARD.format("*", "*")):
+        if not other.name.endswith(f"-of-{shards}"):
+            raise CheckpointError(
+                f"{path} holds the checkpoint of a run that is cut in another way ({other.name}), and this one has "
+                f"{shards} shards: give the same shards, or use another path"
+            )
+
+
+def run_shards(
+    shards: Sequence[Shard], pool: Pool | None, recorders: Sequence[Recorder], state: Any, bar: Any
+) -> Trace:
+    """Run all shards: the trace of all chains, on the host.
+
+    Parameters
+    ----------
+    shards : sequence of Shard
+    pool : Executor or callable, optional
+        Without one the shards run here, one after another.
+    recorders : sequence of Recorder
+    state : tree of arrays
+        The kernel's, at the start positions of all chains.
+    bar : tqdm.tqdm or None
+        Counts shards.
+
+    Raises
+    ------
+    Interrupted
+        Its `trace` has the chains of the shards that are finished.
+    WorkerError
+        If the executor breaks.
+    """
+    traces: dict[int, Trace] = {}
+    saved = "the same call goes on" if shards[0].checkpoint else "the same call, which has no checkpoint, begins anew"
+    finish = _here if pool is None else partial(_there, pool)
+    try:
+        for i, trace in finish(shards, traces):
+            traces[i] = trace
+            if bar is not None:
+                accepted = np.mean(trace.run_statistics.acceptance_probability)
+                bar.set_postfix_str(f"accepts {accepted:.2f}", refresh=False)
+                bar.update(1)
+    except Interrupted as stop:
+        done = [traces[i] for i in sorted(traces)]
+        raise Interrupted(
+            f"{stop.by} after {len(done)} of {len(shards)} shards, whose chains are in this error's trace; {saved}",
+            join(done, recorders, state) if done else None,
+            by=stop.by,
+        ) from None
+    except BrokenExecutor as error:
+        raise WorkerError(
+            f"a worker was lost after {len(traces)} of {len(shards)} shards ({error}). With a new executor {saved}; a "
+            "function that makes executors, such as executor=ProcessPoolExecutor, is called again by itself"
+        ) from error
+    return join([traces[i] for i in range(len(shards))], recorders, state)
+
+
+def _here(shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
+    """Shards one after another, in this process."""
+    for i, shard in enumerate(shards):
+        with _named(i, shards):
+            trace = shard()
+        yield i, trace
+
+
+def _there(pool: Pool, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
+    """Shards as workers finish them. Where a function makes the executor, one that breaks is replaced."""
+    if isinstance(pool, Executor):
+        yield from _finished(pool, shards, traces)
+        return
+    lost = 0
+    while len(traces) < len(shards):
+        before, executor = len(traces), pool()
+        try:
+            yield from _finished(executor, shards, traces)
+        except BrokenExecutor:
+            lost = lost + 1 if len(traces) == before else 1
+            if lost >= MOST_LOST:
+                raise
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _finished(executor: Executor, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
+    """The shards that have no trace yet, as an executor finishes them."""
+    futures: dict[int, Future] = {}
+    finished: SimpleQueue[int] = SimpleQueue()
+    with interruptible() as interrupted:
+        try:
+            for i, shard in enumerate(shards):
+                if i not in traces:
+                    futures[i] = executor.submit(shard)
+                    futures[i].add_done_callback(partial(_note, finished, i))
+            while futures:
+                with suppress(Empty):
+                    i = finished.get(timeout=POLL)
+                    with _named(i, shards):
+                        trace = futures.pop(i).result()
+                    yield i, trace
+                if interrupted():
+                    raise Interrupted("", by=interrupted())
+        finally:
+            for future in futures.values():
+                future.cancel()
+
+
+def _note(finished: SimpleQueue, i: int, future: Future) -> None:
+    finished.put(i)
+
+
+@contextmanager
+def _named(i: int, shards: Sequence[Shard]) -> Iterator[None]:
+    """Say of which shard an error is, and what to do about a target that cannot be sent to a worker."""
+    try:
+        yield
+    except (BrokenExecutor, Interrupted):
+        raise
+    except (PicklingError, AttributeError, TypeError) as error:
+        if not isinstance(error, PicklingError) and "pickle" not in str(error):
+            raise
+        raise CapabilityError(
+            f"the target or the kernel cannot be sent to a worker ({error}): define its functions in a module, or take "
+            "an executor that sends functions by value, such as those of loky or dask"
+        ) from error
+    except Exception as error:
+        first = sum(shard.x.shape[0] for shard in shards[:i])
+        last = first + shards[i].x.shape[0] - 1
+        error.add_note(f"This was in shard {i} of {len(shards)}, of chains {first} to {last}.")
+        raise
+
+
+# ---- traces ----------------------------------------------------------------------------------------------------------
+
+
+def join(traces: Sequence[Trace], recorders: Sequence[Recorder], state: Any) -> Trace:
+    """The traces of shards as one, with their chains side by side; `state` is that of all chains at the start."""
+    first = traces[0]
+    chains = [np.shape(trace.run_statistics.moved)[0] for trace in traces]
+
+    def joined(parts: Sequence[Any], axis: int) -> Any:
+        if any(part is None for part in parts):
+            return None
+        return tree.map(lambda *leaves: _joined(leaves, chains, axis), *parts)
+
+    def joined_results(recorder: Recorder) -> Any:
+        parts = [trace.recorded[recorder.name] for trace in traces]
+        if not isinstance(recorder, Record):
+            return joined(parts, recorder.chain_axis)
+        total = state.point.x.shape[0]
+        of_chains = tree.map(lambda leaf: leaf.shape[:1] == (total,), recorder.function(state))
+        return tree.map(lambda of, *own: np.concatenate(own, axis=1) if of else np.stack(own), of_chains, *parts)
+
+    recorded = {recorder.name: joined_results(recorder) for recorder in recorders if recorder.name in first.recorded}
+    known = first.metadata["diagnosis"]
+    findings = [finding for trace in traces for finding in trace.metadata["diagnosis"]["findings"]]
+    unique = list({json.dumps(finding): finding for finding in findings}.values())
+    return Trace(
+        draws=joined([trace.draws for trace in traces], 1),
+        statistics=joined([trace.statistics for trace in traces], 1),
+        recorded=recorded,
+        run_statistics=_statistics([trace.run_statistics for trace in traces], chains),
+        state=tuple(trace.state for trace in traces),
+        metadata=first.metadata | {"shards": len(traces), "diagnosis": known | {"findings": unique}},
+        warmup=joined([trace.warmup for trace in traces], 1),
+    )
+
+
+def _joined(leaves: Sequence[np.ndarray], chains: Sequence[int], axis: int) -> np.ndarray:
+    """Arrays side by side along a chain axis.
+
+    What the chains of a shard share, such as a tuned step size, has an axis of length 1 there; a count that has no such
+    axis and is the same in all shards stays what it is, and all else is stacked, (shard, ...).
+    """
+    if all(np.ndim(leaf) > axis and leaf.shape[axis] in (1, n) for leaf, n in zip(leaves, chains, strict=True)):
+        return np.concatenate(leaves, axis=axis)
+    same = all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
+    return leaves[0] if np.ndim(leaves[0]) == 0 and same else np.stack(leaves)
+
+
+def _statistics(parts: Sequence[RunStatistics], chains: Sequence[int]) -> RunStatistics:
+    """Means over steps side by side, and means over chains averaged."""
+    fields = ("acceptance_probability", "moved", "diverged")
+    weights = np.asarray(chains) / sum(chains)
+    return RunStatistics(
+        steps=parts[0].steps,
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in fields},
+        evaluations={
+            name: float(weights @ [part.evaluations[name] for part in parts]) for name in parts[0].evaluations
+        },
+    )
