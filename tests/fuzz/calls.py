@@ -86,6 +86,8 @@ def _others(folder: str) -> list[Call]:
                 "progress": arg(False, {"none", "flag"}),
                 "check": arg(False, FLAG),
                 "compile": arg(False, FLAG),
+                "shards": arg(None, {"none"}),
+                "executor": arg(None, {"none"}),
             },
         ),
         Call(
