@@ -289,8 +289,8 @@ def _part(draws: Array | StoredColumns, rows: slice, columns: slice | Sequence[i
     """Some rows of some columns, on the host."""
     if isinstance(draws, StoredColumns):
         return draws.read(rows, columns)
-    if isinstance(columns, slice):
-        return to_host(draws[rows, ..., columns])
+    if isinstance(columns, slice) or len(columns) == draws.shape[-1]:
+        return to_host(draws[rows, ..., columns if isinstance(columns, slice) else slice(None)])
     if isinstance(draws, np.ndarray):
         return draws[rows, ..., columns]
     part = draws[rows, ...]
