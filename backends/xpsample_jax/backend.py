@@ -157,8 +157,8 @@ class JaxBackend(Backend):
 
         keep = start >= program.burn_in
         if keep and buffers is None:
-            with allocating(program.draws):
-                buffers = runner.allocate(max(program.draws, program.room), target.data, values, carry)
+            with allocating(program.held):
+                buffers = runner.allocate(program.held, target.data, values, carry)
         elif keep and buffers is not None:
             buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
         rest, total = () if not keep else buffers, None

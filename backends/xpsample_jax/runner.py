@@ -162,8 +162,8 @@ def _take(flat: Array, i: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _put(rows: Array, row: Array, i: Array) -> Array:
-    """A row replaced; ``rows.at[i].set(row)`` would be a scatter."""
-    return jax.lax.dynamic_update_index_in_dim(rows, row, i, 0)
+    """Row i replaced, counted round the buffer; ``rows.at[i].set(row)`` would be a scatter."""
+    return jax.lax.dynamic_update_index_in_dim(rows, row, i % rows.shape[0], 0)
 
 
 def like_rows(buffers: tuple, x: Array) -> tuple:

@@ -30,7 +30,7 @@ from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.pcd import PCD
-from xpsample.run import pace
+from xpsample.run import pace, store
 from xpsample.run.checkpoint import INDEX, Store
 from xpsample.score_mh import (
     Denoising,
@@ -86,6 +86,16 @@ def _on_reals(
     return run
 
 
+def _on_the_disk(library: Library, draws: int, checkpoint: xps.Checkpoint | None) -> Any:
+    """A run whose rows go to a store of several chunks, beside the checkpoint; in memory without one."""
+    store.CHUNK = 7 * 6 * 3 * 8
+    where = None if checkpoint is None else f"{checkpoint.path}.zarr"
+    recorders = (xps.Draws(store=where), xps.Statistics(), xps.Moments())
+    settings = {"seed": 11, "burn_in": 10, "thinning": 2, "recorders": recorders, "progress": False}
+    trace = xps.sample(uses.gaussian(), xps.RWM(1.0), uses.real(library), draws, checkpoint=checkpoint, **settings)
+    return {"draws": trace.draws[...], "moved": trace.statistics["moved"][...], "state": trace.state}
+
+
 def _fit(loss: Any, start: Any, **settings: Any) -> Entry:
     def run(library: Library, epochs: int, checkpoint: xps.Checkpoint | None) -> Any:
         rows = library.array(np.random.default_rng(0).standard_normal((64, 2)))
@@ -113,6 +123,7 @@ def entries() -> dict[str, Entry]:
     score, acceptance = init_score_network(2, 6, seed=1), init_acceptance_network(2, 6, seed=5, blocks=1)
     return {scenario.name: _scenario(scenario) for scenario in scenarios()} | {
         "warm-up": _on_reals(lambda lib: uses.gaussian(), lambda lib: xps.HMC(), WARM_UP),
+        "store": _on_the_disk,
         "minibatch": _on_reals(lambda lib: uses.rows_posterior(), lambda lib: xps.Minibatch(xps.ULA(0.1), 2)),
         "ais": _on_reals(lambda lib: uses.gaussian(), lambda lib: xps.AIS(xps.RWM(0.5), (0.0, 0.5, 1.0))),
         "tempered-smc": _on_reals(

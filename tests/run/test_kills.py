@@ -28,7 +28,7 @@ def kill(library, kills, *names):
 
 
 def test_a_few():
-    assert kill("numpy", 2, "mala", "sr-hmc-stable", "fit", "warm-up") >= 4
+    assert kill("numpy", 2, "mala", "sr-hmc-stable", "fit", "warm-up", "store") >= 5
 
 
 @pytest.mark.slow
@@ -39,5 +39,5 @@ def test_every_kernel_and_entry_point():
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_other_libraries(library):
-    names = ("rwm", "warm-up", "sr-mala", "srld", "tempering", "dmala", "hiss", "sosmc", "fit", "fit score balance")
+    names = ("rwm", "warm-up", "store", "sr-mala", "srld", "tempering", "dmala", "hiss", "sosmc", "fit", "fit score balance")
     assert kill(library, 3, *names) > 2 * len(names)

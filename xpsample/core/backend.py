@@ -124,7 +124,7 @@ class Backend(ABC):
         program : xpsample.run.program.Program
         carry : xpsample.run.program.Carry
         buffers : tuple or None
-            None until the first record allocates them, ``program.draws`` rows each.
+            None until the first record allocates them, ``program.held`` rows each; row i goes to ``i % program.held``.
         source : xpsample.run.noise.NoiseSource
         start, stop : int
             All steps lie on one side of the burn-in.

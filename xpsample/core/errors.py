@@ -43,6 +43,10 @@ class CheckpointError(XpsampleError, ValueError):
     """A checkpoint does not belong to this run, or cannot be read."""
 
 
+class StoreError(XpsampleError, ValueError):
+    """A store of draws on the disk is another run's, or cannot be written or read."""
+
+
 class WorkerError(XpsampleError, RuntimeError):
     """A worker was lost, and the executor takes no more work."""
 

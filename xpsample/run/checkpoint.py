@@ -27,8 +27,10 @@ from xpsample.core.checks import check_number, check_path, settle
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
 from xpsample.run.identity import differences, environment
-from xpsample.run.program import Carry, Program
-from xpsample.run.recorders import Recorder
+from xpsample.run.program import Carry, Program, named_rows
+from xpsample.run.recorders import part_of
+from xpsample.run.store import RowStore, read_about, stored_rows
+from xpsample.run.stored import StoredRows
 from xpsample.run.totals import Totals
 
 SCHEMA = 2
@@ -146,11 +148,19 @@ class Store:
     """A run's checkpoint directory. `opened` makes one."""
 
     def __init__(
-        self, settings: Checkpoint, program: Program, carry: Carry, identity: dict[str, Any], metadata: Any
+        self,
+        settings: Checkpoint,
+        program: Program,
+        carry: Carry,
+        identity: dict[str, Any],
+        metadata: Any,
+        disk: RowStore | None = None,
     ) -> None:
         self.path, self.every, self.program = Path(settings.path), settings.every, program
         self.identity, self.environment = identity, environment(carry.state.point.x)
-        self.start, self.metadata = _values(program, carry), metadata
+        self.start, self.metadata, self.disk = _values(program, carry), metadata, disk
+        self.counted: tuple[str, int] | None = None
+        """Which store of draws the checkpoint counts the rows of, and how many."""
         self.folder: Folder | None = None
         self.failure: OSError | None = None
         self.own, self.step = uuid4().hex[:12], -1
@@ -181,6 +191,12 @@ class Store:
                 f"{self.path} holds the checkpoint of another run ({'; '.join(lines)}); remove it, or use another path"
             )
         self._check_values("start", content["start"], self.start)
+        stored = content.get("store")
+        if (stored is None) != (self.disk is None):
+            advice = "leave out Draws(store=...)" if stored is None else f"give Draws(store={stored['where']!r})"
+            where = "here" if stored is None else f"in {stored['where']}"
+            raise CheckpointError(f"{self.path} holds the checkpoint of a run whose draws are {where}: {advice}")
+        self.counted = None if stored is None else (stored["token"], stored["rows"])
         backend, paths = self.program.target.backend, [f"carry/{path}" for path, _ in tree.items(carry)]
         if set(paths) != {key for key in state if key.startswith("carry/")}:
             raise CheckpointError(f"{self.path} holds another kind of state; remove it, or use another path")
@@ -244,7 +260,12 @@ class Store:
             return path.name, _digest_of(path)
 
         saved, rows, shards = self.shards[-1][2] if self.shards else 0, self.program.rows(step), list(self.shards)
-        new = {key: array[saved:rows, ...] for key, array in named_rows(self.program, buffers)}
+        new = {}
+        if self.disk is None:
+            new = {key: array[saved:rows, ...] for key, array in named_rows(self.program, buffers)}
+        else:
+            self.disk.append(buffers, rows, totals.run_statistics(), whole=True)
+            buffers = self.disk.trace_rows(rows)
         if rows > saved and new:
             host = {key: np.ascontiguousarray(to_host(array)) for key, array in new.items()}
             name, digest = write(f"rows-{saved:012d}-{rows:012d}", host)
@@ -253,7 +274,7 @@ class Store:
         orders = {key.replace("carry/", "order/", 1): _order(array) for key, array in arrays.items()}
         arrays |= {key: order for key, order in orders.items() if np.any(np.diff(order) < 0)}
         arrays |= {f"sums/{key}": np.asarray(value) for key, value in totals.sums.items()}
-        results, described = _results(self.program, carry, totals, buffers, rows)
+        results, described, stored = _results(self.program, carry, totals, buffers, rows)
         state, digest = write(f"state-{step:012d}", arrays | results)
         content: dict[str, Any] = {
             "schema": SCHEMA,
@@ -265,6 +286,7 @@ class Store:
             "statistics_steps": totals.steps,
             "state": [state, digest],
             "rows": shards,
+            **({} if self.disk is None else {"store": self.disk.counted | {"arrays": stored}}),
             "structure": described,
             "metadata": self.metadata and self.metadata | {"seconds": time.monotonic() - self.began},
         }
@@ -311,7 +333,7 @@ class Store:
             array = to_host(row)
             if array.dtype.kind not in "biufc":
                 raise CheckpointError(f"{name} has dtype {array.dtype}, which cannot be saved: record numbers")
-            size += array.nbytes
+            size += array.nbytes if self.disk is None else 0
         needed = size * (self.program.draws - self.program.rows(max(0, self.step)))
         free = shutil.disk_usage(self.path).free
         if needed > free:
@@ -359,6 +381,7 @@ def opened(
     carry: Carry,
     identity: dict[str, Any],
     metadata: dict[str, Any] | None = None,
+    disk: RowStore | None = None,
 ) -> Iterator[Store | None]:
     """The checkpoint of a run, which no other run has as long as the block lasts; None without a path.
 
@@ -371,12 +394,14 @@ def opened(
         What makes it this run, as JSON values.
     metadata : dict, optional
         That of the trace. Without it `load_folder` refuses the checkpoint.
+    disk : RowStore, optional
+        Where the rows of the run go.
     """
     if checkpoint is None:
         yield None
         return
     settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    store = Store(settings, program, carry, identity, metadata)
+    store = Store(settings, program, carry, identity, metadata, disk)
     with store.locked():
         yield store
 
@@ -404,39 +429,48 @@ def load_folder(path: Path) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]
         try:
             if folder.content["metadata"] is None:
                 raise CheckpointError(f"{path} is the checkpoint of a training: make the call of fit again")
-            arrays = folder.rows() | {
-                name.removeprefix("trace/"): array
-                for name, array in folder.state().items()
-                if name.startswith("trace/")
-            }
+            arrays = (
+                folder.rows()
+                | _stored(path, folder.content.get("store"))
+                | {
+                    name.removeprefix("trace/"): array
+                    for name, array in folder.state().items()
+                    if name.startswith("trace/")
+                }
+            )
             return folder.content["structure"], arrays, folder.content["metadata"]
         except CheckpointError:
             if (path / INDEX).read_bytes() == folder.text:
                 raise
 
 
-def part_of(recorder: Recorder) -> str:
-    """Where a trace has the result of a recorder, by slash-separated name."""
-    return recorder.name if recorder.name in ("draws", "statistics") else f"recorded/{recorder.name}"
-
-
-def named_rows(program: Program, rows: Any) -> Iterator[tuple[str, Any]]:
-    """The rows of all recorders, by their names in a trace."""
-    for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
-        yield from tree.items(own, part_of(recorder))
+def _stored(path: Path, counted: dict[str, Any] | None) -> dict[str, Any]:
+    """The arrays of a trace that are in a store."""
+    if counted is None:
+        return {}
+    where, about = counted["where"], read_about(counted["where"])
+    if about is None or about["token"] != counted["token"]:
+        raise CheckpointError(f"the draws that {path} counts are not in {where}: put the store back there")
+    found = stored_rows(where, about, counted["rows"])
+    return {name: found[own] for name, own in counted["arrays"].items()}
 
 
 def _results(
     program: Program, carry: Carry, totals: Totals, buffers: Any, rows: int
-) -> tuple[dict[str, np.ndarray], Any]:
-    """What a trace holds beside rows, and the structure of all of it."""
+) -> tuple[dict[str, np.ndarray], Any, dict[str, str]]:
+    """What a trace holds beside rows, the structure of all of it, and what of it is in a store, under which names."""
     kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}}
     kept["run_statistics"] = dict(vars(totals.run_statistics()))
     arrays = {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(kept)}
     owns = buffers if buffers is not None else (None,) * len(program.recorders)
+    stored: dict[str, str] = {}
     for recorder, state, own in zip(program.recorders, carry.recorder_states, owns, strict=True):
         result = recorder.result(program.target, state, own)
-        if result is not own:
+        leaves = dict(tree.items(result, part_of(recorder)))
+        stored |= {name: leaf.name for name, leaf in leaves.items() if isinstance(leaf, StoredRows)}
+        if stored:
+            arrays |= {f"trace/{name}": to_host(leaf) for name, leaf in leaves.items() if name not in stored}
+        elif result is not own:
             part = tree.map(lambda array: array[:rows, ...], own)
             result = recorder.result(program.target, state, part)
             arrays |= {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(result, part_of(recorder))}
@@ -444,7 +478,7 @@ def _results(
             kept[recorder.name] = result if result is not None else kept[recorder.name]
         else:
             kept["recorded"][recorder.name] = result
-    return arrays, structure(kept)
+    return arrays, structure(kept), stored
 
 
 def _values(program: Program, carry: Carry) -> list[float]:

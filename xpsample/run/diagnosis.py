@@ -30,6 +30,7 @@ from xpsample.metrics.findings import (
     spread,
 )
 from xpsample.metrics.ranks import MANY_CHAINS, Mixing, mixing
+from xpsample.run.stored import StoredColumns, StoredRows
 from xpsample.run.summary import RunStatistics
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.permutations import Permutations
@@ -74,7 +75,7 @@ def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
 
 
 def diagnose(
-    draws: Array | None,
+    draws: Array | StoredColumns | None,
     names: Sequence[str],
     run_statistics: RunStatistics,
     statistics: Mapping[str, Array],
@@ -85,7 +86,7 @@ def diagnose(
 
     Parameters
     ----------
-    draws : array, shape (draw, *chains, dim), or None
+    draws : array or StoredColumns, shape (draw, *chains, dim), or None
     names : sequence of str
         Of the coordinates.
     run_statistics : RunStatistics
@@ -122,7 +123,7 @@ def diagnose(
                 mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
     found.append(judge_acceptance(accepted, known.get("optimal_acceptance"), _slow(mixes, accepted.shape[:-1])))
     if "energy" in statistics:
-        found.append(judge_energy(to_host(statistics["energy"]).astype(np.float64)))
+        found.append(judge_energy(to_host(_last(statistics["energy"])).astype(np.float64)))
 
     one_of_a_kind: dict[str, Finding] = {}
     for finding in (*found, *mixes):
@@ -153,12 +154,17 @@ def category(finding: Finding) -> type[DiagnosisWarning]:
     return RepellenceWarning if finding.kind.startswith("tilt") else ConvergenceWarning
 
 
-def worst(draws: Array) -> tuple[float, float]:
+def _last(rows: Array | StoredRows) -> Array:
+    """All rows, or of those in a store as many of the last ones as are copied as a whole."""
+    return rows[-max(2, COPIED // math.prod(rows.shape[1:])) :, ...] if isinstance(rows, StoredRows) else rows
+
+
+def worst(draws: Array | StoredColumns) -> tuple[float, float]:
     """The least ESS (bulk or tail) of the columns that look worst, and the largest R-hat; nan if there is none.
 
     Parameters
     ----------
-    draws : array, shape (draw, *chains, dim)
+    draws : array or StoredColumns, shape (draw, *chains, dim)
     """
     screen = Screen(draws, [""] * draws.shape[-1])
     if screen.rows < FEWEST_DRAWS:
@@ -177,14 +183,14 @@ class Screen:
 
     Parameters
     ----------
-    draws : array, shape (draw, *chains, dim)
+    draws : array or StoredColumns, shape (draw, *chains, dim)
     names : sequence of str
         Of the coordinates.
     """
 
-    def __init__(self, draws: Array, names: Sequence[str]) -> None:
+    def __init__(self, draws: Array | StoredColumns, names: Sequence[str]) -> None:
         size = math.prod(draws.shape)
-        self._draws = draws if size > COPIED else to_host(draws)
+        self._draws = draws if size > COPIED else _part(draws, slice(None), slice(None))
         self._names, self.rows, self.shape = names, draws.shape[0], draws.shape[1:-1]
         *self.groups, self.chains = draws.shape[1:-1] or (1,)
         row = size // self.rows
@@ -193,10 +199,10 @@ class Screen:
         shown = -(-self.rows // self.step)
         self._each = -(-row * shown // SCREENED) if row * shown > SCREENED else 1  # coordinates, where rows are long
         self._each = min(self._each, draws.shape[-1])
-        self._shown = to_host(self._draws[:: self.step, ..., :: self._each])
+        self._shown = _part(self._draws, slice(None, None, self.step), slice(None, None, self._each))
         self.values = self._columns(self._shown.astype(np.float64))
         first = min(self.rows // 4, FIRST_ROWS, most_rows)
-        self.first = self._columns(to_host(self._draws[:first, ..., :: self._each]).astype(np.float64))
+        self.first = self._columns(_part(self._draws, slice(first), slice(None, None, self._each)).astype(np.float64))
         self.coordinates = range(0, draws.shape[-1], self._each)
 
     @property
@@ -256,10 +262,8 @@ class Screen:
         groups = math.prod(self.groups)
         at = [divmod(int(i), len(self.coordinates)) for i in columns]
         wanted = sorted({int(self.coordinates[j]) for _, j in at})
-        part = self._draws if self.rows <= longest else self._draws[:: -(-self.rows // longest), ...]
-        if not isinstance(part, np.ndarray) or len(wanted) < part.shape[-1]:
-            part = _take(part, wanted)
-        host = np.reshape(to_host(part), (part.shape[0], groups, self.chains, len(wanted)))
+        part = _part(self._draws, slice(None, None, -(-self.rows // longest)), wanted)
+        host = np.reshape(part, (part.shape[0], groups, self.chains, len(wanted)))
 
         def of(values: np.ndarray) -> np.ndarray:
             picked = [values[:, group, :, wanted.index(int(self.coordinates[j]))] for group, j in at]
@@ -281,11 +285,16 @@ class Screen:
         return np.reshape(np.swapaxes(host, 1, 2), (host.shape[0], self.chains, host.shape[1] * host.shape[-1]))
 
 
-def _take(draws: Array, coordinates: Sequence[int]) -> Array:
+def _part(draws: Array | StoredColumns, rows: slice, columns: slice | Sequence[int]) -> np.ndarray:
+    """Some rows of some columns, on the host."""
+    if isinstance(draws, StoredColumns):
+        return draws.read(rows, columns)
+    if isinstance(columns, slice) or len(columns) == draws.shape[-1]:
+        return to_host(draws[rows, ..., columns if isinstance(columns, slice) else slice(None)])
     if isinstance(draws, np.ndarray):
-        return draws[..., list(coordinates)]
-    xp = array_namespace(draws)
-    return xp.stack([draws[..., i] for i in coordinates], axis=-1)
+        return draws[rows, ..., columns]
+    part = draws[rows, ...]
+    return to_host(array_namespace(draws).stack([part[..., i] for i in columns], axis=-1))
 
 
 def indicators(

@@ -79,10 +79,10 @@ def eager_drive(
         del noise  # so that two blocks are never in memory together
         if kept:
             if buffers is None:
-                with allocating(program.draws):
-                    buffers = tree.map(lambda a: empty_rows(xp, program.draws, a), kept[0])
-            part = slice(program.rows(lo), program.rows(hi))
-            tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *kept)
+                with allocating(program.held):
+                    buffers = tree.map(lambda a: empty_rows(xp, program.held, a), kept[0])
+            for part, some in _places(program, program.rows(lo), kept):
+                tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *some)
         sums = add_sums(sums, block_sums(xp, infos))
     return carry, buffers, sums
 
@@ -119,6 +119,15 @@ def _noise(
         for lo, hi in cut(first, last, STACKED):
             yield lo, hi, {name: block[lo - first : hi - first, ...] for name, block in noise.items()}
         del noise
+
+
+def _places(program: Program, row: int, kept: list) -> Iterator[tuple[slice, list]]:
+    """Which places of the buffers the rows from `row` on go to, a few at a time."""
+    while kept:
+        first = row % program.held
+        some = kept[: program.held - first]
+        yield slice(first, first + len(some)), some
+        row, kept = row + len(some), kept[len(some) :]
 
 
 def _rows(buffers: tree.Tree, part: slice) -> tree.Tree:

@@ -18,8 +18,8 @@ SMALL = 0.01
 ADVICE = "take fewer draws, a larger thinning, or recorders=[Moments()], whose memory does not grow"
 
 
-def check_limits(program: Program, carry: Carry, source: NoiseSource) -> None:
-    """Check that steps can be counted, and that the rows of a run fit into the memory of the machine.
+def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int) -> None:
+    """Check that steps can be counted, and that the `held` rows of a run fit into the memory of the machine.
 
     Raises
     ------
@@ -32,12 +32,12 @@ def check_limits(program: Program, carry: Carry, source: NoiseSource) -> None:
             "steps, or switch its 64-bit types on"
         )
     memory = _memory()
-    if program.draws * to_host(x).nbytes < SMALL * memory:
+    if held * to_host(x).nbytes < SMALL * memory:
         return
     row = sum(to_host(leaf).nbytes for leaf in tree.leaves(example_row(program, carry, source, 0)))
-    if program.draws * row > memory:
+    if held * row > memory:
         raise HyperparameterError(
-            f"{program.draws} draws of {row} bytes are {program.draws * row / 2**30:.3g} GiB, and the machine has "
+            f"{held} draws of {row} bytes are {held * row / 2**30:.3g} GiB, and the machine has "
             f"{memory / 2**30:.3g} GiB of memory: {ADVICE}"
         )
 

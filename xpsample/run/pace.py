@@ -13,6 +13,9 @@ from xpsample.run.noise import LEAST_STEPS
 SECONDS = 1.0
 """How long a block of several steps takes at most, about."""
 
+MOST_STEPS = 2**31
+"""Of a block where nothing else is said."""
+
 SHORT = 0.1
 """Seconds up to which nobody waits for a block to end, to measure it."""
 
@@ -33,11 +36,11 @@ class Pace:
         self._each, self._most = seconds, LEAST_STEPS
         self._began = 0.0
 
-    def blocks(self, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Steps [lo, hi) of one block after the other."""
+    def blocks(self, segments: Iterable[tuple[int, int]], most: int = MOST_STEPS) -> Iterator[tuple[int, int]]:
+        """Steps [lo, hi) of one block after the other, of `most` steps or one more at most."""
         for lo, stop in segments:
             while lo < stop:
-                hi = lo + max(2, min(self._most, int(SECONDS / max(self._each, 1e-9))))
+                hi = lo + max(2, min(most, self._most, int(SECONDS / max(self._each, 1e-9))))
                 hi = stop if hi >= stop - 1 else hi
                 self._began = time.perf_counter()
                 yield lo, hi
@@ -49,7 +52,7 @@ class Pace:
         if self._most > LEAST_STEPS and max(expected, taken) < SHORT:
             return
         synchronize()
-        self._each, self._most = (time.perf_counter() - self._began) / steps, 2**31
+        self._each, self._most = (time.perf_counter() - self._began) / steps, MOST_STEPS
 
 
 ENDING: Mapping[signal.Signals, tuple[str, Any]] = {

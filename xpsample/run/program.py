@@ -1,16 +1,18 @@
 """What a driver runs: a kernel on a bound target, and what is recorded of it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.cache_keys import by_value
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.noise import NoiseSource
-from xpsample.run.recorders import Recorder
+from xpsample.run.recorders import Recorder, part_of
 from xpsample.targets.bound import BoundTarget
 
 
@@ -36,6 +38,9 @@ class Program:
         Whether the steps run compiled.
     room : int
         Rows to take memory for where that is more than `draws`, so that runs of other lengths share what is compiled.
+    window : int
+        Rows that buffers hold where rows go to a store, an even number: row i is in place ``i % window``. 0 where
+        buffers hold all rows.
     """
 
     kernel: Kernel
@@ -46,6 +51,7 @@ class Program:
     draws: int
     compile: bool = False
     room: int = 0
+    window: int = 0
 
     @cached_property
     def recording(self) -> tuple:
@@ -56,6 +62,11 @@ class Program:
     def steps(self) -> int:
         """Steps of the whole run."""
         return self.burn_in + self.draws * self.thinning
+
+    @property
+    def held(self) -> int:
+        """Rows that buffers hold."""
+        return self.window or max(self.draws, self.room)
 
     def is_recorded(self, t: Any) -> Any:
         """Whether the state after step t (from 0, past the burn-in) is kept."""
@@ -107,3 +118,9 @@ class Program:
         ]
         recorder_states, rows = zip(*pairs, strict=True)
         return recorder_states, rows
+
+
+def named_rows(program: Program, rows: Any) -> Iterator[tuple[str, Any]]:
+    """The rows of all recorders, by their names in a trace."""
+    for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
+        yield from tree.items(own, part_of(recorder))

@@ -1,9 +1,11 @@
 """Recorders: what a run keeps. Memory grows with the run only for those that keep rows."""
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from xpsample.core.checks import (
     check_count,
     check_function,
     check_instance,
+    check_path,
     check_text,
     errors_of_functions,
     given,
@@ -58,6 +61,12 @@ class Recorder(ABC):
 class Draws(Recorder):
     """Every kept position, (draw, *chains, dim).
 
+    Parameters
+    ----------
+    store : path, optional
+        A folder, or an address such as ``s3://bucket/run.zarr`` that fsspec opens: a zarr store to which the rows of
+        all recorders go, block by block, so that memory does not grow. It needs zarr: ``pip install "xpsample[io]"``.
+
     Examples
     --------
     >>> import numpy as np
@@ -67,10 +76,22 @@ class Draws(Recorder):
     >>> trace = xps.sample(target, xps.MALA(), x0, 1000, seed=1, recorders=[xps.Draws()])
     >>> trace.draws.shape, trace.statistics
     ((1000, 4, 2), {})
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     recorders = [xps.Draws(store=f"{folder}/run.zarr"), xps.Statistics()]
+    ...     stored = xps.sample(target, xps.MALA(), x0, 1000, seed=1, recorders=recorders)
+    ...     last = stored.draws[-10:]  # reads ten rows
+    >>> bool(np.all(last == trace.draws[-10:]))
+    True
     """
 
     name: str = "draws"
     chain_axis = 1
+    store: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.store is not None:
+            check_path("store", self.store)
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         return None
@@ -174,6 +195,24 @@ def check_rows(what: str, function: Callable[..., Any], argument: Any, like: Arr
     if not found:
         raise FunctionError(f"the function of {what} must give arrays; got {given(row)}")
     return row
+
+
+def without_store(recorders: tuple[Recorder, ...]) -> tuple[tuple[Recorder, ...], str | None]:
+    """Recorders as they are where rows stay in memory, and the store that one of them names, or None."""
+    stores = {_where(r.store) for r in recorders if isinstance(r, Draws) and r.store is not None}
+    if len(stores) > 1:
+        raise HyperparameterError(f"a run writes to one store; got {', '.join(sorted(stores))}")
+    kept = tuple(replace(r, store=None) if isinstance(r, Draws) else r for r in recorders)
+    return kept, stores.pop() if stores else None
+
+
+def _where(store: str | Path) -> str:
+    return str(store) if "://" in str(store) else os.path.abspath(store)
+
+
+def part_of(recorder: Recorder) -> str:
+    """Where a trace has the result of a recorder, by slash-separated name."""
+    return recorder.name if recorder.name in ("draws", "statistics") else f"recorded/{recorder.name}"
 
 
 def check_recorders(recorders: Any) -> tuple[Recorder, ...]:

@@ -29,15 +29,16 @@ from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
-from xpsample.run.checkpoint import Checkpoint, Store, opened, part_of
+from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.diagnosis import about, category, own_findings
 from xpsample.run.identity import PYTHON, describe
 from xpsample.run.limits import check_limits, example_row
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
-from xpsample.run.pace import Pace, interruptible
+from xpsample.run.pace import MOST_STEPS, Pace, interruptible
 from xpsample.run.program import Carry, Program
-from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders
+from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders, part_of, without_store
 from xpsample.run.shards import Pool, check_shards, make_shards, run_shards
+from xpsample.run.store import RowStore, locked
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals, shown
 from xpsample.run.trace import Trace, moved_to
@@ -212,10 +213,15 @@ def _in_shards(
     names = ("recorders", "burn_in", "thinning", "draws", "compile")
     program = _prepare(target, kernel, x0, *(settings[name] for name in names))
     count, source = check_shards(kernel, x0, as_noise_source(seed), shards, executor)
+    if without_store(program.recorders)[1] is not None:
+        raise CapabilityError(
+            "shards cannot share the store of Draws(store=...): keep Moments() or BatchMeans(), whose memory does not "
+            "grow, or make a run with a seed and a store of its own for each part of the chains"
+        )
     fewest = x0[: x0.shape[0] // count, ...]
     settings["warmup"] = warm_up_steps(kernel, fewest, settings["warmup"]) or None  # the same in all shards
     carry = _at_start(program, x0, settings["warmup"])
-    check_limits(program, carry, source)
+    check_limits(program, carry, source, program.draws)
     run = partial(_one_run, target, progress=False, **settings)
     parts = make_shards(run, kernel, x0, source, count, checkpoint)
     with progress_bar(progress, count, unit="shard") as bar:
@@ -258,6 +264,8 @@ def _one_run(
     """The run from positions (*chains, dim); nothing is said of what is wrong with it."""
     with current_device(x0):
         program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
+        kept, where = without_store(program.recorders)
+        program, disk = replace(program, recorders=kept), None if where is None else RowStore(where)
         source, path = as_noise_source(seed), None
         inside = kernel.tuning_inside
         if isinstance(inside, Tuning):
@@ -269,12 +277,12 @@ def _one_run(
         carry = carry if tuning else program.init(x0)
         program.target.backend.synchronize(carry)
         pace = Pace(time.perf_counter() - began)
-        check_limits(program, carry, source)
+        check_limits(program, carry, source, program.draws if disk is None else 0)
         metadata = _metadata(program, x0, source) | ({"warmup": tuning} if tuning else {})
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
-        with opened(checkpoint, program, carry, described, metadata) as store:
+        with opened(checkpoint, program, carry, described, metadata, disk) as store, locked(disk):
             try:
-                trace = _run(program, carry, source, store, progress, metadata, pace, until)
+                trace = _run(program, carry, source, store, progress, metadata, pace, until, disk=disk)
             except Interrupted as stop:
                 stop.trace = _with_path(stop.trace, path)
                 raise
@@ -313,7 +321,7 @@ def _warm_up(
         path = WarmUpPath(with_tuning(program.kernel, 0, pooled))
     warming = Program(kernel, bound, (path,), 0, 1, steps, program.compile, room)
     carry = warming.init(starts)
-    check_limits(warming, carry, noise)
+    check_limits(warming, carry, noise, warming.draws)
     metadata = _metadata(warming, starts, noise)
     described: dict[str, Any] = {}
     if checkpoint is not None:
@@ -342,30 +350,46 @@ def _run(
     pace: Pace,
     until: Until | None = None,
     unit: str = "draws",
+    disk: RowStore | None = None,
 ) -> Trace:
     backend = program.target.backend
     began = time.perf_counter()
 
-    buffers, totals, start = None, Totals(), 0
+    buffers, totals, start, saved = None, Totals(), 0, None
     if store is not None:
         saved = store.load(carry)
         if saved is not None:
             start, carry, totals = saved
+    if store is not None or disk is not None:
         row = example_row(program, carry, source, start)
+    if store is not None:
         if start < program.steps:
             store.check(row)
-        if saved is not None:
+        if saved is not None and disk is None:
             buffers = _restore(program, row, store.rows())
         if start > program.steps:
             _check_cut(program, carry, start)
+    if disk is not None:
+        counted = None if store is None or saved is None else store.counted
+        program = disk.begin(
+            program, row, carry.state.point.x, {} if store is None else store.identity, metadata, counted
+        )
+
+    def drawn(step: int) -> Array:
+        """The draws after `step` steps."""
+        if disk is None:
+            return _of_draws(program, buffers)[: program.rows(step), ...]
+        disk.append(buffers, program.rows(step), totals.run_statistics(), whole=True)
+        return _of_draws(program, disk.trace_rows(disk.rows)).columns()
 
     burning, done = replace(program, recorders=()), start
     stopping = None
     if until is not None:
         stopping = Stopping(until, (end for _, end in _segments(program, carry, 0)), program.rows)
-    stop = stopping is not None and stopping.holds(start, lambda: _drawn(program, buffers, start))
+    stop = stopping is not None and stopping.holds(start, lambda: drawn(start))
+    longest = MOST_STEPS if disk is None else disk.chunk * program.thinning
     with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
-        for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start)):
+        for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start), longest):
             if lo < program.burn_in:
                 (state, _), _, sums = burning.drive(Carry(carry.state, ()), None, source, lo, hi)
                 carry = Carry(state, carry.recorder_states)
@@ -374,10 +398,12 @@ def _run(
                 totals.add(hi - lo, sums)
             done = hi
             pace.measure(hi - lo, partial(backend.synchronize, carry))
-            stop = stopping is not None and stopping.holds(hi, partial(_drawn, program, buffers, hi))
-            ends = stop or interrupted() is not None
+            stop = stopping is not None and stopping.holds(hi, partial(drawn, hi))
+            ends = stop or hi == program.steps or interrupted() is not None
+            if disk is not None:
+                disk.append(buffers, program.rows(hi), totals.run_statistics(), whole=ends)
             if store is not None:
-                store.save(hi, carry, totals, buffers, final=hi == program.steps or ends)
+                store.save(hi, carry, totals, buffers, final=ends)
             if bar is not None:
                 backend.synchronize(carry.state.point.x)
                 bar.set_postfix_str(shown(sums, hi - lo, totals, carry.state.point.x.ndim), refresh=False)
@@ -387,7 +413,9 @@ def _run(
         backend.synchronize(carry)
 
     rows = program.rows(done)
-    if rows < max(program.draws, program.room):
+    if disk is not None:
+        buffers = disk.trace_rows(min(rows, program.draws), carry.state.point.x)
+    elif rows < program.held:
         buffers = tree.map(lambda buffer: buffer[:rows, ...], buffers)
     metadata = metadata | {"seconds": time.perf_counter() - began}
     ended = None if stopping is None else stopping.finding(rows)
@@ -559,11 +587,10 @@ def _warn(trace: Trace) -> None:
             warnings.warn(str(finding), category(finding), stacklevel=3)
 
 
-def _drawn(program: Program, buffers: tuple | None, step: int) -> Array:
-    """The draws after `step` steps."""
-    assert buffers is not None
-    at = next(i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws))
-    return buffers[at][: program.rows(step), ...]
+def _of_draws(program: Program, rows: tuple | None) -> Any:
+    """What belongs to the first recorder of draws."""
+    assert rows is not None
+    return next(own for own, recorder in zip(rows, program.recorders, strict=True) if isinstance(recorder, Draws))
 
 
 def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:

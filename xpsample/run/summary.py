@@ -1,7 +1,7 @@
 """Summaries of a trace: mean, standard error, ESS and R-hat of every coordinate, and what they warn of."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -146,7 +146,7 @@ class Summary:
         except ImportError as error:
             raise ImportError("to_dataframe() needs pandas: pip install pandas") from error
         groups = self.mean.shape[:-1]
-        columns = {name: np.ravel(getattr(self, name)) for name in COLUMNS}
+        columns: dict[str, Any] = {name: np.ravel(getattr(self, name)) for name in COLUMNS}
         if not groups:
             return DataFrame(columns, index=list(self.names))
         index = MultiIndex.from_tuples([(*group, name) for group in np.ndindex(*groups) for name in self.names])
@@ -188,6 +188,14 @@ class Summary:
             "ess_tail": tail < least,
         }
         return [name for name, case in cases.items() if case]
+
+
+def side_by_side(tables: Sequence[Summary]) -> Summary:
+    """The coordinates of several tables of a run in one; without findings."""
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(table, name) for table in tables], axis=-1) for name in COLUMNS
+    }
+    return replace(tables[0], names=tuple(name for table in tables for name in table.names), **columns)
 
 
 def summarize(draws: np.ndarray, names: Sequence[str], run_statistics: RunStatistics) -> Summary:

@@ -20,7 +20,9 @@ from xpsample.metrics.ranks import Mixing
 from xpsample.run.checkpoint import load_folder
 from xpsample.run.diagnosis import Figures, diagnose, indicators
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
-from xpsample.run.summary import RunStatistics, Summary, summarize
+from xpsample.run.store import ARVIZ_NAMES, is_address, load_store, open_datatree
+from xpsample.run.stored import StoredColumns, StoredRows
+from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.named import Named, named, named_from_json, parameters
 
@@ -29,8 +31,9 @@ Array = Any
 SCHEMA = 1
 """Version of the `.npz` layout. Raised when a file of the new layout could be misread by the old reader."""
 
-ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
-"""Statistics that ArviZ knows by another name; the others keep theirs."""
+
+PLOTTED = 2**24
+"""Values that a picture reads from a store, at most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,10 +42,11 @@ class Trace:
 
     Attributes
     ----------
-    draws : array, shape (draw, *chains, dim), or None
+    draws : array or StoredRows, shape (draw, *chains, dim), or None
         Positions, in the user's library and on the user's device; None if the run did not record them. Those of a
         `Model` are unconstrained coordinates: ``trace["tau"]`` has values by name. Of a target on a space with a shape,
-        such as ``Real(1, 28, 28)``, ``trace["x"]`` has them in this shape.
+        such as ``Real(1, 28, 28)``, ``trace["x"]`` has them in this shape. Those of a run with ``Draws(store=...)`` are
+        on the disk, and so are its statistics and what was recorded: brackets read a part, ``trace.draws[-1]``.
     statistics : dict of str to array, each of shape (draw, *chains)
         For example ``acceptance_probability``, ``moved``, ``diverged``, ``log_density``.
     recorded : dict of str to tree of arrays
@@ -111,6 +115,8 @@ class Trace:
         Those of other targets are ``trace["x"]``.
         """
         draws = self._some_draws()
+        if isinstance(draws, StoredRows) and name in draws.values:
+            return draws.values[name]
         if self._space is None and name == "x":
             return draws
         if self._space is None:
@@ -132,6 +138,11 @@ class Trace:
         What the function returns.
         """
         draws = self._some_draws()
+        if isinstance(draws, StoredRows):
+            raise TraceError(
+                f"map takes all draws at once, and they are in {draws.where}: take parts of them, such as "
+                f"trace[{next(iter(draws.values), 'x')!r}][:1000], or to_arviz()"
+            )
         if self._space is None or not self.parameters:
             return function(self["x"])
         values, _ = self._space.constrain(backend_of(draws).xp, draws)
@@ -165,14 +176,16 @@ class Trace:
         space whose variables have more than two states, each state has a row, of its indicator.
         """
         columns, labels = self._columns()
-        draws = to_host(columns).astype(np.float64)
-        axes = draws.ndim - 2
+        axes = columns.ndim - 2
         if by is None:
             groups = tuple(range(axes - 1))
         else:
             groups = tuple(by) if isinstance(by, Sequence) else (by,)
             if not all(isinstance(i, int) and 0 <= i < axes for i in groups) or len(set(groups)) < len(groups):
                 raise TraceError(f"by must name chain axes, of which there are {axes}; got {by!r}")
+        stored = isinstance(columns, StoredColumns)
+        if stored and groups != tuple(range(axes - 1)):
+            raise TraceError("the table of draws in a store has the groups of the run: leave out by, or use to_arviz()")
 
         def arranged(values: np.ndarray, before: int) -> np.ndarray:
             """The groups' axes first, and one axis of the chains that are pooled."""
@@ -182,8 +195,7 @@ class Trace:
             kept = values.shape[: before + len(groups)]
             return np.reshape(values, (*kept, -1, *values.shape[before + axes :]))
 
-        draws = arranged(draws, 1)
-        statistics = self.run_statistics
+        statistics, known = self.run_statistics, self.metadata.get("diagnosis", {})
         if np.shape(statistics.moved) == self.draws.shape[1:-1]:
             statistics = replace(
                 statistics,
@@ -191,21 +203,29 @@ class Trace:
                 moved=arranged(statistics.moved, 0),
                 diverged=arranged(statistics.diverged, 0),
             )
-        names, known, rows = labels, self.metadata.get("diagnosis", {}), draws
-        if known.get("categorical"):
-            states, flat, _ = indicators([((), name) for name in names], np.reshape(draws, (-1, 1, draws.shape[-1])))
-            names, rows = tuple(name for _, name in states), np.reshape(flat, (*draws.shape[:-1], len(states)))
-        summary = summarize(rows, names, self.run_statistics)
+        tables, left = [], list(labels)
+        for part in columns.blocks() if stored else [to_host(columns)]:
+            draws = arranged(part.astype(np.float64), 1)
+            names, left = left[: draws.shape[-1]], left[draws.shape[-1] :]
+            rows = draws
+            if known.get("categorical"):
+                states, flat, _ = indicators(
+                    [((), name) for name in names], np.reshape(draws, (-1, 1, draws.shape[-1]))
+                )
+                names, rows = [name for _, name in states], np.reshape(flat, (*draws.shape[:-1], len(states)))
+            tables.append(summarize(rows, names, self.run_statistics))
+        summary = side_by_side(tables)
         shape = summary.mean.shape[:-1]
-        every = [(group, name) for group in np.ndindex(*shape) for name in names]
+        every = [(group, name) for group in np.ndindex(*shape) for name in summary.names]
         mixing = Mixing(*(np.ravel(values) for values in (summary.ess_bulk, summary.ess_tail, summary.rhat)))
         figures = Figures(every, np.ravel(summary.sd), mixing)
-        by_step = {
-            name: arranged(to_host(values), 1)
+        by_step: dict[str, Any] = {
+            name: values if stored else arranged(to_host(values), 1)
             for name, values in self.statistics.items()
             if values.shape == self.draws.shape[:-1]
         }
-        return replace(summary, findings=diagnose(draws, labels, statistics, by_step, known, figures))
+        looked_at = columns if stored else draws
+        return replace(summary, findings=diagnose(looked_at, labels, statistics, by_step, known, figures))
 
     def diagnose(self) -> tuple[Finding, ...]:
         """What is wrong with the run: no findings are no proof, but each of them is a reason not to use the draws.
@@ -252,7 +272,8 @@ class Trace:
         Returns
         -------
         matplotlib.figure.Figure
-            All chain axes are one. Of more than 8 chains, 8 are drawn.
+            All chain axes are one. Of more than 8 chains, 8 are drawn. Of draws in a store that are more than 16
+            million values, some are drawn, evenly.
 
         Raises
         ------
@@ -278,10 +299,16 @@ class Trace:
         columns, labels = self._columns()
         function, most = PLOTS[kind]
         chosen = select(labels, [names] if isinstance(names, str) else names, most)
-        draws = _one_chain_axis(to_host(columns)[..., chosen], columns.ndim - 2)
+        rows = slice(None)
+        if isinstance(columns, StoredColumns):
+            rows = slice(None, None, -(-int(np.prod(columns.shape[:-1])) * len(chosen) // PLOTTED))
+            values = columns.read(rows, chosen)
+        else:
+            values = to_host(columns)[..., chosen]
+        draws = _one_chain_axis(values, columns.ndim - 2)
         diverged = np.zeros(draws.shape[:2], dtype=bool)
         if "diverged" in self.statistics:
-            diverged = np.reshape(to_host(self.statistics["diverged"]), diverged.shape)
+            diverged = np.reshape(to_host(self.statistics["diverged"][rows, ...]), diverged.shape)
         return function(Plotted(draws, tuple(labels[i] for i in chosen), diverged))
 
     def to_arviz(self) -> Any:
@@ -304,12 +331,15 @@ class Trace:
         TraceError
             If the trace holds no draws, or ``metadata["names"]`` does not fit them.
         """
+        draws = self._some_draws()
+        if isinstance(draws, StoredRows):
+            return open_datatree(draws.where, len(draws))
         try:
             from arviz_base import from_dict
         except ImportError as error:
             raise ImportError('to_arviz() needs arviz-base: pip install "xpsample[arviz]"') from error
 
-        space, draws = self._space, self._some_draws()
+        space = self._space
         dims, coords = {"x": ["x_dim"]}, {}
         if space is None:
             values = {"x": draws}
@@ -358,6 +388,8 @@ class Trace:
             If ``.nc`` is asked for without arviz-base or h5netcdf.
         """
         path = check_path("path", path)
+        if isinstance(self.draws, StoredRows):
+            raise TraceError(f"the draws are in {self.draws.where} already: copy that, and read it with xpsample.load")
         if path.suffix == ".npz":
             write_arrays(path, self._arrays())
         elif path.suffix == ".nc":
@@ -419,7 +451,11 @@ class Trace:
         """What tables and the diagnosis look at, (draw, *chains, column), and what each column is called."""
         draws = self._some_draws()
         if self._space is None:
-            return draws, self._names(draws.shape[-1]) or _default_names(draws.shape[-1])
+            columns = draws.columns() if isinstance(draws, StoredRows) else draws
+            return columns, self._names(draws.shape[-1]) or _default_names(draws.shape[-1])
+        if isinstance(draws, StoredRows):
+            parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
+            return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
         return self._space.columns(backend_of(draws).xp, draws), self._space.labels
 
     def _names(self, dim: int) -> tuple[str, ...]:
@@ -476,12 +512,17 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     >>> bool(np.all(saved.draws == trace.draws))
     True
     """
-    path = check_path("path", path)
-    if path.is_dir():
+    where, path = str(path), check_path("path", path)
+    if is_address(where) or (path / "zarr.json").exists():
+        found = load_store(where)
+        if found is None:
+            raise TraceError(f"{where} holds no store of draws")
+        trace = _assembled(*found)
+    elif path.is_dir():
         try:
             found = load_folder(path)
         except FileNotFoundError as error:
-            raise TraceError(f"{path} holds no checkpoint") from error
+            raise TraceError(f"{path} holds no checkpoint and no store of draws") from error
         trace = _assembled(*found)
     elif path.suffix == ".nc":
         raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
@@ -503,7 +544,11 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
 def moved_to(trace: Trace, like: Array) -> Trace:
     """A trace whose arrays are the host's, with them in the library and on the device of `like`."""
     backend = backend_of(like)
-    return on_arrays(trace, lambda array: backend.from_host(array, like))
+
+    def moved(array: Any) -> Any:
+        return array.on(like) if isinstance(array, StoredRows) else backend.from_host(array, like)
+
+    return on_arrays(trace, moved)
 
 
 def on_arrays(trace: Trace, function: Callable[[Array], Array]) -> Trace:

@@ -233,6 +233,10 @@ class Named(Space):
             parts += [flat] if len(varying) == flat.shape[-1] else [flat[..., i : i + 1] for i in varying]
         return xp.concat(parts, axis=-1)
 
+    def varying(self, name: str) -> tuple[int, ...]:
+        """The entries of a parameter's value, counted in order, that are columns."""
+        return _varying(self.part(name))
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The names of the columns, such as ``mu``, ``theta[0]`` or ``theta[Lima]``."""

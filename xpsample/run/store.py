@@ -1,0 +1,423 @@
+"""Draws beyond memory: the rows of a run in a zarr store, which grows chunk by chunk.
+
+The attribute ``xpsample`` of its root says how many rows count. It is written after them, so a run that is killed at
+any moment leaves a store whose rows count as before. What lies beyond is written anew by the run that goes on.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.archives import structure, template
+from xpsample.core.arrays import Array
+from xpsample.core.atomic_files import exclusive, make_folder
+from xpsample.core.errors import StoreError
+from xpsample.core.registry import backend_of, to_host
+from xpsample.run.program import Program, named_rows
+from xpsample.run.recorders import part_of
+from xpsample.run.stored import READING, StoredRows, handling
+from xpsample.run.summary import RunStatistics
+from xpsample.run.totals import Totals
+from xpsample.spaces.named import Named, named
+from xpsample.targets.shaped import shape_of
+
+SCHEMA = 1
+"""Version of the layout. Raised when a store of the new layout could be misread by the old reader."""
+
+ABOUT = "xpsample"
+"""The attribute of the root that tells of the run, as JSON."""
+
+CHUNK = 2**23
+"""Bytes of the rows that are written at once, about."""
+
+ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
+"""Statistics that ArviZ knows by another name; the others keep theirs."""
+
+EVERY_CHUNK = {"write_empty_chunks": True}
+"""So that a chunk that is missing is lost, and not one of zeros."""
+
+PARTIAL = ".partial"
+"""What the temporary files of zarr end with."""
+
+WRITING = "mend what is wrong and make the same call again, which goes on where the run has a checkpoint"
+ELSE = "use another path, or remove it"
+
+
+def installed() -> Any:
+    """The zarr package.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
+    try:
+        import zarr
+        import zarr.codecs
+        import zarr.dtype
+    except ImportError as error:
+        raise ImportError('a store of draws needs zarr 3: pip install "xpsample[io]"') from error
+    return zarr
+
+
+def is_address(where: str) -> bool:
+    """Whether a store is at an address such as ``s3://...`` and not in a folder."""
+    return "://" in where
+
+
+def read_about(where: str) -> dict[str, Any] | None:
+    """What a store tells of its run; None where there is none.
+
+    Raises
+    ------
+    StoreError
+        If it is not one of ours, or cannot be read.
+    """
+    zarr = installed()
+    with handling(where, "read", READING):
+        try:
+            attributes = zarr.open_group(where, mode="r", zarr_format=3).attrs.asdict()
+        except FileNotFoundError:
+            return None
+        if ABOUT not in attributes:
+            raise StoreError(f"{where} is a zarr group of something else: use another path")
+        found = json.loads(attributes[ABOUT])
+        if found["schema"] != SCHEMA:
+            raise StoreError(
+                f"{where} has schema version {found['schema']} and this version of xpsample reads {SCHEMA}: use the "
+                "version of xpsample that wrote it, or another path"
+            )
+        return found
+
+
+def load_store(where: str, rows: int | None = None) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
+    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
+
+    Parameters
+    ----------
+    where : str
+    rows : int, optional
+        How many of its rows; all that count when not given.
+    """
+    about = read_about(where)
+    if about is None:
+        return None
+    known = about["run_statistics"]
+    statistics = {name: v if isinstance(v, dict) else np.asarray(v) for name, v in known.items()}
+    arrays = stored_rows(where, about, about["rows"] if rows is None else rows)
+    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": statistics}
+    return structure(kept), dict(tree.items(kept)), about["metadata"]
+
+
+def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None = None) -> dict[str, StoredRows]:
+    """The arrays of a store, by their names in a trace."""
+    with handling(where, "read", READING):
+        group = installed().open_group(where, mode="r", zarr_format=3)
+
+        def view(name: str, place: Sequence[Any], values: dict[str, StoredRows] | None = None) -> StoredRows:
+            node, shape = place
+            return StoredRows(where, name, group[node], (rows, *shape), like, values)
+
+        values = {name: view(name, place) for name, place in about["values"].items()}
+        return {name: view(name, place, values if name == "draws" else None) for name, place in about["arrays"].items()}
+
+
+@contextmanager
+def locked(store: "RowStore | None") -> Iterator[None]:
+    """Keep other runs away from the folder of a store, if there is one, by a file beside it."""
+    with ExitStack() as stack:
+        if store is not None and not is_address(store.where):
+            path = Path(store.where)
+            if path.exists() and not path.is_dir():
+                raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
+            with handling(store.where, "written to", WRITING):
+                make_folder(path.parent)
+                try:
+                    stack.enter_context(exclusive(path.with_name(f"{path.name}.lock")))
+                except BlockingIOError as error:
+                    raise StoreError(
+                        f"{store.where} is in use by {error}: wait until that run ends, or use another path"
+                    ) from None
+        yield
+
+
+def open_datatree(where: str, rows: int) -> Any:
+    """A store as an ArviZ DataTree whose numbers are read when they are used.
+
+    Returns
+    -------
+    xarray.DataTree
+
+    Raises
+    ------
+    ImportError
+        If xarray is not installed.
+    """
+    try:
+        from xarray import open_datatree as opened
+    except ImportError as error:
+        raise ImportError('to_arviz() of a store needs xarray: pip install "xpsample[arviz]"') from error
+    with handling(where, "read", READING):
+        found = opened(where, engine="zarr", consolidated=False, chunks=None)
+        return found.isel(draw=slice(rows), missing_dims="ignore")
+
+
+class RowStore:
+    """The store of a run's rows, for writing.
+
+    Parameters
+    ----------
+    where : str
+        A folder, or an address that fsspec opens.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._zarr = installed()
+        self.where, self.rows, self.chunk, self.token = where, 0, 0, ""
+        self._own = uuid4().hex[:12]
+        self._arrays: dict[str, Any] = {}
+
+    def begin(
+        self,
+        program: Program,
+        row: tuple,
+        x: Array,
+        identity: dict[str, Any],
+        metadata: dict[str, Any],
+        saved: tuple[str, int] | None,
+    ) -> Program:
+        """Make the store, or go on in it; the program whose buffers hold the rows of two chunks.
+
+        Parameters
+        ----------
+        program : Program
+        row : tuple of tree
+            A row of each recorder.
+        x : array, shape (*chains, dim)
+        identity : dict
+            What makes it this run, as JSON values; empty without a checkpoint.
+        metadata : dict
+            That of the trace.
+        saved : (str, int), optional
+            Which store the checkpoint counts the rows of, and how many.
+
+        Raises
+        ------
+        StoreError
+            If the store there belongs to another run, or something else is there, or the disk is too small.
+        """
+        self._program, self._row, self._chains = program, row, tuple(x.shape[:-1])
+        self._space = named({"x": program.target.space}) if shape_of(program.target.space) else program.target.space
+        first = self._nodes(tree.map(lambda leaf: to_host(leaf)[None, ...], row))
+        there = self._there()
+        if saved is not None:
+            if there is None or there["token"] != saved[0]:
+                raise StoreError(f"{self.where} is not the store whose draws the checkpoint counts: {ELSE}, with both")
+            self._go_on(there, saved[1], first)
+        elif there is not None and there["rows"] and (not identity or there["identity"] != _plain(identity)):
+            raise StoreError(f"{self.where} holds {there['rows']} draws of a run: {ELSE}")
+        else:
+            self._make(row, first, identity, metadata)
+        self._check_room(sum(rows.nbytes for rows in first.values()))
+        return replace(program, window=2 * self.chunk)
+
+    @property
+    def counted(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the store."""
+        return {"where": self.where, "token": self.token, "rows": self.rows}
+
+    def append(self, buffers: tuple | None, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
+        """Write rows that are not there yet: up to `rows` if `whole`, else the full chunks among them.
+
+        Raises
+        ------
+        StoreError
+        """
+        stop = rows if whole else rows // self.chunk * self.chunk
+        if stop <= self.rows:
+            return
+        with handling(self.where, "written to", WRITING):
+            self._check_owner()
+            lo = self.rows
+            while lo < stop:
+                hi = min(stop, (lo // self.chunk + 1) * self.chunk)
+                slot = lo // self.chunk % 2 * self.chunk
+                block = tree.map(lambda buffer, at=slot: to_host(buffer[at : at + self.chunk, ...]), buffers)
+                part = slice(lo % self.chunk, lo % self.chunk + hi - lo)
+                for node, values in self._nodes(tree.map(lambda rows, part=part: rows[part], block)).items():
+                    self._arrays[node].resize((hi, *values.shape[1:]))
+                    self._arrays[node][lo:hi] = values
+                lo = hi
+            self._about |= {"rows": stop, "run_statistics": _plain(vars(run_statistics))}
+            self._commit()
+        self.rows = stop
+
+    def trace_rows(self, rows: int, like: Array | None = None) -> tuple:
+        """What the recorders' buffers would hold, read from the store: a tree of `StoredRows` of each recorder."""
+        found = stored_rows(self.where, self._about, rows, like)
+        return tuple(
+            tree.fill(own, found, place)
+            for own, place in zip(self._row, map(part_of, self._program.recorders), strict=True)
+        )
+
+    # ---- layout ------------------------------------------------------------------------------------------------------
+
+    def _nodes(self, rows: tuple) -> dict[str, np.ndarray]:
+        """Rows of the recorders, on the host, as what is written: by the names of the store's arrays."""
+        found: dict[str, np.ndarray] = {}
+        for path, values in named_rows(self._program, rows):
+            values = self._one_chain_axis(values)
+            found[self._node(path)] = values
+            if path == "draws" and isinstance(self._space, Named):
+                xp = backend_of(values).xp
+                found |= {
+                    f"posterior/{name}": to_host(self._space.value(xp, values, name)) for name in self._space.names
+                }
+        return found
+
+    def _node(self, path: str) -> str:
+        """Where the store has what a trace has at a path."""
+        if path == "draws":
+            return f"{'unconstrained_posterior' if self._is_model else 'posterior'}/x"
+        part, _, name = path.partition("/")
+        return f"sample_stats/{ARVIZ_NAMES.get(name, name)}" if part == "statistics" else path
+
+    @property
+    def _is_model(self) -> bool:
+        return isinstance(self._program.target.space, Named)
+
+    def _one_chain_axis(self, rows: np.ndarray) -> np.ndarray:
+        """(row, *chains, ...) to (row, chain, ...), and what is not of the chains as it is."""
+        axes = len(self._chains)
+        if rows.shape[1 : 1 + axes] != self._chains:
+            return rows
+        return np.reshape(rows, (len(rows), prod(self._chains), *rows.shape[1 + axes :]))
+
+    def _dims(self, node: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+        """What the axes of an array are called, as ArviZ does."""
+        group, _, name = node.rpartition("/")
+        chain = ("draw", "chain") if len(shape) > 1 and shape[1] == prod(self._chains) else ("draw",)
+        if group == "posterior" and isinstance(self._space, Named):
+            return (*chain, *self._space.axes(name))
+        rest = len(shape) - len(chain)
+        return (*chain, *(("x_dim",) if name == "x" and rest == 1 else (f"{name}_dim_{i}" for i in range(rest))))
+
+    def _label(self, axis: str, labels: tuple) -> None:
+        """What the places along an axis of parameters are called."""
+        settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (axis,)}
+        values = np.asarray(labels)
+        if values.dtype.kind not in "if":
+            settings["dtype"], values = self._zarr.dtype.VariableLengthUTF8(), np.asarray([*map(str, labels)], object)
+        else:
+            settings["dtype"] = values.dtype
+        self._group.create_array(f"posterior/{axis}", **settings)[:] = values
+
+    # ---- the store that is there -------------------------------------------------------------------------------------
+
+    def _there(self) -> dict[str, Any] | None:
+        """What is there already; None where nothing is."""
+        found = read_about(self.where)
+        if found is None and not is_address(self.where) and Path(self.where).exists():
+            others = [path.name for path in Path(self.where).iterdir() if path.suffix != PARTIAL]
+            if others:
+                raise StoreError(f"{self.where} holds other files, such as {others[0]}: use another path")
+        return found
+
+    def _make(
+        self, row: tuple, first: dict[str, np.ndarray], identity: dict[str, Any], metadata: dict[str, Any]
+    ) -> None:
+        """Make an empty store, in the place of what is there."""
+        space, size = self._space, sum(rows.nbytes for rows in first.values())
+        self.chunk, self.token, self.rows = max(2, CHUNK // max(1, size)), uuid4().hex, 0
+        kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}}
+        for recorder, own in zip(self._program.recorders, row, strict=True):
+            if own is not None:
+                (kept if part_of(recorder) in kept else kept["recorded"])[recorder.name] = own
+        self._about = {
+            "schema": SCHEMA,
+            "token": self.token,
+            "writer": self._own,
+            "rows": 0,
+            "chunk": self.chunk,
+            "identity": _plain(identity),
+            "metadata": _plain(metadata),
+            "structure": structure(kept),
+            "arrays": {path: [self._node(path), [*leaf.shape]] for path, leaf in named_rows(self._program, row)},
+            "values": {
+                name: [f"posterior/{name}", [*self._chains, *part.shape]]
+                for name, part in (zip(space.names, space.parts, strict=True) if isinstance(space, Named) else ())
+            },
+            "run_statistics": _plain(vars(Totals().run_statistics())),
+        }
+        with handling(self.where, "written to", WRITING):
+            attributes = {ABOUT: json.dumps(self._about)}
+            self._group = self._zarr.create_group(self.where, attributes=attributes, zarr_format=3, overwrite=True)
+            for node, rows in first.items():
+                self._arrays[node] = self._group.create_array(
+                    node,
+                    shape=(0, *rows.shape[1:]),
+                    chunks=(self.chunk, *(max(1, length) for length in rows.shape[1:])),
+                    dtype=rows.dtype,
+                    compressors=self._zarr.codecs.Crc32cCodec(),
+                    fill_value=np.nan if rows.dtype.kind in "fc" else 0,
+                    dimension_names=self._dims(node, rows.shape),
+                    config=EVERY_CHUNK,
+                )
+            for axis, labels in space.coords if isinstance(space, Named) else ():
+                self._label(axis, labels)
+
+    def _go_on(self, there: dict[str, Any], rows: int, first: dict[str, np.ndarray]) -> None:
+        """Cut off what lies beyond the rows of the checkpoint."""
+        with handling(self.where, "read", f"{READING}, without the checkpoint"):
+            if rows > there["rows"]:
+                raise ValueError(f"it holds {there['rows']} rows, and the checkpoint counts {rows}")
+            self._group = self._zarr.open_group(self.where, mode="r+", zarr_format=3)
+            for node, values in first.items():
+                found = self._arrays[node] = self._group[node].with_config(EVERY_CHUNK)
+                if found.shape[1:] != values.shape[1:] or found.dtype != values.dtype or found.shape[0] < rows:
+                    raise ValueError(f"{node} has shape {found.shape} and dtype {found.dtype}")
+        self._about = there | {"writer": self._own, "rows": rows}
+        self.chunk, self.token, self.rows = there["chunk"], there["token"], rows
+        with handling(self.where, "written to", WRITING):
+            self._commit()
+            for node, values in first.items():
+                self._arrays[node].resize((rows, *values.shape[1:]))
+            if not is_address(self.where):
+                for left in Path(self.where).rglob(f"*{PARTIAL}"):
+                    left.unlink()
+        for own in tree.leaves(self.trace_rows(rows)):
+            own.check()
+
+    def _commit(self) -> None:
+        self._group.update_attributes({ABOUT: json.dumps(self._about)})
+
+    def _check_owner(self) -> None:
+        """Raise unless nobody else has begun to write here, where no lock keeps them away."""
+        there = read_about(self.where)
+        if there is None or there["writer"] != self._own:
+            raise StoreError(f"{self.where} was removed, or another process writes to it: use another path")
+
+    def _check_room(self, row: int) -> None:
+        """Raise where a disk has too little room for the rows to come."""
+        if is_address(self.where):
+            return
+        needed, free = row * (self._program.draws - self.rows), shutil.disk_usage(self.where).free
+        if needed > free:
+            raise StoreError(
+                f"the run would write {needed / 1e9:.3g} GB to {self.where}, and {free / 1e9:.3g} GB are free there: "
+                "free some, thin, record less, or use another path"
+            )
+
+
+def _plain(value: Any) -> Any:
+    """JSON values, as they are when they are read."""
+    return json.loads(json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)))

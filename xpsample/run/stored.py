@@ -1,0 +1,195 @@
+"""Rows of a run that are on the disk, read part by part: `StoredRows`, and columns of several of them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import StoreError, XpsampleError
+from xpsample.core.registry import backend_of
+
+READ, WORKED = 2**26, 2**23
+"""Values that are read at once, and that figures are computed of at once, where a table needs all draws."""
+
+
+READING = "put a copy of it back, or remove it and run again"
+
+
+@contextmanager
+def handling(where: str, doing: str, advice: str) -> Iterator[None]:
+    """Make one error of ours, which names the store, of whatever fails while it is used; too little memory aside.
+
+    Raises
+    ------
+    StoreError
+    """
+    try:
+        yield
+    except (XpsampleError, MemoryError):
+        raise
+    except Exception as cause:
+        raise StoreError(f"{where} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
+
+
+class StoredRows:
+    """Rows of a run in a zarr store, shape (draw, *shape). Brackets read a part of them, ``rows[-1]``.
+
+    Parameters
+    ----------
+    where : str
+        The store.
+    name : str
+        Of the rows, such as ``statistics/moved``.
+    node : zarr.Array
+        Where the rows are, (draw, chain, *rest): all chain axes are one there.
+    shape : tuple of int
+        (draw, *chains, *rest). Later draws of the store are not looked at.
+    like : array, optional
+        Of the library and on the device that brackets give arrays of; NumPy when not given.
+    values : mapping of str to StoredRows
+        Of draws, the values of the parameters, by name.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        name: str,
+        node: Any,
+        shape: tuple[int, ...],
+        like: Array | None = None,
+        values: Mapping[str, "StoredRows"] | None = None,
+    ) -> None:
+        self.where, self.name, self.shape, self.dtype = where, name, shape, np.dtype(node.dtype)
+        self.values, self._node, self._like = dict(values or {}), node, like
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"StoredRows({self.where!r}, shape={self.shape}, dtype={self.dtype})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All rows, on the host."""
+        return self.read().astype(dtype or self.dtype, copy=False)
+
+    def __getitem__(self, key: Any) -> Array:
+        """A part, in the library of the run. Numbers, slices and ``...`` choose it.
+
+        Raises
+        ------
+        StoreError
+            If the store cannot be read.
+        IndexError
+            If the key is none of these, or beyond the shape.
+        """
+        keys = list(key) if isinstance(key, tuple) else [key]
+        if not all(k is Ellipsis or isinstance(k, slice | int | np.integer) for k in keys):
+            raise IndexError(f"rows on the disk are chosen by numbers, slices and ...; got {key!r}")
+        if Ellipsis not in keys:
+            keys.append(Ellipsis)
+        at = keys.index(Ellipsis)
+        keys[at : at + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
+        first, *rest = keys
+        np.broadcast_to(0, self.shape)[tuple(keys)]  # raises IndexError
+        rows = first if isinstance(first, slice) else slice(first, first + 1 or None)
+        part = self.read(rows, lambda block: block[(slice(None), *rest)])
+        part = part if isinstance(first, slice) else part[0]
+        return part if self._like is None else backend_of(self._like).from_host(np.asarray(part), self._like)
+
+    def on(self, like: Array) -> "StoredRows":
+        """The same rows, whose parts are read into the library and onto the device of `like`."""
+        values = {name: rows.on(like) for name, rows in self.values.items()}
+        return StoredRows(self.where, self.name, self._node, self.shape, like, values)
+
+    def columns(self) -> "StoredColumns":
+        """Draws as columns: these themselves."""
+        return StoredColumns([(self, range(self.shape[-1]))], self.shape[1:-1])
+
+    def check(self) -> None:
+        """Raise StoreError if a part is missing, which zarr would read as empty."""
+        with handling(self.where, "read", READING):
+            if self._node.shape[0] < len(self) or self._node.nchunks_initialized < self._node.nchunks:
+                raise ValueError(f"parts of {self._node.path} are missing")
+
+    def read(
+        self, rows: slice = slice(None), pick: Callable[[np.ndarray], np.ndarray] = lambda block: block
+    ) -> np.ndarray:
+        """Some rows on the host, chunk by chunk: memory holds one chunk and the result.
+
+        Parameters
+        ----------
+        rows : slice
+        pick : callable
+            What to take of a block of rows (draw, *shape); it leaves their axis.
+        """
+        chosen = range(len(self))[rows]
+        if chosen.step < 0:
+            upwards = chosen[::-1]
+            return self.read(slice(max(0, upwards.start), upwards.stop, upwards.step), pick)[::-1]
+        self.check()
+        with handling(self.where, "read", READING):
+            out = np.empty((0,))
+            done, lo, chunk = 0, chosen.start, self._node.chunks[0]
+            while done < len(chosen):
+                hi = min(chosen.stop, (lo // chunk + 1) * chunk)
+                block = pick(np.reshape(self._node[lo : hi : chosen.step], (-1, *self.shape[1:])))
+                if not done:
+                    out = np.empty((len(chosen), *block.shape[1:]), block.dtype)
+                out[done : done + len(block)] = block
+                done, lo = done + len(block), lo + len(block) * chosen.step
+        return out if done else pick(np.empty((0, *self.shape[1:]), self.dtype))
+
+
+class StoredColumns:
+    """Entries of several `StoredRows` of the same draws and chains, side by side: (draw, *chains, column).
+
+    Parameters
+    ----------
+    parts : sequence of (StoredRows, sequence of int)
+        Which entries of each, counted in order over the axes beyond the chains.
+    chains : tuple of int
+        The chain axes.
+    """
+
+    def __init__(self, parts: Sequence[tuple[StoredRows, Sequence[int]]], chains: tuple[int, ...]) -> None:
+        self._parts, self._chains = parts, chains
+        self.shape = (len(parts[0][0]), *chains, sum(len(entries) for _, entries in parts))
+        self.dtype = np.result_type(*(stored.dtype for stored, _ in parts))
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def read(self, rows: slice = slice(None), columns: slice | Sequence[int] = slice(None)) -> np.ndarray:
+        """Some draws of some columns, on the host."""
+        every = range(self.shape[-1])
+        wanted = np.asarray(every[columns] if isinstance(columns, slice) else columns, dtype=int)
+        out, first = np.empty((len(range(self.shape[0])[rows]), *self._chains, len(wanted)), self.dtype), 0
+        for stored, entries in self._parts:
+            places = np.flatnonzero((first <= wanted) & (wanted < first + len(entries)))
+            if places.size:
+                picked = np.asarray(entries)[wanted[places] - first]
+
+                def pick(block: np.ndarray, picked: np.ndarray = picked) -> np.ndarray:
+                    return np.reshape(block, (len(block), *self._chains, -1))[..., picked]
+
+                out[..., places] = stored.read(rows, pick)
+            first += len(entries)
+        return out
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """All draws of all columns, some columns at a time, in order."""
+        each = int(np.prod(self.shape[:-1]))
+        many, few = max(1, READ // each), max(1, WORKED // each)
+        for lo in range(0, self.shape[-1], many):
+            values = self.read(columns=slice(lo, lo + many))
+            for i in range(0, values.shape[-1], few):
+                yield values[..., i : i + few]
