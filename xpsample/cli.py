@@ -4,6 +4,7 @@ import argparse
 import difflib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -104,6 +105,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         one = experiments.add_parser(name, help=_summary(entry), description=_summary(entry))
         if name in words:
             _delegate(one, entry.load())
+            one.set_defaults(again=shlex.join([*prog.split(), *words]))
 
     cite = commands.add_parser("citation", help="print BibTeX of a method")
     named = cite.add_argument("names", nargs="*", metavar="NAME", help="such as srmc or hmc; none lists those known")

@@ -156,6 +156,13 @@ class Store:
         self.text: bytes | None = None
         """What the index held when it was last read or written here."""
         self.began = self.last = time.monotonic()
+        self.spent = 0.0
+        """Seconds that the steps made before took, less those of saving."""
+
+    @property
+    def seconds(self) -> float:
+        """What the steps took, those before the run was resumed included, and saving not."""
+        return self.spent + time.monotonic() - self.began
 
     def load(self, carry: Carry) -> Saved | None:
         """The checkpoint there, in the library and on the device of `carry`, or None.
@@ -194,6 +201,7 @@ class Store:
             content["step"],
             self.folder.text,
         )
+        self.spent, self.began = (content["metadata"] or {}).get("seconds", 0.0), time.monotonic()
         return Saved(content["step"], carry, totals)
 
     def rows(self) -> dict[str, np.ndarray]:
@@ -213,6 +221,7 @@ class Store:
         if step == self.step or not (final or time.monotonic() - self.last >= self.every):
             return
         written: list[Path] = []
+        began = time.monotonic()
         try:
             self._save(step, carry, totals, buffers, written)
         except (OSError, MemoryError) as error:
@@ -226,9 +235,10 @@ class Store:
                 stacklevel=4,
             )
         self.last = time.monotonic()
+        self.spent -= self.last - began
 
     def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, written: list[Path]) -> None:
-        index = self.path / INDEX
+        index, seconds = self.path / INDEX, self.seconds
         if (index.read_bytes() if index.exists() else None) != self.text:
             raise OSError(f"another process has changed or removed {INDEX}")
         make_folder(self.path)
@@ -262,7 +272,7 @@ class Store:
             "state": [state, digest],
             "rows": shards,
             "structure": described,
-            "metadata": self.metadata and self.metadata | {"seconds": time.monotonic() - self.began},
+            "metadata": self.metadata and self.metadata | {"seconds": seconds},
         }
         content = json.loads(json.dumps(content, default=str))
         text = json.dumps(content | {"digest": _digest(content)}, indent=1).encode()

@@ -3,15 +3,17 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
+from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import backend_of, to_host, unpacked
 from xpsample.core.version import __version__
 
@@ -65,6 +67,21 @@ def environment(x: Array) -> dict[str, Any]:
         backend.name: str(getattr(sys.modules.get(backend.name), "__version__", "unknown")),
         "devices": [device.name.partition(":")[0] for device in backend.devices(x)],
     }
+
+
+def made_with(devices: Sequence[DeviceDtype]) -> dict[str, Any]:
+    """What the results of a command depend on, beside its settings: devices, versions, and a digest of the code."""
+    versions: dict[str, Any] = {"python": PYTHON}
+    folders = [Path(__file__).parents[1]]
+    for device in devices:
+        versions |= environment(device.array(0.0))
+        package = sys.modules[type(device.backend).__module__.partition(".")[0]]
+        folders.append(Path(str(package.__file__)).parent)
+    del versions["devices"]
+    digest = hashlib.sha256()
+    for path in (path for folder in dict.fromkeys(folders) for path in sorted(folder.rglob("*.py"))):
+        digest.update(path.read_bytes())
+    return {"devices": list(map(str, devices)), "versions": versions, "code": digest.hexdigest()[:16]}
 
 
 def differences(there: Any, here: Any, path: str = "") -> list[str]:
