@@ -91,10 +91,10 @@ class Run(Generic[Size]):
         self._progress = Progress(name) if progress is None else progress
         self._unfinished = unfinished
 
-    def say(self, text: str = "") -> None:
-        """Print at once, in lines that fit the terminal, and into ``report.txt`` as it is."""
+    def say(self, text: str = "", *, width: int | None = None) -> None:
+        """Print at once, in lines that fit the terminal (or a width), and into ``report.txt`` as it is."""
         self._lines.append(text)
-        self._progress.say(fit_lines(text, terminal_width()))
+        self._progress.say(fit_lines(text, terminal_width() if width is None else width))
 
     def table(
         self,
@@ -298,7 +298,7 @@ class Experiment(Generic[Size]):
                 done.begin(identity)
                 head = [self.title, f"{chosen} size, seed {run.seed}, on {', '.join(map(str, devices))}"]
                 if args.resume:
-                    head.append(f"goes on after {_rows(done.rows)}; times below are of what was left to do")
+                    head.append(f"goes on after {done.progress}; times below are of what was left to do")
                 return self._finish(run, done, [*head, *missing(names)], began)
 
     def _finish(self, run: Run[Size], done: Unfinished, head: Sequence[str], began: float) -> int:
@@ -307,7 +307,8 @@ class Experiment(Generic[Size]):
         again = run.args.again if run.args.resume else f"{run.args.again} --resume"
 
         def stopped(what: str) -> None:
-            run.say(f"\nstopped by {what}, with {_rows(len(rows))}; to go on: {again}")
+            # In one piece, to be copied.
+            run.say(f"\nstopped by {what}, with {done.progress}; to go on: {again}", width=sys.maxsize)
 
         try:
             with run.doing(self.name):
@@ -329,7 +330,7 @@ class Experiment(Generic[Size]):
             stopped(type(error).__name__)
             raise
         finally:
-            write_rows(run.file, rows)
+            write_rows(run.file, done.rows)
             run.say(f"\nfiles are in {run.out}; the whole took {time.perf_counter() - began:.0f} s")
             run.close()
         done.finish()
@@ -363,10 +364,6 @@ def _takes(name: str) -> str:
 def _shows_bar() -> bool:
     """Whether `xpsample.sample` shows a bar."""
     return sys.stderr.isatty() and find_spec("tqdm") is not None
-
-
-def _rows(count: int) -> str:
-    return f"{count} row{'' if count == 1 else 's'} of results"
 
 
 def _draw(name: str, plot: Callable[[Any, Run[Any], list[Row]], None], run: Run[Any], rows: list[Row]) -> None:

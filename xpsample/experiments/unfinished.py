@@ -32,9 +32,14 @@ class Unfinished:
         self.path, self._rows, self._calls, self._goes_on = path, rows, 0, False
 
     @property
-    def rows(self) -> int:
-        """How many rows are finished."""
-        return len(self._rows.rows)
+    def rows(self) -> list[Row]:
+        """Those that are finished."""
+        return self._rows.rows
+
+    @property
+    def progress(self) -> str:
+        """How far it is, for messages."""
+        return f"{len(self.rows)} row{'' if len(self.rows) == 1 else 's'} of results"
 
     @property
     def finished(self) -> bool:
@@ -51,11 +56,12 @@ class Unfinished:
         self._goes_on = resume and self._rows.begun
         if self._goes_on:
             self._rows.check(identity)
+            if self.finished:
+                self._clear()  # it was stopped while it did
         elif self._rows.begun and not self.finished and (self.rows or any(self._pieces())):
-            found = f"{self.rows} row{'' if self.rows == 1 else 's'} of results"
             raise CheckpointError(
-                f"{self.path.parent} holds a run that was stopped, with {found}: go on with --resume, choose another "
-                f"folder with --out, or remove {self.path} to begin anew"
+                f"{self.path.parent} holds a run that was stopped, with {self.progress}: go on with --resume, choose "
+                f"another folder with --out, or remove {self.path} to begin anew"
             )
 
     def begin(self, identity: Mapping[str, Any]) -> None:
@@ -72,10 +78,9 @@ class Unfinished:
         CheckpointError
             If that was another one.
         """
-        if number >= self.rows:
+        if number == len(self.rows):
             self._rows.add(row)
-            return row
-        found = self._rows.rows[number]
+        found = self.rows[number]
         if _texts(found) != _texts(row):
             raise CheckpointError(
                 f"row {number + 1} of {self._rows.path} is {_texts(found)}, and the same run made {_texts(row)} now: "

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from xpsample.core.errors import Interrupted
 from xpsample.run.noise import LEAST_STEPS
 
 SECONDS = 1.0
@@ -53,8 +52,14 @@ class Pace:
         self._each, self._most = (time.perf_counter() - self._began) / steps, 2**31
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM ended a command where it was no run."""
+
+    by = "SIGTERM"
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Interrupted("SIGTERM", by="SIGTERM")
+    raise Terminated
 
 
 ENDING: Mapping[signal.Signals, tuple[str, tuple[Any, ...]]] = {
@@ -66,7 +71,7 @@ ENDING: Mapping[signal.Signals, tuple[str, tuple[Any, ...]]] = {
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """A context in which SIGTERM raises `Interrupted`, for a command of many runs. In a run see `interruptible`.
+    """A context in which SIGTERM raises `Terminated`, for a command of many runs. In a run see `interruptible`.
 
     In another thread than the main one, and where the program handles SIGTERM by itself, nothing is changed.
     """

@@ -181,4 +181,4 @@ def opened_rows(path: Path) -> Iterator[RowsFile]:
 
 def _json(value: Any) -> Any:
     """As it comes back from a file."""
-    return json.loads(json.dumps(value, default=str))
+    return json.loads(json.dumps(value))
