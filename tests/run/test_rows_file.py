@@ -73,12 +73,13 @@ def test_damage_is_one_error_that_names_the_file(path):
     content = path.read_bytes()
     for damaged in damages(content):
         path.write_bytes(damaged)
-        try:
-            found = RowsFile(path)
-        except CheckpointError as error:
-            assert str(path) in str(error) and "begin anew" in str(error)
-        else:  # the last line lost its end, or a bit of white space: no row is another one
-            assert found.rows == ROWS[: len(found.rows)]
+        if damaged.startswith(content[: content.rfind(b"\n", 0, -1) + 1]) and not damaged.endswith(b"\n"):
+            assert RowsFile(path).rows == ROWS[:1]  # the last line lost its end, and is dropped
+        elif content.startswith(damaged) and damaged.count(b"\n") < 2:
+            assert RowsFile(path).rows == []
+        else:
+            with pytest.raises(CheckpointError, match=r"rows.jsonl .*begin anew"):
+                RowsFile(path)
 
 
 def test_lines_that_were_swapped_or_removed_are_damage(path):

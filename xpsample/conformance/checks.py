@@ -360,6 +360,7 @@ def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = 
             if missing:
                 return Outcome(False, f"the checks look at single steps, which tune nothing: give {', '.join(missing)}")
             warnings.simplefilter("ignore", ConvergenceWarning)  # the runs are short
-            return CHECKS[name](scenario, device, quick)
+            passed, detail = CHECKS[name](scenario, device, quick)
+            return Outcome(None if passed is None else bool(passed), detail)
     except Exception as error:
         return Outcome(False, f"{type(error).__name__}: {error}")
