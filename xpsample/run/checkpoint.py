@@ -155,14 +155,16 @@ class Store:
         self.shards: list[list[Any]] = []
         self.text: bytes | None = None
         """What the index held when it was last read or written here."""
-        self.began = self.last = time.monotonic()
+        self.last = time.monotonic()
         self.spent = 0.0
-        """Seconds that the steps made before took, less those of saving."""
+        """Seconds that the steps made before took, less those of saving now."""
+        self.began: float | None = None
+        """When the first step now began."""
 
     @property
     def seconds(self) -> float:
         """What the steps took, those before the run was resumed included, and saving not."""
-        return self.spent + time.monotonic() - self.began
+        return self.spent + (0.0 if self.began is None else time.monotonic() - self.began)
 
     def load(self, carry: Carry) -> Saved | None:
         """The checkpoint there, in the library and on the device of `carry`, or None.
@@ -201,7 +203,7 @@ class Store:
             content["step"],
             self.folder.text,
         )
-        self.spent, self.began = (content["metadata"] or {}).get("seconds", 0.0), time.monotonic()
+        self.spent = (content["metadata"] or {}).get("seconds", 0.0)
         return Saved(content["step"], carry, totals)
 
     def rows(self) -> dict[str, np.ndarray]:
@@ -296,6 +298,7 @@ class Store:
         ------
         CheckpointError
         """
+        self.began = time.monotonic()
         if self.folder is not None:
             lines = differences(self.folder.content["environment"], self.environment)
             if lines:
