@@ -54,10 +54,10 @@ class Folder:
                 self._write(dict.fromkeys([*self._known, name]))
         return self.path / name
 
-    def note(self, *, finished: bool = False) -> None:
-        """Put down what is in the folder by now as made by the experiment; once it is finished, with what is in it."""
+    def close(self) -> None:
+        """Put down what is in the folder as made by the experiment, with digests."""
         with clear_errors(self.path):
-            self._write({name: _digest(self.path / name) if finished else None for name in self._names()})
+            self._write({name: _digest(self.path / name) for name in self._names()})
 
     def _write(self, made: Mapping[str, Any]) -> None:
         self._known = set(made)

@@ -183,7 +183,7 @@ class Run(Generic[Size]):
     def close(self) -> None:
         """Write ``report.txt``, and which files the run made."""
         self.file("report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
-        self.folder.note(finished=True)
+        self.folder.close()
 
 
 def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
@@ -316,7 +316,6 @@ class Experiment(Generic[Size]):
                     run.say(line)
                 for row in self.measure(run):
                     rows.append(done.row(len(rows), plain_row(row)))  # one by one: those before an error are kept
-                    run.folder.note()
                 self._report(run, rows)
         except KeyboardInterrupt as error:
             by, code = ended_by(error)
