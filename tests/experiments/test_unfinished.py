@@ -15,6 +15,7 @@ import pytest
 
 from xpsample import MALA, cli
 from xpsample.core.atomic_files import exclusive
+from xpsample.core.errors import CheckpointWarning
 from xpsample.experiments import Entry
 from xpsample.experiments.runner import Experiment
 from xpsample.experiments.unfinished import NAME, ROWS
@@ -300,3 +301,17 @@ def test_samplings_trainings_and_other_work_are_made_once(run_it, tmp_path, caps
     assert run_it(lambda run: measure(False, run)) == 1  # there is something to lose, though no row
     assert run_it(lambda run: measure(False, run), "--resume") == 0
     assert len(seen) == 1
+
+
+def test_a_full_disk_is_a_warning(run_it, monkeypatch, tmp_path):
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("xpsample.experiments.unfinished.write_arrays", full)
+
+    def measure(run):
+        yield {"name": "one", "value": run.once(lambda: {"made": np.ones(3)})["made"].sum()}
+
+    with pytest.warns(CheckpointWarning, match=r"00001.npz .*No space left.*resumed one makes it again"):
+        assert run_it(measure) == 0
+    assert results(tmp_path / "out") == [{"name": "one", "value": 3.0}]

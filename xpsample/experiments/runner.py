@@ -149,12 +149,12 @@ class Run(Generic[Size]):
             warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that by themselves
             if quiet:
                 warnings.simplefilter("ignore", DivergenceWarning)
-            return sample(target, kernel, x0, draws, **({"seed": self.seed} | self._checkpoint() | options))
+            return sample(target, kernel, x0, draws, **({"seed": self.seed} | self.checkpoint() | options))
 
     def fit(self, loss: TrainingLoss, parameters: tree.Tree, data: Array, **options: Any) -> Fitted:
         """`xpsample.score_mh.fit` with the run's seed, a bar of progress and a checkpoint; `options` are its own."""
         with self._bar():
-            return fit(loss, parameters, data, **({"seed": self.seed} | self._checkpoint() | options))
+            return fit(loss, parameters, data, **({"seed": self.seed} | self.checkpoint() | options))
 
     def once(self, make: Callable[[], Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
         """Arrays by name of what takes long and is neither `sample` nor `fit`. A resumed run does not make them again.
@@ -169,7 +169,8 @@ class Run(Generic[Size]):
     def _bar(self) -> AbstractContextManager[None]:
         return self._progress.doing(None) if _shows_bar() else nullcontext()
 
-    def _checkpoint(self) -> dict[str, Path]:
+    def checkpoint(self) -> dict[str, Path]:
+        """The argument ``checkpoint=`` of what takes long beside `sample` and `fit`; none where nothing is kept."""
         return {} if self._unfinished is None else {"checkpoint": self._unfinished.next()}
 
     def file(self, name: str) -> Path:
@@ -297,7 +298,7 @@ class Experiment(Generic[Size]):
                 run = Run(self.settings[chosen], args, devices, self.name, progress, done)
                 done.begin(identity)
                 head = [self.title, f"{chosen} size, seed {run.seed}, on {', '.join(map(str, devices))}"]
-                if args.resume:
+                if done.goes_on:
                     head.append(f"goes on after {done.progress}; times below are of what was left to do")
                 return self._finish(run, done, [*head, *missing(names)], began)
 

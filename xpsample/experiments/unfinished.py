@@ -1,6 +1,7 @@
 """What a run of an experiment has done so far: its rows, and the results of what took long, to go on from."""
 
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from xpsample.core.archives import read_arrays, reading, write_arrays
-from xpsample.core.errors import CheckpointError
+from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.experiments.folder import clear_errors
 from xpsample.experiments.table import Row
 from xpsample.run.checkpoint import ADVICE
@@ -26,10 +27,15 @@ class Unfinished:
     A resumed run makes the same calls in the same order. A row that was finished is taken as it was, since its times
     are those of the run that measured it; a sampling, a training and what `once` computes are taken from their
     checkpoints.
+
+    Attributes
+    ----------
+    goes_on : bool
+        Whether the run goes on where one was stopped.
     """
 
     def __init__(self, path: Path, rows: RowsFile) -> None:
-        self.path, self._rows, self._calls, self._goes_on = path, rows, 0, False
+        self.path, self._rows, self._calls, self.goes_on = path, rows, 0, False
 
     @property
     def rows(self) -> list[Row]:
@@ -53,8 +59,8 @@ class Unfinished:
         ------
         CheckpointError
         """
-        self._goes_on = resume and self._rows.begun
-        if self._goes_on:
+        self.goes_on = resume and self._rows.begun
+        if self.goes_on:
             self._rows.check(identity)
             if self.finished:
                 self._clear()  # it was stopped while it did
@@ -66,7 +72,7 @@ class Unfinished:
 
     def begin(self, identity: Mapping[str, Any]) -> None:
         """Write down what the run is, unless it goes on."""
-        if not self._goes_on:
+        if not self.goes_on:
             self._clear()
             self._rows.begin(identity)
 
@@ -100,7 +106,14 @@ class Unfinished:
             if path.exists():
                 return read_arrays(path)
         made = {name: np.asarray(array) for name, array in make().items()}
-        write_arrays(path, made)
+        try:
+            write_arrays(path, made)
+        except OSError as error:
+            warnings.warn(
+                f"a result could not be saved to {path} ({error}). The run goes on; a resumed one makes it again",
+                CheckpointWarning,
+                stacklevel=3,
+            )
         return made
 
     def finish(self) -> None:

@@ -106,7 +106,7 @@ def _machine(run: Run[Size], known: Digits) -> RBM:
     rows = (known.images > 0).astype(np.float32)
     label = f"{run.size.updates} updates of persistent contrastive divergence on {len(rows)} images"
     with run.step(f"an RBM with {HIDDEN} hidden units, {label}"):
-        machine = RBM(**run.once(lambda: train_rbm(rows, HIDDEN, run.size.updates, seed=run.seed)._asdict()))
+        machine = train_rbm(rows, HIDDEN, run.size.updates, seed=run.seed, progress=False, **run.checkpoint())
     run.save("machine", **machine._asdict())
     return machine
 
