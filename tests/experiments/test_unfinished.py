@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.damage import damages
 from xpsample import MALA, cli
 from xpsample.core.atomic_files import exclusive
-from xpsample.core.errors import CheckpointWarning
+from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.experiments import Entry
 from xpsample.experiments.runner import Experiment
-from xpsample.experiments.unfinished import NAME, ROWS
+from xpsample.experiments.unfinished import NAME, ROWS, unfinished
 from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh import Denoising, init_score_network
 from xpsample.zoo.gaussian import gaussian
@@ -170,7 +171,7 @@ def run_it(monkeypatch, tmp_path):
             settings={"full": 100, "quick": 1},
             measure=measure,
             columns={"name": ("name", "s")},
-            conclude=lambda run, rows: f"{len(rows)} rows",
+            conclude=lambda run, rows: f"values: {[row.get('value') for row in rows]}",
         )
         monkeypatch.setitem(sys.modules, "made_up", types.SimpleNamespace(EXPERIMENT=experiment))
         monkeypatch.setattr(cli, "EXPERIMENTS", {"made-up": Entry("made_up", "A made-up one.")})
@@ -197,6 +198,14 @@ def test_without_resume_an_unfinished_run_is_not_lost(run_it, tmp_path, capsys):
     assert "holds a run that was stopped, with 1 row of results: go on with --resume" in told.err and not told.out
     assert run_it(two, "--resume") == 0
     assert [row["name"] for row in results(tmp_path / "out")] == ["one", "two"]
+
+
+def test_a_finished_row_is_taken_as_it_was(run_it, tmp_path):
+    """Its times cannot be measured again: the calls that took them are not made."""
+    assert run_it(half) == 130
+    assert run_it(lambda run: [{"name": "one", "value": 9.0}, {"name": "two", "value": 2.0}], "--resume") == 0
+    assert [row["value"] for row in results(tmp_path / "out")] == [1.0, 2.0]
+    assert "values: [1.0, 2.0]" in (tmp_path / "out" / "report.txt").read_text()
 
 
 def test_a_finished_run_is_not_made_again(run_it, tmp_path, capsys):
@@ -301,6 +310,24 @@ def test_samplings_trainings_and_other_work_are_made_once(run_it, tmp_path, caps
     assert run_it(lambda run: measure(False, run)) == 1  # there is something to lose, though no row
     assert run_it(lambda run: measure(False, run), "--resume") == 0
     assert len(seen) == 1
+
+
+def test_a_damaged_result_is_one_error_that_names_it(tmp_path):
+    with unfinished(tmp_path) as first:
+        first.begin({})
+        made = first.once(lambda: {"made": np.arange(30.0), "also": np.ones((2, 3), dtype=np.float32)})
+    path = tmp_path / NAME / "00001.npz"
+    content = path.read_bytes()
+    for damaged in damages(content):
+        path.write_bytes(damaged)
+        with unfinished(tmp_path) as again:
+            try:
+                found = again.once(lambda: pytest.fail("it is there"))
+            except CheckpointError as error:
+                named = str(error)
+                assert "00001.npz cannot be read" in named and "remove it" in named
+            else:  # in what no number depends on
+                assert all(np.array_equal(found[name], made[name]) for name in {*found, *made})
 
 
 def test_a_full_disk_is_a_warning(run_it, monkeypatch, tmp_path):

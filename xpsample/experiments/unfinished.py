@@ -1,5 +1,6 @@
 """What a run of an experiment has done so far: its rows, and the results of what took long, to go on from."""
 
+import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -13,11 +14,16 @@ from xpsample.core.archives import read_arrays, reading, write_arrays
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.experiments.folder import clear_errors
 from xpsample.experiments.table import Row
-from xpsample.run.checkpoint import ADVICE
+from xpsample.run.identity import describe
 from xpsample.run.rows_file import RowsFile, opened_rows
 
 NAME, ROWS = ".run", "rows.jsonl"
 """The folder in that of an experiment's files, and the file of rows in it."""
+
+DIGESTS = "digests of the others"
+"""An array in each file of results, of a text."""
+
+ADVICE = "if it is damaged, remove it, and a resumed run makes it again"
 
 
 @final
@@ -104,10 +110,13 @@ class Unfinished:
         path = self.next().with_suffix(".npz")
         with reading(path, CheckpointError, ADVICE):
             if path.exists():
-                return read_arrays(path)
+                arrays = read_arrays(path)
+                if arrays.pop(DIGESTS).tobytes() != _digests(arrays):
+                    raise ValueError("it is not as it was written")
+                return arrays
         made = {name: np.asarray(array) for name, array in make().items()}
         try:
-            write_arrays(path, made)
+            write_arrays(path, made | {DIGESTS: np.frombuffer(_digests(made), dtype=np.uint8)})
         except OSError as error:
             warnings.warn(
                 f"a result could not be saved to {path} ({error}). The run goes on; a resumed one makes it again",
@@ -141,6 +150,10 @@ def unfinished(out: Path) -> Iterator[Unfinished]:
     finally:
         with suppress(OSError):
             path.rmdir()  # where nothing was begun
+
+
+def _digests(arrays: Mapping[str, np.ndarray]) -> bytes:
+    return json.dumps(describe(arrays), sort_keys=True).encode()
 
 
 def _texts(row: Row) -> dict[str, Any]:

@@ -139,7 +139,7 @@ class PersistentGibbs(Kernel[TrainingState, Info]):
         rate = xp.take(target.data["rates"], xp.reshape(state.n, (1,)), axis=0)
         model = _update(xp, state.model, data, chains, rate, self.decay)
         moved = xp.any(chains != state.point.x, axis=-1)
-        info = Info(xp.ones_like(chains[:, 0]), moved, ~(moved | True), Evaluations())
+        info = Info(xp.ones_like(chains[:, 0]), moved, xp.zeros_like(moved), Evaluations())
         return TrainingState(Point(chains, None, None), model, state.n + 1), info
 
 
