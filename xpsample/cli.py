@@ -4,6 +4,7 @@ import argparse
 import difflib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -86,6 +87,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for a command line of these words: of experiments and the suite, only those named are imported."""
     as_module = Path(sys.argv[0]).parts[-2:] == ("xpsample", "__main__.py")
     prog = "python -m xpsample" if as_module else "xpsample"
+    again = shlex.join([*prog.split(), *words])
     parser = argparse.ArgumentParser(
         prog=prog, description=xpsample.__doc__, epilog=f"Start with: {prog} run breast-cancer"
     )
@@ -103,7 +105,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, entry in EXPERIMENTS.items():
         one = experiments.add_parser(name, help=_summary(entry), description=_summary(entry))
         if name in words:
-            _delegate(one, entry.load())
+            _delegate(one, entry.load(), again)
 
     cite = commands.add_parser("citation", help="print BibTeX of a method")
     named = cite.add_argument("names", nargs="*", metavar="NAME", help="such as srmc or hmc; none lists those known")
@@ -113,7 +115,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     about = "check kernels on the installed array libraries"
     conformance = commands.add_parser("conformance", help=about, description=f"{about.capitalize()}.")
     if "conformance" in words:
-        _delegate(conformance, import_module("xpsample.conformance.cli"))
+        _delegate(conformance, import_module("xpsample.conformance.cli"), again)
 
     completion = commands.add_parser(
         "completion",
@@ -126,10 +128,10 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _delegate(parser: argparse.ArgumentParser, module: Any) -> None:
-    """A command of what has ``add_arguments(parser)`` and ``run(args) -> int``."""
+def _delegate(parser: argparse.ArgumentParser, module: Any, again: str) -> None:
+    """A command of what has ``add_arguments(parser)`` and ``run(args) -> int``; `again` is the command as it was."""
     module.add_arguments(parser)
-    parser.set_defaults(command=module.run)
+    parser.set_defaults(command=module.run, again=again)
 
 
 def _summary(entry: Entry) -> str:

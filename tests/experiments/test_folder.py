@@ -13,7 +13,7 @@ def finished(path, experiment="one"):
     for name in ("report.txt", "results.csv", "maps/a.npz"):
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_text(f"{name} of {experiment}")
-    folder.note(finished=True)
+    folder.close()
 
 
 def test_it_is_made_with_its_parents(tmp_path):
@@ -86,10 +86,8 @@ def test_hidden_files_do_not_count(tmp_path):
 def test_a_killed_run_can_be_run_again(tmp_path):
     finished(tmp_path)
     folder = Folder(tmp_path, "one")
-    put("report.txt", "half a re")(tmp_path)
-    put("more.npz")(tmp_path)
-    folder.note()  # after a row; then it is killed
-    put("report.txt", "half a report")(tmp_path)
+    for name in ("report.txt", "more.npz"):
+        folder.file(name).write_text("half a re")  # then it is killed
     finished(tmp_path)
     assert "more.npz" in (tmp_path / LIST).read_text()
 

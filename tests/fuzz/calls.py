@@ -151,6 +151,8 @@ def _others(folder: str) -> list[Call]:
                 "balance": arg(0.95, NUMBER | {"huge"}),
                 "step_sizes": arg((0.1, 1.0), LADDER),
                 "steps": arg(2, COUNT),
+                "checkpoint": arg(None, {"none", "text"}),
+                "progress": arg(False, {"none", "flag"}),
             },
         ),
         Call("check_gradient", check_gradient, {"target": TARGET, "x": X0}),

@@ -42,6 +42,7 @@ from xpsample.score_mh import (
     score_network,
 )
 from xpsample.sosmc import LangevinMove, RowBatches
+from xpsample.zoo.rbm_training import train_rbm
 
 LENGTH = 150
 """Draws of a run, and epochs of a training."""
@@ -108,6 +109,19 @@ def _fit(loss: Any, start: Any, **settings: Any) -> Entry:
     return run
 
 
+def _tuned_acs(library: Library, steps: int, checkpoint: xps.Checkpoint | None) -> Any:
+    target, x0 = uses.binary(), library.array(np.zeros((4, 3)))
+    kernel = xps.tune_acs(
+        target, x0, 6, seed=2, step_sizes=(0.1, 1.0), steps=steps, checkpoint=checkpoint, progress=False
+    )
+    return {"step_sizes": kernel.cycle.step_sizes, "balances": kernel.cycle.balances}
+
+
+def _trained_rbm(library: Library, updates: int, checkpoint: xps.Checkpoint | None) -> Any:
+    rows = library.array((np.random.default_rng(0).random((50, 5)) < 0.4).astype(np.float64))
+    return train_rbm(rows, 3, 2 * updates, seed=1, batch=8, checkpoint=checkpoint, progress=False)._asdict()
+
+
 def _gradient(library: Library) -> Any:
     """Derivatives that need no other library."""
     return xps.FiniteDifference(1e-3) if library.backend.autodiff is None else xps.Auto()
@@ -133,6 +147,8 @@ def entries() -> dict[str, Entry]:
             _family, lambda lib: xps.SOSMC(sosmc.MarginalLikelihood(), LangevinMove(0.1), sosmc.SGD(0.1))
         ),
         "pcd": _on_reals(_family, lambda lib: PCD(RowBatches(uses.real(lib)), sosmc.SGD(0.1), 0.1)),
+        "tune_acs": _tuned_acs,
+        "train_rbm": _trained_rbm,
         "fit": _fit(Denoising(0.5), score),
         "fit with patience": _fit(Denoising(0.5), score, validation=lambda rows: rows[:20, ...], patience=10**6),
         "fit score balance": _fit(balance, acceptance),

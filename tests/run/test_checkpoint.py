@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 import tracemalloc
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -34,7 +35,8 @@ from xpsample import (
 from xpsample.conformance import scenarios
 from xpsample.core import atomic_files
 from xpsample.core.errors import CheckpointError
-from xpsample.run.checkpoint import INDEX, Folder
+from xpsample.run.checkpoint import INDEX, Folder, Store
+from xpsample.run.noise import NoiseSource
 from xpsample.zoo.gaussian import gaussian
 
 
@@ -157,13 +159,14 @@ def test_other_start_target_or_library_is_refused(saved):
         sample(TARGET, KERNEL, start(strict), 20, seed=1, checkpoint=path, progress=False)
 
 
-def test_damaged_and_newer_checkpoints_are_refused(saved):
+def test_damaged_older_and_newer_checkpoints_are_refused(saved):
     path, library = saved
     index = path / "run.json"
     content = json.loads(index.read_text())
-    index.write_text(json.dumps({**content, "schema": 99}))
-    with pytest.raises(CheckpointError, match="schema version 99"):
-        sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+    for schema in (1, 99):
+        index.write_text(json.dumps({**content, "schema": schema}))
+        with pytest.raises(CheckpointError, match=rf"schema version {schema} and .* reads 2: use the version of"):
+            sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
     index.write_text("{")
     with pytest.raises(CheckpointError, match="cannot be read"):
         sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
@@ -186,6 +189,39 @@ def test_no_pickle_and_no_leftovers(tmp_path):
     for path in tmp_path.glob("*.npz"):
         with np.load(path, allow_pickle=False) as archive:
             assert all(archive[key].dtype != object for key in archive.files)
+
+
+@dataclass(frozen=True)
+class Slow(NoiseSource):
+    """Noise that takes a second by a clock of its own, whenever it is asked for."""
+
+    clock: list[float]
+    source: NoiseSource = Portable(1)
+
+    def block(self, backend, specs, start, stop, like):
+        self.clock[0] += 1.0
+        return self.source.block(backend, specs, start, stop, like)
+
+    def describe(self):
+        return self.source.describe()
+
+
+def test_the_seconds_of_a_resumed_run_are_those_of_all_its_steps(tmp_path, monkeypatch):
+    clock, save = [0.0], Store._save
+
+    def slowly(*arguments):
+        save(*arguments)
+        clock[0] += 100.0
+
+    monkeypatch.setattr(Store, "_save", slowly)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    x0 = start(open_library("numpy", "float64"))
+    before, seconds = clock[0], []
+    for draws in (256, 768, 768):
+        trace = sample(TARGET, KERNEL, x0, draws, seed=Slow(clock), checkpoint=tmp_path, progress=False)
+        assert trace.metadata["seconds"] == load(tmp_path).metadata["seconds"]
+        seconds.append(trace.metadata["seconds"])
+    assert 1.0 <= seconds[0] < seconds[1] == seconds[2] < clock[0] - before - 200.0  # but for the looks at a row
 
 
 def test_saves_are_spaced_in_time(tmp_path, monkeypatch):

@@ -48,9 +48,50 @@ def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
     assert not (tmp_path / LOCK).exists()
 
 
-def test_the_lock_of_a_killed_process_is_free(tmp_path):
-    (tmp_path / LOCK).write_text("process 1 on this-machine, since 2001-01-01 00:00:00")
+@pytest.mark.parametrize("number", [1, os.getpid()], ids=["init", "reused"])
+def test_a_lock_that_a_process_left_is_free(tmp_path, number):
+    """Also where the number in it is that of another process by now."""
+    (tmp_path / LOCK).write_text(f"process {number} on this-machine, since 2001-01-01 00:00:00")
     sample(TARGET, KERNEL, start(open_library("numpy", "float64")), 20, seed=1, checkpoint=tmp_path, progress=False)
+
+
+HOLDING = """
+    import os, signal, sys
+    import numpy as np
+    from xpsample import FiniteDifference, MALA, sample
+    from xpsample.run.checkpoint import Store
+    from xpsample.score_mh import Denoising, fit, init_score_network
+    from xpsample.zoo.gaussian import gaussian
+    save, settings = Store.save, {"seed": 1, "checkpoint": sys.argv[2], "progress": False}
+
+    def killed(self, *arguments, **options):
+        save(self, *arguments, **options)
+        if sys.argv[3] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Store.save = killed
+    if sys.argv[1] == "sample":
+        sample(gaussian(np.eye(2)), MALA(0.3), np.ones((2, 2)), 20, **settings)
+    else:
+        rows, network = np.random.default_rng(0).standard_normal((32, 1)), init_score_network(1, 2, seed=1)
+        fit(Denoising(0.5), network, rows, epochs=2, gradient=FiniteDifference(1e-3), **settings)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sample", "fit"])
+def test_a_process_that_was_killed_leaves_a_lock_that_is_free(tmp_path, kind):
+    def run(then):
+        command = [sys.executable, "-c", textwrap.dedent(HOLDING), kind, str(tmp_path), then]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run("kill").returncode == -9
+    assert (tmp_path / LOCK).read_text().startswith("process ")
+    done = run("go on")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / LOCK).exists()
+    for schema in (1, 3):
+        changed(tmp_path, schema=schema)
+        assert f"schema version {schema} and this version of xpsample reads 2" in run("go on").stderr
 
 
 THREE = """

@@ -28,6 +28,12 @@ def test_the_same_in_another_process():
     assert json.dumps(here) == done.stdout.strip()
 
 
+def test_a_number_of_numpys_is_that_of_an_array_without_axes():
+    """A state that was saved comes back in arrays; what is made of it is the same."""
+    for number in (0.1, np.float32(0.1), 3, np.int64(3), True):
+        assert describe(np.asarray(number)) == describe(np.asarray(number)[()]) == np.asarray(number).item()
+
+
 def test_a_function_that_changes_what_it_encloses_stays_itself():
     calls = []
 

@@ -19,7 +19,7 @@ from xpsample.run import pace
 from xpsample.run.checkpoint import Store
 from xpsample.run.eager import summable
 from xpsample.run.noise import NoiseSource, Portable
-from xpsample.run.pace import Pace, interruptible
+from xpsample.run.pace import Pace, Terminated, interruptible, terminable
 from xpsample.targets import Target
 
 X0 = np.random.default_rng(0).normal(size=(300, 2))
@@ -209,6 +209,18 @@ def test_a_second_sigterm_ends_the_process():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "SIGTERM\n")
+
+
+def test_sigterm_between_the_runs_of_a_command(tmp_path):
+    with terminable():
+        with pytest.raises(Interrupted, match=r"SIGTERM after \d+ of 600 draws"):  # at the end of a block
+            run(X0, seed=Stopping(40, number=signal.SIGTERM), checkpoint=tmp_path)
+        with pytest.raises(Terminated):  # the second one, at once
+            run(X0, seed=Stopping(40, times=2, number=signal.SIGTERM))
+        with pytest.raises(KeyboardInterrupt) as stop:
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.value.by == "SIGTERM"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_ctrl_c_in_the_last_block_is_not_lost():

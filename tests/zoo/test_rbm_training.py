@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.errors import CheckpointError, HyperparameterError
 from xpsample.metrics.discrete import exact_probabilities, total_variation
 from xpsample.spaces import Binary
 from xpsample.zoo.rbm import rbm
@@ -30,6 +30,15 @@ def test_one_seed_is_one_model_on_every_library(library):
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(library.host(mine), theirs, rtol=1e-9, atol=1e-12)
     assert np.any(train_rbm(ROWS, 3, 20, seed=5, batch=10, sweeps=2).weights != expected.weights)
+
+
+def test_another_training_is_refused_by_name(tmp_path):
+    """That a stopped one goes on is tested by kills, in `tests/run/kills.py`."""
+    settings = {"hidden": 3, "updates": 20, "seed": 4, "batch": 10, "checkpoint": tmp_path, "progress": False}
+    train_rbm(ROWS, **settings)
+    for changed, named in (({"decay": 0.5}, "kernel decay"), ({"rate": 0.5}, "target data"), ({"seed": 5}, "noise")):
+        with pytest.raises(CheckpointError, match=f"the checkpoint of another run .*{named}"):
+            train_rbm(ROWS, **(settings | changed))
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def _reference(scenario: Scenario) -> np.ndarray:
 def same_chain(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """The chain equals that of NumPy float64 under the same noise; that of a second run if NumPy has none."""
     run = _run(scenario, device)
-    if not _runs_on(scenario, reference()):
+    if not runs_on(scenario, reference()):
         again = _run.__wrapped__(scenario, device)
         deviation = float(np.abs(to_host(again.draws) - to_host(run.draws)).max())
         return Outcome(deviation == 0, f"{deviation:.1e}")
@@ -328,7 +328,7 @@ class Row(NamedTuple):
         return all(outcome.passed is not False for outcome in self.outcomes.values())
 
 
-def _runs_on(scenario: Scenario, device: DeviceDtype) -> bool:
+def runs_on(scenario: Scenario, device: DeviceDtype) -> bool:
     """Whether a scenario's kernel is written for a device's library."""
     return not scenario.libraries or device.backend.name in scenario.libraries
 
@@ -348,7 +348,7 @@ def check_all(cases: Iterable[Scenario], where: Iterable[DeviceDtype], quick: bo
     Row
     """
     for scenario in cases:
-        for device in filter(partial(_runs_on, scenario), where):
+        for device in filter(partial(runs_on, scenario), where):
             yield Row(scenario, device, {name: run_check(name, scenario, device, quick) for name in CHECKS})
 
 
@@ -360,6 +360,7 @@ def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = 
             if missing:
                 return Outcome(False, f"the checks look at single steps, which tune nothing: give {', '.join(missing)}")
             warnings.simplefilter("ignore", ConvergenceWarning)  # the runs are short
-            return CHECKS[name](scenario, device, quick)
+            passed, detail = CHECKS[name](scenario, device, quick)
+            return Outcome(None if passed is None else bool(passed), detail)
     except Exception as error:
         return Outcome(False, f"{type(error).__name__}: {error}")

@@ -4,8 +4,11 @@ import argparse
 import difflib
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
 
-from xpsample.conformance.checks import Row, check_all
+from xpsample.conformance.checks import Outcome, Row, check_all, runs_on
 from xpsample.conformance.report import line, markdown, text_lines
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.scenarios import scenarios
@@ -13,7 +16,10 @@ from xpsample.conformance.third_party import loaded_cases
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import registered_backends
-from xpsample.core.terminal import Progress, fit, terminal_width
+from xpsample.core.terminal import Progress, ended_by, fit, terminal_width
+from xpsample.run.identity import made_with
+from xpsample.run.pace import terminable
+from xpsample.run.rows_file import RowsFile, opened_rows
 
 KERNEL_HELP = "only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own"
 
@@ -24,12 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kernel = parser.add_argument("--kernel", action="append", metavar="NAME", help=KERNEL_HELP)
     parser.add_argument("--quick", action="store_true", help="fewer chains in the statistical check")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep finished rows in this file; the same command goes on after those that are there",
+    )
     for option, known in ((backend, registered_backends), (kernel, _kernels)):
         option.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]  # for argcomplete
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table. Gives 0 if all checks passed, 1 if not, 2 for an unknown kernel."""
+    """Print the table. Gives 0 if all checks passed, 1 if not, 2 for an unknown kernel, a shell's code if stopped."""
     try:
         cases = _cases(args.kernel)
     except HyperparameterError as error:
@@ -37,20 +49,27 @@ def run(args: argparse.Namespace) -> int:
         return 2
     rows: list[Row] = []
 
-    def kept(devices: list[DeviceDtype]) -> Iterator[Row]:
+    def seen(devices: list[DeviceDtype], kept: RowsFile | None) -> Iterator[Row]:
         for case in cases:
-            for device in devices:
+            for device in filter(partial(runs_on, case), devices):
                 with progress.doing(f"{case.name} on {device}"):
-                    found = list(check_all([case], [device], args.quick))
-                rows.extend(found)
-                yield from found
+                    rows.append(_row(case, device, args.quick, kept, len(rows)))
+                yield rows[-1]
 
-    with Progress("loading array libraries") as progress:
-        seen = kept(device_dtypes(args.backend))
-        for text in [markdown(seen)] if args.markdown else text_lines(seen, terminal_width()):
-            progress.say(text)
-        for text in missing(args.backend):
-            progress.say(fit(text, terminal_width()))
+    try:
+        with terminable(), Progress("loading array libraries") as progress:
+            devices = device_dtypes(args.backend)
+            with nullcontext() if args.resume is None else _kept(args, devices) as kept:
+                found = seen(devices, kept)
+                for text in [markdown(found)] if args.markdown else text_lines(found, terminal_width()):
+                    progress.say(text)
+            for text in missing(args.backend):
+                progress.say(fit(text, terminal_width()))
+    except KeyboardInterrupt as error:
+        by, code = ended_by(error)
+        then = "--resume FILE would have kept them" if args.resume is None else f"to go on: {args.again}"
+        print(f"xpsample conformance: stopped by {by} after {len(rows)} rows; {then}", file=sys.stderr)
+        return code
     if not rows:
         print("xpsample conformance: the kernels are written for none of these libraries", file=sys.stderr)
         return 2
@@ -59,6 +78,30 @@ def run(args: argparse.Namespace) -> int:
     for row in failed:
         print("FAILED:", *line(row), file=sys.stderr)
     return 1 if failed else 0
+
+
+@contextmanager
+def _kept(args: argparse.Namespace, devices: list[DeviceDtype]) -> Iterator[RowsFile]:
+    """The file of finished rows, begun where it is not there."""
+    theirs = [name.partition(":")[0] for name in args.kernel or () if ":" in name]
+    identity = {"kernels": args.kernel, "quick": args.quick} | made_with(devices, theirs)
+    with opened_rows(args.resume) as kept:
+        if kept.begun:
+            kept.check(identity)
+        else:
+            kept.begin(identity)
+        yield kept
+
+
+def _row(case: Scenario, device: DeviceDtype, quick: bool, kept: RowsFile | None, number: int) -> Row:
+    """A row from the file where it is there, or made and put there."""
+    if kept is not None and number < len(kept.rows):
+        found = kept.rows[number]
+        return Row(case, device, {check: Outcome(*outcome) for check, outcome in found["outcomes"].items()})
+    (row,) = check_all([case], [device], quick)
+    if kept is not None:
+        kept.add({"kernel": case.name, "device": str(device), "outcomes": row.outcomes})
+    return row
 
 
 def _cases(chosen: list[str] | None) -> list[Scenario]:

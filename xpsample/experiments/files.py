@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,32 @@ import numpy as np
 from xpsample.experiments.table import Row
 
 
-def write_rows(out: Path, rows: Sequence[Row], name: str = "results") -> None:
-    """``NAME.csv`` and ``NAME.json``, numbers in full; what a row lacks, and what is not finite, is left out."""
+def write_rows(file: Callable[[str], Path], rows: Sequence[Row], name: str = "results") -> None:
+    """``NAME.csv`` and ``NAME.json``, numbers in full; what a row lacks, and what is not finite, is left out.
+
+    Parameters
+    ----------
+    file : callable
+        Name to path, such as `Run.file`.
+    rows : sequence of mapping
+    name : str
+    """
     if not rows:
         return
     keys = dict.fromkeys(key for row in rows for key in row)
-    plain = [{key: _plain(row.get(key)) for key in keys} for row in rows]
-    with open(out / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(keys))
+    plain = [{key: _finite(value) for key, value in ((key, plain_row(row).get(key)) for key in keys)} for row in rows]
+    with open(file(f"{name}.csv"), "w", newline="", encoding="utf-8") as table:
+        writer = csv.DictWriter(table, list(keys))
         writer.writeheader()
         writer.writerows(plain)
-    (out / f"{name}.json").write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    file(f"{name}.json").write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _plain(value: Any) -> Any:
-    """A number of a row as Python's, None for one that JSON does not know."""
-    if isinstance(value, np.generic):
-        value = value.item()
+def plain_row(row: Row) -> Row:
+    """A row with Python's numbers in place of NumPy's."""
+    return {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
+
+
+def _finite(value: Any) -> Any:
+    """None for a number that JSON does not know."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

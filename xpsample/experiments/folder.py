@@ -35,7 +35,7 @@ class Folder:
 
     def __init__(self, path: Path, experiment: str) -> None:
         self.path, self.experiment = path, experiment
-        with _clear_errors(path):
+        with clear_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             made = self._made()
             strange = list(islice((name for name in self._names() if not self._is_own(name, made)), 4))
@@ -47,12 +47,20 @@ class Folder:
                 )
             self._write(dict.fromkeys(made))
 
-    def note(self, *, finished: bool = False) -> None:
-        """Put down what is in the folder by now as made by the experiment; once it is finished, with what is in it."""
-        with _clear_errors(self.path):
-            self._write({name: _digest(self.path / name) if finished else None for name in self._names()})
+    def file(self, name: str) -> Path:
+        """The path of a file that is to be written, put down as made by the experiment before it is there."""
+        if name not in self._known:
+            with clear_errors(self.path):
+                self._write(dict.fromkeys([*self._known, name]))
+        return self.path / name
+
+    def close(self) -> None:
+        """Put down what is in the folder as made by the experiment, with digests."""
+        with clear_errors(self.path):
+            self._write({name: _digest(self.path / name) for name in self._names()})
 
     def _write(self, made: Mapping[str, Any]) -> None:
+        self._known = set(made)
         with replacing(self.path / LIST) as file:
             files = {name: digest for name, digest in made.items() if name != LIST}
             text = json.dumps({"experiment": self.experiment, "files": files}, indent=1)
@@ -84,7 +92,8 @@ def _digest(path: Path) -> str:
 
 
 @contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
+def clear_errors(path: Path) -> Iterator[None]:
+    """One error of ours for a folder that cannot be written to."""
     try:
         yield
     except OSError as error:

@@ -18,21 +18,31 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
+from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning
 from xpsample.core.registry import registered_backends
-from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, fit, terminal_width
+from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, terminal_width
+from xpsample.core.terminal import fit as fit_lines
 from xpsample.experiments import EXPERIMENTS
-from xpsample.experiments.files import write_rows
+from xpsample.experiments.files import plain_row, write_rows
 from xpsample.experiments.folder import Folder
 from xpsample.experiments.table import Columns, Row, table
+from xpsample.experiments.unfinished import Unfinished, unfinished
 from xpsample.kernels import Kernel
+from xpsample.run.identity import describe, made_with
+from xpsample.run.pace import terminable
 from xpsample.run.sampling import sample
 from xpsample.run.trace import Trace
+from xpsample.score_mh.losses import TrainingLoss
+from xpsample.score_mh.training import Fitted, fit
 from xpsample.targets import AbstractTarget
 
 Size = TypeVar("Size")
+
+NO_SETTINGS = ("again", "backend", "command", "out", "paper", "quick", "resume")
+"""Options that no result depends on, or that show in a run's size and devices."""
 
 
 @final
@@ -51,6 +61,8 @@ class Run(Generic[Size]):
         The experiment's.
     progress : Progress, optional
         What prints.
+    unfinished : Unfinished, optional
+        Where it keeps what is done, to go on from there if it is stopped. Without it nothing is kept.
 
     Attributes
     ----------
@@ -68,6 +80,7 @@ class Run(Generic[Size]):
         devices: list[DeviceDtype],
         name: str = "",
         progress: Progress | None = None,
+        unfinished: Unfinished | None = None,
     ) -> None:
         self.size, self.args, self.devices = size, args, devices
         self.seed: int = args.seed
@@ -76,11 +89,12 @@ class Run(Generic[Size]):
         self.folder = Folder(self.out, name)
         self._lines: list[str] = []
         self._progress = Progress(name) if progress is None else progress
+        self._unfinished = unfinished
 
-    def say(self, text: str = "") -> None:
-        """Print at once, in lines that fit the terminal, and into ``report.txt`` as it is."""
+    def say(self, text: str = "", *, width: int | None = None) -> None:
+        """Print at once, in lines that fit the terminal (or a width), and into ``report.txt`` as it is."""
         self._lines.append(text)
-        self._progress.say(fit(text, terminal_width()))
+        self._progress.say(fit_lines(text, terminal_width() if width is None else width))
 
     def table(
         self,
@@ -94,7 +108,7 @@ class Run(Generic[Size]):
         before, after = f"\n{title}\n" if title else "\n", f"\n\n{legend}" if legend else ""
         width = terminal_width()
         self._lines.append(before + table(rows, columns, keys) + after)
-        self._progress.say(fit(before, width) + table(rows, columns, keys, width) + fit(after, width))
+        self._progress.say(fit_lines(before, width) + table(rows, columns, keys, width) + fit_lines(after, width))
 
     def doing(self, label: str) -> AbstractContextManager[None]:
         """Around what may take long: says so while it does, on stderr."""
@@ -119,7 +133,7 @@ class Run(Generic[Size]):
         quiet: bool = False,
         **options: Any,
     ) -> Trace:
-        """`xpsample.sample` with the run's seed and a bar of progress.
+        """`xpsample.sample` with the run's seed, a bar of progress and a checkpoint.
 
         Parameters
         ----------
@@ -131,21 +145,46 @@ class Run(Generic[Size]):
             Of `xpsample.sample`; `seed` may be another one.
         """
         what = self.step(label) if label else nullcontext()
-        bar = self._progress.doing(None) if _shows_bar() else nullcontext()
-        with what, bar, warnings.catch_warnings():
+        with what, self._bar(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that by themselves
             if quiet:
                 warnings.simplefilter("ignore", DivergenceWarning)
-            return sample(target, kernel, x0, draws, **({"seed": self.seed} | options))
+            return sample(target, kernel, x0, draws, **({"seed": self.seed} | self.checkpoint() | options))
+
+    def fit(self, loss: TrainingLoss, parameters: tree.Tree, data: Array, **options: Any) -> Fitted:
+        """`xpsample.score_mh.fit` with the run's seed, a bar of progress and a checkpoint; `options` are its own."""
+        with self._bar():
+            return fit(loss, parameters, data, **({"seed": self.seed} | self.checkpoint() | options))
+
+    def once(self, make: Callable[[], Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
+        """Arrays by name of what takes long and is neither `sample` nor `fit`. A resumed run does not make them again.
+
+        Parameters
+        ----------
+        make : callable
+            Without arguments; its result depends on the experiment's settings alone.
+        """
+        return make() if self._unfinished is None else self._unfinished.once(make)
+
+    def _bar(self) -> AbstractContextManager[None]:
+        return self._progress.doing(None) if _shows_bar() else nullcontext()
+
+    def checkpoint(self) -> dict[str, Path]:
+        """The argument ``checkpoint=`` of what takes long beside `sample` and `fit`; none where nothing is kept."""
+        return {} if self._unfinished is None else {"checkpoint": self._unfinished.next()}
+
+    def file(self, name: str) -> Path:
+        """The path of a file that is to be written, in the folder of all files."""
+        return self.folder.file(name)
 
     def save(self, name: str, **arrays: Any) -> None:
         """Arrays into ``NAME.npz``."""
-        np.savez_compressed(self.out / f"{name}.npz", **arrays)
+        np.savez_compressed(self.file(f"{name}.npz"), **arrays)
 
     def close(self) -> None:
         """Write ``report.txt``, and which files the run made."""
-        (self.out / "report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
-        self.folder.note(finished=True)
+        self.file("report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+        self.folder.close()
 
 
 def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
@@ -235,6 +274,12 @@ class Experiment(Generic[Size]):
             metavar="DIR",
             help="where the files go (default: %(default)s)",
         )
+        parser.add_argument(
+            "--resume",
+            action="store_true",
+            help="go on with the run that was stopped in that folder, which needs the same options; begin where there "
+            "is none",
+        )
         if self.options is not None:
             self.options(parser)
 
@@ -242,35 +287,60 @@ class Experiment(Generic[Size]):
         """Run it, print what it finds, and write the files; the exit code."""
         began, names = time.perf_counter(), args.backend or (None if self.backends is None else list(self.backends))
         chosen = "quick" if args.quick else "paper" if getattr(args, "paper", False) else "full"
+        with one_thread(), terminable(), Progress("loading array libraries") as progress:
+            devices = self.devices(device_dtypes(names))
+            identity = self._identity(chosen, args, devices)
+            with unfinished(args.out) as done:
+                done.check(identity, args.resume)
+                if args.resume and done.finished:
+                    progress.say(f"{args.out} holds this run, and it is finished: nothing is left to do")
+                    return 0
+                run = Run(self.settings[chosen], args, devices, self.name, progress, done)
+                done.begin(identity)
+                head = [self.title, f"{chosen} size, seed {run.seed}, on {', '.join(map(str, devices))}"]
+                if done.goes_on:
+                    head.append(f"goes on after {done.progress}; times below are of what was left to do")
+                return self._finish(run, done, [*head, *missing(names)], began)
+
+    def _finish(self, run: Run[Size], done: Unfinished, head: Sequence[str], began: float) -> int:
+        """Measure and report what is not done yet; the exit code."""
         rows: list[Row] = []
-        with one_thread(), Progress("loading array libraries") as progress:
-            run = Run(self.settings[chosen], args, self.devices(device_dtypes(names)), self.name, progress)
-            try:
-                with run.doing(self.name):
-                    run.say(self.title)
-                    run.say(f"{chosen} size, seed {run.seed}, on {', '.join(map(str, run.devices))}")
-                    for line in missing(names):
-                        run.say(line)
-                    for row in self.measure(run):
-                        rows.append(row)  # one by one, so that those before an error are kept
-                        run.folder.note()
-                    self._report(run, rows)
-            except KeyboardInterrupt as error:
-                by, code = ended_by(error)
-                run.say(_stopped(by, rows))
-                return code
-            except BrokenPipeError:
-                close_stdout()
-                run.say(_stopped("a closed pipe", rows))
-                return CLOSED_PIPE
-            except Exception as error:
-                run.say(_stopped(type(error).__name__, rows))
-                raise
-            finally:
-                write_rows(run.out, rows)
-                run.say(f"\nfiles are in {run.out}; the whole took {time.perf_counter() - began:.0f} s")
-                run.close()
+        again = run.args.again if run.args.resume else f"{run.args.again} --resume"
+
+        def stopped(what: str) -> None:
+            # In one piece, to be copied.
+            run.say(f"\nstopped by {what}, with {done.progress}; to go on: {again}", width=sys.maxsize)
+
+        try:
+            with run.doing(self.name):
+                for line in head:
+                    run.say(line)
+                for row in self.measure(run):
+                    rows.append(done.row(len(rows), plain_row(row)))  # one by one: those before an error are kept
+                self._report(run, rows)
+        except KeyboardInterrupt as error:
+            by, code = ended_by(error)
+            stopped(by)
+            return code
+        except BrokenPipeError:
+            close_stdout()
+            stopped("a closed pipe")
+            return CLOSED_PIPE
+        except Exception as error:
+            stopped(type(error).__name__)
+            raise
+        finally:
+            write_rows(run.file, done.rows)
+            run.say(f"\nfiles are in {run.out}; the whole took {time.perf_counter() - began:.0f} s")
+            run.close()
+        done.finish()
         return 0
+
+    def _identity(self, chosen: str, args: argparse.Namespace, devices: Sequence[DeviceDtype]) -> dict[str, Any]:
+        """What its results depend on, as JSON values."""
+        options = {name: value for name, value in vars(args).items() if name not in NO_SETTINGS}
+        settings = {"experiment": self.name, "size": chosen, "settings": describe(self.settings[chosen])}
+        return settings | {"options": describe(options)} | made_with(devices)
 
     def _report(self, run: Run[Size], rows: list[Row]) -> None:
         """Tables, conclusion, the paper's, figures."""
@@ -283,7 +353,7 @@ class Experiment(Generic[Size]):
             run.say(f"\nbeside the paper\n{self.paper}")
         for name, plot in self.figures.items():
             with run.doing(f"figure {name}.png"):
-                _draw(run.out / f"{name}.png", plot, run, rows)
+                _draw(f"{name}.png", plot, run, rows)
 
 
 def _takes(name: str) -> str:
@@ -296,22 +366,18 @@ def _shows_bar() -> bool:
     return sys.stderr.isatty() and find_spec("tqdm") is not None
 
 
-def _stopped(what: str, rows: Sequence[Row]) -> str:
-    return f"\nstopped by {what}, with {len(rows)} row{'' if len(rows) == 1 else 's'} of results"
-
-
-def _draw(path: Path, plot: Callable[[Any, Run[Any], list[Row]], None], run: Run[Any], rows: list[Row]) -> None:
+def _draw(name: str, plot: Callable[[Any, Run[Any], list[Row]], None], run: Run[Any], rows: list[Row]) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        run.say(f'no {path.name}: it needs matplotlib, pip install "xpsample[plot]"')
+        run.say(f'no {name}: it needs matplotlib, pip install "xpsample[plot]"')
         return
     figure = Figure(layout="constrained")
     FigureCanvasAgg(figure)  # no window system, whatever the user's matplotlib is set up for
     plot(figure, run, rows)
     if figure.axes:
-        figure.savefig(path, dpi=110, metadata={"Software": ""})
+        figure.savefig(run.file(name), dpi=110, metadata={"Software": ""})
 
 
 def _seed(text: str) -> int:

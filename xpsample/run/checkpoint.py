@@ -168,7 +168,16 @@ class Store:
         self.shards: list[list[Any]] = []
         self.text: bytes | None = None
         """What the index held when it was last read or written here."""
-        self.began = self.last = time.monotonic()
+        self.last = time.monotonic()
+        self.spent = 0.0
+        """Seconds that the steps made before took, less those of saving now."""
+        self.began: float | None = None
+        """When the first step now began."""
+
+    @property
+    def seconds(self) -> float:
+        """What the steps took, those before the run was resumed included, and saving not."""
+        return self.spent + (0.0 if self.began is None else time.monotonic() - self.began)
 
     def load(self, carry: Carry) -> Saved | None:
         """The checkpoint there, in the library and on the device of `carry`, or None.
@@ -214,6 +223,7 @@ class Store:
             content["step"],
             self.folder.text,
         )
+        self.spent = (content["metadata"] or {}).get("seconds", 0.0)
         return Saved(content["step"], carry, totals)
 
     def rows(self) -> dict[str, np.ndarray]:
@@ -233,6 +243,7 @@ class Store:
         if step == self.step or not (final or time.monotonic() - self.last >= self.every):
             return
         written: list[Path] = []
+        began = time.monotonic()
         try:
             self._save(step, carry, totals, buffers, written)
         except (OSError, MemoryError) as error:
@@ -246,9 +257,10 @@ class Store:
                 stacklevel=4,
             )
         self.last = time.monotonic()
+        self.spent -= self.last - began
 
     def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, written: list[Path]) -> None:
-        index = self.path / INDEX
+        index, seconds = self.path / INDEX, self.seconds
         if (index.read_bytes() if index.exists() else None) != self.text:
             raise OSError(f"another process has changed or removed {INDEX}")
         make_folder(self.path)
@@ -288,7 +300,7 @@ class Store:
             "rows": shards,
             **({} if self.disk is None else {"store": self.disk.counted | {"arrays": stored}}),
             "structure": described,
-            "metadata": self.metadata and self.metadata | {"seconds": time.monotonic() - self.began},
+            "metadata": self.metadata and self.metadata | {"seconds": seconds},
         }
         content = json.loads(json.dumps(content, default=str))
         text = json.dumps(content | {"digest": _digest(content)}, indent=1).encode()
@@ -312,6 +324,7 @@ class Store:
         ------
         CheckpointError
         """
+        self.began = time.monotonic()
         if self.folder is not None:
             lines = differences(self.folder.content["environment"], self.environment)
             if lines:

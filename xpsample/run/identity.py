@@ -3,15 +3,17 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import CodeType, FunctionType, MethodType
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import backend_of, to_host, unpacked
 from xpsample.core.version import __version__
 
@@ -34,6 +36,8 @@ def describe(value: Any, within: tuple = ()) -> Any:
     within : tuple
         The dataclasses and functions that hold it, which may be among what it holds.
     """
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()  # NumPy gives one or the other, and a checkpoint gives back arrays
     if isinstance(value, SCALARS):
         return value
     if not is_dataclass(value) and (own := unpacked(value)) is not None:
@@ -65,6 +69,45 @@ def environment(x: Array) -> dict[str, Any]:
         backend.name: str(getattr(sys.modules.get(backend.name), "__version__", "unknown")),
         "devices": [device.name.partition(":")[0] for device in backend.devices(x)],
     }
+
+
+def made_with(devices: Sequence[DeviceDtype], modules: Sequence[str] = ()) -> dict[str, Any]:
+    """What the results of a command depend on, beside its settings.
+
+    Parameters
+    ----------
+    devices : sequence of DeviceDtype
+        Where they are made.
+    modules : sequence of str
+        Names of modules of the user's that are used.
+
+    Returns
+    -------
+    dict
+        JSON values: the devices, the versions of Python and of the libraries, and digests of the code of xpsample, its
+        backends, and the packages of the modules.
+    """
+    versions: dict[str, Any] = {"python": PYTHON}
+    for device in devices:
+        versions |= environment(device.array(0.0))
+    versions.pop("devices", None)
+    backends = [type(device.backend).__module__ for device in devices]
+    packages = dict.fromkeys(name.partition(".")[0] for name in (__name__, *backends, *modules))
+    return {
+        "devices": list(map(str, devices)),
+        "versions": versions,
+        "code": {package: _source(sys.modules[package]) for package in packages},
+    }
+
+
+def _source(package: ModuleType) -> str:
+    """A digest of the files of a package, or of a module."""
+    folders = [Path(folder) for folder in getattr(package, "__path__", ())]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))] or [Path(str(package.__file__))]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def differences(there: Any, here: Any, path: str = "") -> list[str]:

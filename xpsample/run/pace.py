@@ -55,11 +55,38 @@ class Pace:
         self._each, self._most = (time.perf_counter() - self._began) / steps, MOST_STEPS
 
 
-ENDING: Mapping[signal.Signals, tuple[str, Any]] = {
-    signal.SIGINT: ("Ctrl-C", signal.default_int_handler),
-    signal.SIGTERM: ("SIGTERM", signal.SIG_DFL),
+class Terminated(KeyboardInterrupt):
+    """SIGTERM ended a command where it was no run."""
+
+    by = "SIGTERM"
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+ENDING: Mapping[signal.Signals, tuple[str, tuple[Any, ...]]] = {
+    signal.SIGINT: ("Ctrl-C", (signal.default_int_handler,)),
+    signal.SIGTERM: ("SIGTERM", (signal.SIG_DFL, _terminate)),
 }
-"""Signals that ask a run to end: what messages call them, and what Python does with them by itself."""
+"""Signals that ask a run to end: what messages call them, and what Python and `terminable` do with them."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """A context in which SIGTERM raises `Terminated`, for a command of many runs. In a run see `interruptible`.
+
+    In another thread than the main one, and where the program handles SIGTERM by itself, nothing is changed.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    own = main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if own:
+        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        if own:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
@@ -70,20 +97,20 @@ def interruptible() -> Iterator[Callable[[], str | None]]:
     that the program handles by itself, nothing is changed.
     """
     main = threading.current_thread() is threading.main_thread()
-    own = {number: usual for number, (_, usual) in ENDING.items() if main and signal.getsignal(number) == usual}
+    before = {number: signal.getsignal(number) for number in ENDING if main}
+    own = {number: handler for number, handler in before.items() if handler in ENDING[number][1]}
     noted: list[str] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        name, usual = ENDING[signal.Signals(number)]
         if noted:
-            signal.signal(number, usual)
+            signal.signal(number, own[signal.Signals(number)])
             signal.raise_signal(number)
-        noted.append(name)
+        noted.append(ENDING[signal.Signals(number)][0])
 
     for number in own:
         signal.signal(number, note)
     try:
         yield lambda: noted[0] if noted else None
     finally:
-        for number, usual in own.items():
-            signal.signal(number, usual)
+        for number, handler in own.items():
+            signal.signal(number, handler)

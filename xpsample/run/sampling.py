@@ -417,7 +417,7 @@ def _run(
         buffers = disk.trace_rows(min(rows, program.draws), carry.state.point.x)
     elif rows < program.held:
         buffers = tree.map(lambda buffer: buffer[:rows, ...], buffers)
-    metadata = metadata | {"seconds": time.perf_counter() - began}
+    metadata = metadata | {"seconds": time.perf_counter() - began if store is None else store.seconds}
     ended = None if stopping is None else stopping.finding(rows)
     trace = _trace(program, carry, buffers, totals.run_statistics(), metadata, ended)
     if interrupted():

@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from xpsample.core.errors import ConvergenceWarning
 from xpsample.core.registry import backend_of, to_host
 from xpsample.kernels.discrete.acs import ACS, Table
 from xpsample.kernels.discrete.dlp import DMALA
+from xpsample.run.checkpoint import Checkpoint
 from xpsample.run.sampling import sample
 from xpsample.spaces.space import as_floating
 from xpsample.targets.target import AbstractTarget, check_target
@@ -28,6 +31,8 @@ def tune_acs(
     balance: float = 0.95,
     step_sizes: Sequence[float] = tuple(np.geomspace(0.05, 50.0, 16)),
     steps: int = 50,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | None = None,
 ) -> ACS:
     """The automatic cyclical sampler with its cycle tuned by acceptance rates, as Pynadath et al. (2024) do.
 
@@ -55,6 +60,8 @@ def tune_acs(
         Candidates, in units of x squared. For {0, 1}^dim by default: take 4 times these on {-1, 1}^dim.
     steps : int
         Steps over which rates are averaged, after as many to leave the start.
+    checkpoint, progress : optional
+        Of the short runs, as in `sample`.
 
     Returns
     -------
@@ -77,7 +84,7 @@ def tune_acs(
     acceptance = check_number("acceptance", acceptance, 0, 1)
     balance = check_number("balance", balance, 0.5, closed=True)
     sizes, balances = np.unique(check_numbers("step_sizes", step_sizes, 0)), np.linspace(0.5, balance, BALANCES)
-    rates = _rates(target, x0, sizes, balances, steps, seed)
+    rates = _rates(target, x0, sizes, balances, steps, seed=seed, checkpoint=checkpoint, progress=progress)
     largest, smallest = _largest(sizes, np.max(rates, axis=1), acceptance), _largest(sizes, rates[:, 0], acceptance)
     best = np.maximum.accumulate(balances[np.argmax(rates, axis=1)])
     share = np.cos(0.5 * np.pi * np.arange(length) / length) ** 2
@@ -86,7 +93,7 @@ def tune_acs(
 
 
 def _rates(
-    target: AbstractTarget, x0: Array, sizes: np.ndarray, balances: np.ndarray, steps: int, seed: int
+    target: AbstractTarget, x0: Array, sizes: np.ndarray, balances: np.ndarray, steps: int, **options: Any
 ) -> np.ndarray:
     """Mean acceptance probability of every pair, (sizes, balances)."""
     xp, ones = backend_of(x0).xp, (1,) * (x0.ndim - 1)
@@ -94,7 +101,7 @@ def _rates(
     start = xp.asarray(xp.broadcast_to(x0, (len(sizes), len(balances), *x0.shape)), copy=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # some pairs accept nothing
-        run = sample(target, kernel, start, steps, seed=seed, burn_in=steps, recorders=(), progress=False)
+        run = sample(target, kernel, start, steps, burn_in=steps, recorders=(), **options)
     rates = np.asarray(run.run_statistics.acceptance_probability)
     return np.mean(rates.reshape(len(sizes), len(balances), -1), axis=-1)
 

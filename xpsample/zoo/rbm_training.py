@@ -1,16 +1,26 @@
 """Maximum likelihood for restricted Boltzmann machines: persistent contrastive divergence (Tieleman, 2008)."""
 
-from typing import Any
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.elementwise import accurate_sigmoid
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.core.registry import backend_of
-from xpsample.core.specs import Normal, Uniform
+from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
-from xpsample.run.noise import Portable, chunk_steps
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.kernel import Info, Kernel
+from xpsample.run.checkpoint import Checkpoint
+from xpsample.run.noise import Portable
+from xpsample.run.sampling import sample
+from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.point import Capability, Point
+from xpsample.targets.target import Target
 from xpsample.zoo.rbm import RBM, gibbs_sweep
 
 
@@ -23,6 +33,8 @@ def train_rbm(
     batch: int = 100,
     sweeps: int = 1,
     decay: float = 1e-4,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | None = None,
 ) -> RBM:
     """Fit an RBM to rows of zeros and ones.
 
@@ -45,6 +57,8 @@ def train_rbm(
         Per update.
     decay : float
         Weight decay, per update and unit of rate.
+    checkpoint, progress : optional
+        As in `xpsample.sample`.
 
     Returns
     -------
@@ -67,25 +81,74 @@ def train_rbm(
     start = source.block(backend, {"weights": Normal((visible, hidden))}, 0, 1, rows)["weights"][0, ...]
     share = (xp.sum(rows, axis=0) + 1.0) / (count + 2.0)
     model = RBM(0.01 * start, xp.log(share / (1.0 - share)), 0.0 * start[0, :])
-    specs = {
-        "rows": Uniform((batch,)),
-        "hidden": Uniform((sweeps, batch, hidden)),
-        "visible": Uniform((sweeps, batch, visible)),
-    }
+    rates = backend.from_host((rate * (1.0 - np.arange(updates) / updates)).astype(dtype_name(rows)), rows)
     chains = backend.from_host(np.zeros((batch, visible), dtype=dtype_name(rows)), rows)
-    length = chunk_steps(specs)
-    for first in range(0, updates, length):
-        noise = source.block(backend, specs, first, min(first + length, updates), rows)
-        for t in range(first, min(first + length, updates)):
-            drawn = {name: values[t - first, ...] for name, values in noise.items()}
-            data = xp.take(rows, xp.astype(xp.floor(drawn["rows"] * count), xp.int32), axis=0)
-            for k in range(sweeps):
-                chains = gibbs_sweep(model, chains, drawn["hidden"][k, ...], drawn["visible"][k, ...])
-            model = _update(xp, model, data, chains, rate * (1.0 - t / updates), decay)
-    return model
+    target = Target(None, score=_no_score, data={"rows": rows, "model": model, "rates": rates})
+    kernel = PersistentGibbs(hidden, sweeps, decay)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the chains follow a target that moves
+        trace = sample(
+            target, kernel, chains, updates, seed=source, recorders=(), checkpoint=checkpoint, progress=progress
+        )
+    return RBM(*trace.state.model)
 
 
-def _update(xp: Any, model: RBM, data: Array, chains: Array, rate: float, decay: float) -> RBM:
+class TrainingState(NamedTuple):
+    """The chains, the machine and the updates made."""
+
+    point: Point
+    model: RBM
+    n: Array
+
+
+@dataclass(frozen=True, eq=False)
+class PersistentGibbs(Kernel[TrainingState, Info]):
+    """An update of an RBM. The target only carries the rows, the first machine and the rates.
+
+    Parameters
+    ----------
+    hidden, sweeps : int
+    decay : float
+        As for `train_rbm`.
+    """
+
+    hidden: int
+    sweeps: int
+    decay: float
+
+    @property
+    def requires(self) -> Capability:
+        return Capability.NONE
+
+    def init(self, target: BoundTarget, x: Array) -> TrainingState:
+        return TrainingState(Point(x, None, None), target.data["model"], counter(target, x))
+
+    def noise(self, x: Array) -> Specs:
+        batch, visible = x.shape
+        return {
+            "rows": Uniform((batch,)),
+            "hidden": Uniform((self.sweeps, batch, self.hidden)),
+            "visible": Uniform((self.sweeps, batch, visible)),
+        }
+
+    def step(self, target: BoundTarget, state: TrainingState, noise: dict[str, Array]) -> tuple[TrainingState, Info]:
+        xp, rows, chains = target.xp, target.data["rows"], state.point.x
+        data = xp.take(rows, xp.astype(xp.floor(noise["rows"] * rows.shape[0]), xp.int32), axis=0)
+        for k in range(self.sweeps):
+            chains = gibbs_sweep(state.model, chains, noise["hidden"][k, ...], noise["visible"][k, ...])
+        rate = xp.take(target.data["rates"], xp.reshape(state.n, (1,)), axis=0)
+        model = _update(xp, state.model, data, chains, rate, self.decay)
+        moved = xp.any(chains != state.point.x, axis=-1)
+        info = Info(xp.ones_like(chains[:, 0]), moved, xp.zeros_like(moved), Evaluations())
+        return TrainingState(Point(chains, None, None), model, state.n + 1), info
+
+
+def _no_score(x: Array, data: Any) -> Array:
+    """For the target; nothing calls it."""
+    return x
+
+
+def _update(xp: Any, model: RBM, data: Array, chains: Array, rate: Array, decay: float) -> RBM:
     weights, visible_bias, hidden_bias = model
     h_data, h_chains = (accurate_sigmoid(xp, hidden_bias + v @ weights) for v in (data, chains))
     slope = data.T @ h_data / data.shape[0] - chains.T @ h_chains / chains.shape[0]

@@ -121,7 +121,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
                     statistics={kind: _one_chain_axis(values) for kind, values in trace.statistics.items()},
                     metadata=trace.metadata | {"names": list(data.names)},
                 )
-                trace.save(run.out / f"draws-{device}-{name}.npz")
+                trace.save(run.file(f"draws-{device}-{name}.npz"))
                 row: Row = {"backend": device.backend.name, "device": device.name, "dtype": device.dtype}
                 row |= {"kernel": name, "seconds": seconds, "compile_seconds": compiling}
                 row |= _row(trace, seconds, (size.burn_in + size.draws) * steps, reference, data)

@@ -71,7 +71,8 @@ def samplers(target: Target, x0: Any, settings: Settings, seed: int) -> dict[str
     unit = 4.0 if isinstance(target.space, Spins) else 1.0
     base = DMALA(unit * settings.step_size)
     g, n, eta = settings.sweeps, settings.refinements, settings.scale
-    tuned = tune_acs(target, x0, CYCLE, seed=seed, step_sizes=tuple(unit * np.geomspace(0.05, 50.0, 16)))
+    sizes = tuple(unit * np.geomspace(0.05, 50.0, 16))
+    tuned = tune_acs(target, x0, CYCLE, seed=seed, step_sizes=sizes, progress=False)
     return {
         "GWG": (GWG(), g * n),
         "DMALA": (base, g * n),

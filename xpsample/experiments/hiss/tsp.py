@@ -9,6 +9,7 @@ independent draws, from the target by dynamic programming and of tours of any le
 import argparse
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,14 +160,19 @@ def _controls(run: Run[Size], cities: np.ndarray, samples: int) -> Iterator[Row]
     """As many independent draws: from the target, where there are not too many cities, and of any tours."""
     shape, labels = (samples, run.size.chains, len(cities)), {"backend": "", "paper": ""}
     if len(cities) <= LARGEST_DRAWN:
-        began = time.perf_counter()
         with run.step("independent draws"):
-            tours, _ = draw_tours(cities, samples * run.size.chains, seed=run.seed + 2)
-        seconds = time.perf_counter() - began
-        row, _ = _measures(tours.reshape(shape), cities)
-        yield row | {"sampler": "independent draws", "seconds": seconds} | labels
+            drawn = run.once(partial(_independent, cities, samples * run.size.chains, run.seed + 2))
+        row, _ = _measures(drawn["tours"].reshape(shape), cities)
+        yield row | {"sampler": "independent draws", "seconds": float(drawn["seconds"])} | labels
     row, _ = _measures(random_tours(run.seed + 3, *shape), cities)
     yield row | {"sampler": "uniform tours", "seconds": 0.0} | labels
+
+
+def _independent(cities: np.ndarray, count: int, seed: int) -> dict[str, Any]:
+    """Tours drawn from the target, and how long that took."""
+    began = time.perf_counter()
+    tours, _ = draw_tours(cities, count, seed=seed)
+    return {"tours": tours, "seconds": time.perf_counter() - began}
 
 
 def _measures(tours: np.ndarray, cities: np.ndarray) -> tuple[Row, np.ndarray]:

@@ -25,7 +25,6 @@ from xpsample.particles.annealed import Annealed
 from xpsample.score_mh import (
     NoisePrediction,
     diffusion_target,
-    fit,
     geometric_noise_levels,
     linear_betas,
     save_parameters,
@@ -103,7 +102,7 @@ def train(run: Run[Size], device: DeviceDtype, known: Digits, held_out: np.ndarr
     losses: list[float] = []
     with run.step(f"{device} training, {size.epochs * UPDATES} updates of {BATCH} images"):
         for stage, rate in enumerate(RATES):
-            found = fit(
+            found = run.fit(
                 NoisePrediction(SCHEDULE, unet),
                 parameters,
                 images,
@@ -117,7 +116,7 @@ def train(run: Run[Size], device: DeviceDtype, known: Digits, held_out: np.ndarr
             parameters, losses = found.parameters, [*losses, *np.asarray(found.validation_losses).tolist()]
     of_pixels = [loss / side**2 for loss in losses]
     run.say(f"  held-out loss of a pixel {of_pixels[0]:.3f} after {UPDATES} updates, {min(of_pixels):.3f} at best")
-    save_parameters(run.out / "network.npz", parameters)
+    save_parameters(run.file("network.npz"), parameters)
     space = Real(1, side, side)
     return diffusion_target(unet, SCHEDULE, parameters=parameters, space=space, acceptance=LineIntegral(2))
 

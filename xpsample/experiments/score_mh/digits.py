@@ -26,7 +26,7 @@ from xpsample.kernels import MALA, ULA, Kernel
 from xpsample.metrics import class_shares, classes_covered, squared_mmd, tv_to_uniform, wasserstein
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.annealed import Annealed
-from xpsample.score_mh import AnnealedDenoising, TrainingLoss, fit
+from xpsample.score_mh import AnnealedDenoising, TrainingLoss
 from xpsample.targets import LineIntegral, Target, Taylor
 from xpsample.targets.acceptance import ByDensity
 from xpsample.zoo.mixture import smoothed_mixture
@@ -123,7 +123,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
                 steps += [row | {"tau": tau, "w1": value} for tau, value in zip(TAUS, w1, strict=True)]
     files = {name.replace(", ", "_").replace(" ", "_"): value for name, value in images.items()}
     run.save("images", taus=np.asarray(TAUS), **files)
-    write_rows(run.out, steps, "steps")
+    write_rows(run.file, steps, "steps")
 
 
 class Problem(NamedTuple):
@@ -157,7 +157,7 @@ def prepare(run: Run[Size], device: DeviceDtype) -> Problem:
     def train(name: str, loss: TrainingLoss, start: tree.Tree, epochs: int, rows: int) -> tree.Tree:
         counts = {"epochs": epochs, "steps_per_epoch": UPDATES, "batch_size": rows}
         with run.step(f"{device} {name} network, {epochs * UPDATES} updates"):
-            found = fit(loss, start, x, seed=run.seed, validation=validation, optimizer=Adam(5e-4), **counts)
+            found = run.fit(loss, start, x, seed=run.seed, validation=validation, optimizer=Adam(5e-4), **counts)
         losses: Any = found.validation_losses
         run.say(f"  held-out loss {losses[0]:.2f} after {UPDATES}, {min(losses):.2f} at best")
         return found.parameters

@@ -20,7 +20,6 @@ from xpsample.score_mh import (
     Proposal,
     ScoreBalance,
     acceptance_network,
-    fit,
     init_acceptance_network,
     init_score_network,
     score_network,
@@ -145,7 +144,7 @@ def _train(
     optimizer = Adam(how.rate) if how.cycles is None else CosineDecay(Adam(how.rate), how.epochs * how.updates)
     parameters, losses, new, gain = tree.map(_stacked, *start), np.zeros(0), np.zeros(0), None
     for cycle in range(1 if validation is None else how.cycles or 1):
-        found = fit(
+        found = run.fit(
             loss,
             parameters,
             array(data),

@@ -8,6 +8,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,17 +113,16 @@ def measure(run: Run[Size]) -> Iterator[Row]:
         for device in run.devices:
             curves = run.shown[f"{name}, {device}"] = {}
             for policy in run.args.policy or DEFAULT:
-                began = time.perf_counter()
                 with run.step(f"{device}, {policy}"):
-                    played = _play(policy, bandit, game, size, device, run.seed + 1)
-                lost = problems.regret(game.means, played.arms)
+                    played = run.once(partial(_play, policy, bandit, game, size, device, run.seed + 1))
+                lost = problems.regret(game.means, played["arms"])
                 curves[policy] = 100 * np.cumsum(lost, axis=0) / np.sum(loss, axis=0)
                 yield (
                     {"bandit": name, "backend": device.backend.name, "policy": policy}
                     | mean_and_error("regret", 100 * np.sum(lost, axis=0) / np.sum(loss, axis=0))
                     | mean_and_error("last", 100 * np.sum(lost[last], axis=0) / np.sum(loss[last], axis=0))
-                    | {"best": np.mean(lost == 0), "diverged": np.sum(played.diverged)}
-                    | {"seconds": time.perf_counter() - began, "paper": REGRETS[name].get(policy, "")}
+                    | {"best": np.mean(lost == 0), "diverged": np.sum(played["diverged"])}
+                    | {"seconds": float(played["seconds"]), "paper": REGRETS[name].get(policy, "")}
                 )
     run.save("curves", **{f"{name}/{policy}": x for name, of in _of_one_device(run) for policy, x in of.items()})
 
@@ -151,13 +151,17 @@ class Attracting(PairKernel):
 
 def _play(
     policy: str, bandit: problems.Bandit, game: problems.Game, size: Size, device: DeviceDtype, seed: int
-) -> Played:
+) -> dict[str, Any]:
+    """The arms, which trials diverged, and how long it took."""
+    began = time.perf_counter()
     if policy not in ("uniform", "linear greedy", "linear Thompson"):
         network = RewardNetwork(bandit.features, bandit.arms, size.hidden)
-        return network_policy(policy, network, size).play(game, device, seed)
-    linear = problems.Linear(greedy=policy == "linear greedy")
-    arms = problems.play_uniform(game, seed) if policy == "uniform" else linear.play(game, seed)
-    return Played(arms, np.zeros(size.trials, dtype=np.bool_))
+        played = network_policy(policy, network, size).play(game, device, seed)
+    else:
+        linear = problems.Linear(greedy=policy == "linear greedy")
+        arms = problems.play_uniform(game, seed) if policy == "uniform" else linear.play(game, seed)
+        played = Played(arms, np.zeros(size.trials, dtype=np.bool_))
+    return {**played._asdict(), "seconds": time.perf_counter() - began}
 
 
 def network_policy(name: str, network: RewardNetwork, size: Size) -> NetworkPolicy:

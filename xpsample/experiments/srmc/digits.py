@@ -106,7 +106,7 @@ def _machine(run: Run[Size], known: Digits) -> RBM:
     rows = (known.images > 0).astype(np.float32)
     label = f"{run.size.updates} updates of persistent contrastive divergence on {len(rows)} images"
     with run.step(f"an RBM with {HIDDEN} hidden units, {label}"):
-        machine = train_rbm(rows, HIDDEN, run.size.updates, seed=run.seed)
+        machine = train_rbm(rows, HIDDEN, run.size.updates, seed=run.seed, progress=False, **run.checkpoint())
     run.save("machine", **machine._asdict())
     return machine
 
@@ -178,15 +178,27 @@ def _model(run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits) -> li
     """The same measures of the machine's own sampler, from the 7 and from training images."""
     size, rng, rows = run.size, np.random.default_rng(run.seed), []
     training = (known.images[rng.choice(len(known.images), size.chains, replace=False)] > 0).astype(np.float32)
-    for name, start in (("model, from the 7", np.tile(seven, (size.chains, 1))), ("model, from digits", training)):
-        begun, v, labels = time.perf_counter(), start, []
-        for step in range(1, size.steps // 10 + 1):
-            hidden = rng.random((size.chains, HIDDEN), dtype=np.float32)
-            v = gibbs_sweep(machine, v, hidden, rng.random(v.shape, dtype=np.float32))
-            if step % max(1, size.steps // (10 * ROWS)) == 0:
-                labels.append(classify(2 * v - 1, known).labels)
-        row = _row(name, 0.0, np.stack(labels), v, known)
-        rows.append(row | {"seconds": time.perf_counter() - begun})
+
+    starts = {"model, from the 7": np.tile(seven, (size.chains, 1)), "model, from digits": training}
+
+    def swept() -> dict[str, Any]:
+        found: dict[str, list] = {"labels": [], "last": [], "seconds": []}
+        for v in starts.values():
+            begun, labels = time.perf_counter(), []
+            for step in range(1, size.steps // 10 + 1):
+                hidden = rng.random((size.chains, HIDDEN), dtype=np.float32)
+                v = gibbs_sweep(machine, v, hidden, rng.random(v.shape, dtype=np.float32))
+                if step % max(1, size.steps // (10 * ROWS)) == 0:
+                    labels.append(classify(2 * v - 1, known).labels)
+            found["labels"].append(np.stack(labels))
+            found["last"].append(v)
+            found["seconds"].append(time.perf_counter() - begun)
+        return {name: np.stack(values) for name, values in found.items()}
+
+    found = run.once(swept)
+    for i, name in enumerate(starts):
+        row = _row(name, 0.0, found["labels"][i], found["last"][i], known)
+        rows.append(row | {"seconds": float(found["seconds"][i])})
     return rows
 
 

@@ -332,7 +332,7 @@ def _timing(run: Run[Size], setting: Setting, problem: Problem, device: DeviceDt
 
 def _write_curves(run: Run[Size], curves: Sequence[Curve]) -> None:
     """Every kept step of the first place's sweeps, for plots of one's own."""
-    with open(run.out / "curves.csv", "w", newline="", encoding="utf-8") as file:
+    with open(run.file("curves.csv"), "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["target", "kernel", "scale", "alpha", "steps", "evaluations", "mse", "half_width"])
         for c in curves:

@@ -1,0 +1,184 @@
+"""Rows of results that a long command has finished, as lines of JSON: each is on the disk before the next is begun."""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, final
+
+from xpsample.core.archives import reading
+from xpsample.core.atomic_files import exclusive, make_folder, sync_folder
+from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.run.identity import differences
+
+SCHEMA = 1
+"""Version of the layout. Raised when a file of the new layout could be misread by the old reader."""
+
+HEAD = b'{"schema": '
+"""What every file of rows begins with."""
+
+ADVICE = "if it is damaged, put a copy of it back, or remove it and begin anew"
+
+
+@final
+class RowsFile:
+    """A file of rows. Its first line has the identity of what makes them; each line has a digest of all up to it.
+
+    A last line without an end was being written when its process was killed: it is dropped, and its row made again.
+    One process at a time may use a file: see `opened_rows`.
+
+    Parameters
+    ----------
+    path : Path
+
+    Attributes
+    ----------
+    rows : list of dict
+        Those that are in the file.
+    finished : bool
+        Whether no more rows will come.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, is no file of rows, or has another schema version.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with opened_rows(Path(folder) / "rows.jsonl") as rows:
+    ...         rows.begin({"seed": 1})
+    ...         rows.add({"error": 0.25})
+    ...     with opened_rows(Path(folder) / "rows.jsonl") as again:
+    ...         again.check({"seed": 1})
+    ...         again.rows
+    [{'error': 0.25}]
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[dict[str, Any]] = []
+        self.finished = False
+        self._identity: Any = None
+        self._end, self._digest, self._pending = 0, "", b""
+        with reading(path, CheckpointError, ADVICE):
+            self._read(path.read_bytes() if path.exists() else b"")
+
+    def _read(self, content: bytes) -> None:
+        self._end = content.rfind(b"\n") + 1
+        if not content.startswith(HEAD[: len(content)]):
+            raise ValueError("it holds no rows of results")
+        for number, line in enumerate(content[: self._end].split(b"\n")[:-1]):
+            entry = json.loads(line)
+            if number == 0 and entry["schema"] != SCHEMA:
+                raise CheckpointError(
+                    f"{self.path} has schema version {entry['schema']} and this version of xpsample reads {SCHEMA}: "
+                    "use the version of xpsample that wrote it, or remove it and begin anew"
+                )
+            digest = entry.pop("digest")
+            if digest != self._next_digest(entry):
+                raise ValueError(f"line {number + 1} is not as it was written")
+            self._digest = digest
+            if number == 0:
+                self._identity = entry["identity"]
+            elif "row" in entry:
+                self.rows.append(entry["row"])
+            else:
+                self.finished = True
+
+    @property
+    def begun(self) -> bool:
+        """Whether the file is there, with its first line."""
+        return self._end > 0
+
+    def check(self, identity: Mapping[str, Any]) -> None:
+        """Raise if the rows are of another run.
+
+        Raises
+        ------
+        CheckpointError
+        """
+        lines = differences(self._identity, _json(identity))
+        if lines:
+            raise CheckpointError(
+                f"{self.path} holds the rows of another run ({'; '.join(lines)}); remove it, or use another path"
+            )
+
+    def begin(self, identity: Mapping[str, Any]) -> None:
+        """Begin anew, without rows."""
+        self.rows, self.finished, self._identity = [], False, _json(identity)
+        self._end, self._digest, self._pending = 0, "", b""
+        self._append({"schema": SCHEMA, "identity": self._identity})
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row, a mapping of JSON values. Where it cannot be written it is kept for the next call, with a warning.
+
+        Warns
+        -----
+        CheckpointWarning
+        """
+        self.rows.append(_json(row))
+        self._append({"row": self.rows[-1]})
+
+    def finish(self) -> None:
+        """Put down that no more rows will come."""
+        self.finished = True
+        self._append({"finished": True})
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        self._digest = self._next_digest(entry)
+        self._pending += json.dumps(entry | {"digest": self._digest}).encode() + b"\n"
+        new = not self.path.exists()
+        try:
+            with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
+                if file.seek(0, os.SEEK_END) < self._end:
+                    raise OSError("another process has changed or removed it")
+                file.truncate(self._end)
+                file.seek(self._end)
+                file.write(self._pending)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            warnings.warn(
+                f"a row could not be saved to {self.path} ({error}). The run goes on and tries again with the next",
+                CheckpointWarning,
+                stacklevel=3,
+            )
+            return
+        if new:
+            sync_folder(self.path.parent)
+        self._end, self._pending = self._end + len(self._pending), b""
+
+    def _next_digest(self, entry: dict[str, Any]) -> str:
+        return hashlib.sha256((self._digest + json.dumps(entry, sort_keys=True)).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def opened_rows(path: Path) -> Iterator[RowsFile]:
+    """A file of rows, which no other process has as long as the block lasts. Its folder is made where it is missing.
+
+    Raises
+    ------
+    CheckpointError
+        If another process has it, or it cannot be read.
+    OSError
+        If its folder cannot be written to.
+    """
+    make_folder(path.parent)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(exclusive(path.with_name(f"{path.name}.lock")))
+        except BlockingIOError as error:
+            raise CheckpointError(
+                f"{path} is in use by {error}: wait until that run ends, or use another path"
+            ) from None
+        yield RowsFile(path)
+
+
+def _json(value: Any) -> Any:
+    """As it comes back from a file."""
+    return json.loads(json.dumps(value))
