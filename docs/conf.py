@@ -37,6 +37,18 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autosummary_generate = False
 numpydoc_show_class_members = False
+numpydoc_xref_param_type = True  # types of parameters link to their pages
+numpydoc_xref_ignore = "all"  # but for these
+numpydoc_xref_aliases = {name: f"xpsample.{name}" for name in xpsample.__all__} | {
+    "AbstractTarget": "xpsample.targets.AbstractTarget",
+    "Acceptance": "xpsample.targets.Acceptance",
+    "GradientChoice": "xpsample.gradients.GradientChoice",
+    "Kernel": "xpsample.kernels.Kernel",
+    "NoiseSource": "xpsample.run.noise.NoiseSource",
+    "Recorder": "xpsample.run.recorders.Recorder",
+    "RunStatistics": "xpsample.run.trace.RunStatistics",
+    "Space": "xpsample.spaces.Space",
+}
 
 html_theme = "furo"
 html_title = f"xpsample {release}"

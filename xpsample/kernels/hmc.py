@@ -66,6 +66,12 @@ class HMC(Kernel[HMCState, HMCInfo]):
         in ceil(h_n T / epsilon) leapfrog steps. So no trajectory length is in resonance with the target. Tuned when
         neither is given.
 
+    See Also
+    --------
+    NUTS : Finds the length of each trajectory.
+    MALA : One leapfrog step.
+    MAMS : At constant speed.
+
     Examples
     --------
     >>> import numpy as np

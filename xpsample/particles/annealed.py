@@ -68,6 +68,10 @@ class Annealed(Kernel[AnnealedState, Info]):
     units : sequence of float, optional
         Positive, one for each level, in units of x.
 
+    See Also
+    --------
+    TemperedSMC : A path in temperature and not in noise.
+
     Examples
     --------
     >>> import numpy as np

@@ -54,6 +54,11 @@ class Recorder(ABC):
 class Draws(Recorder):
     """Every kept position, (draw, *chains, dim).
 
+    See Also
+    --------
+    Moments : Mean and variance in constant memory.
+    Record : Any function of the state.
+
     Examples
     --------
     >>> import numpy as np
@@ -82,6 +87,10 @@ class Statistics(Recorder):
     """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains).
 
     And the energy, potential and kinetic, of kernels whose info has it.
+
+    See Also
+    --------
+    Draws : The positions.
 
     Examples
     --------
@@ -125,6 +134,10 @@ class Record(Recorder):
         Its key in ``trace.recorded``.
     function : callable
         ``function(state)`` -> tree of arrays; pure.
+
+    See Also
+    --------
+    Draws : The positions.
 
     Examples
     --------
@@ -205,6 +218,11 @@ class Moments(Recorder):
 
     Those of a `Model` are of its parameters' values, in the order of the rows of ``trace.summary()``.
 
+    See Also
+    --------
+    BatchMeans : With the error of the mean.
+    Histogram : Of each coordinate.
+
     Examples
     --------
     >>> import numpy as np
@@ -260,6 +278,10 @@ class BatchMeans(Recorder):
     size : int
         Kept steps per batch; take it well above the autocorrelation time. A last, partial batch is left out.
 
+    See Also
+    --------
+    Moments : Without the error.
+
     Examples
     --------
     >>> import numpy as np
@@ -308,6 +330,10 @@ class Histogram(Recorder):
     """How often every chain was in each state of a discrete space, (*chains, states): memory does not grow.
 
     The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.
+
+    See Also
+    --------
+    Moments : Mean and variance.
 
     Examples
     --------
