@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from numpydoc.xref import DEFAULT_LINKS
+
 import xpsample
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,7 +41,9 @@ autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True  # types of parameters link to their pages
 numpydoc_xref_ignore = "all"  # but for these
-numpydoc_xref_aliases = {name: f"xpsample.{name}" for name in xpsample.__all__} | {
+numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS}  # pages of Python and NumPy are not at hand offline
+numpydoc_xref_aliases |= {name: f"xpsample.{name}" for name in xpsample.__all__}
+numpydoc_xref_aliases |= {
     "AbstractTarget": "xpsample.targets.AbstractTarget",
     "Acceptance": "xpsample.targets.Acceptance",
     "GradientChoice": "xpsample.gradients.GradientChoice",
