@@ -84,7 +84,17 @@ def escape_shapes(app: Any, what: str, name: str, obj: Any, options: Any, lines:
         lines[i] = "".join(parts)
 
 
+def link_classes(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """The classes of `xpsample` by their own names, in the docstrings of its rooms too."""
+    name = node["reftarget"]
+    if node.get("refdomain") != "py" or name.split(".")[0] not in xpsample.__all__ or not name[:1].isupper():
+        return None
+    found = f"xpsample.{name}"
+    return env.get_domain("py").resolve_xref(env, node["refdoc"], app.builder, node["reftype"], found, node, content)
+
+
 def setup(app: Any) -> None:
     """Connect the hooks."""
+    app.connect("missing-reference", link_classes)
     app.connect("builder-inited", draw_pictures)
     app.connect("autodoc-process-docstring", escape_shapes, priority=100)
