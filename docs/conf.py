@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from numpydoc.xref import DEFAULT_LINKS
+
 import xpsample
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -37,6 +39,20 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autosummary_generate = False
 numpydoc_show_class_members = False
+numpydoc_xref_param_type = True  # types of parameters link to their pages
+numpydoc_xref_ignore = "all"  # but for these
+numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS}  # pages of Python and NumPy are not at hand offline
+numpydoc_xref_aliases |= {name: f"xpsample.{name}" for name in xpsample.__all__}
+numpydoc_xref_aliases |= {
+    "AbstractTarget": "xpsample.targets.AbstractTarget",
+    "Acceptance": "xpsample.targets.Acceptance",
+    "GradientChoice": "xpsample.gradients.GradientChoice",
+    "Kernel": "xpsample.kernels.Kernel",
+    "NoiseSource": "xpsample.run.noise.NoiseSource",
+    "Recorder": "xpsample.run.recorders.Recorder",
+    "RunStatistics": "xpsample.run.trace.RunStatistics",
+    "Space": "xpsample.spaces.Space",
+}
 
 html_theme = "furo"
 html_title = f"xpsample {release}"
@@ -68,7 +84,17 @@ def escape_shapes(app: Any, what: str, name: str, obj: Any, options: Any, lines:
         lines[i] = "".join(parts)
 
 
+def link_classes(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """The classes of `xpsample` by their own names, in the docstrings of its rooms too."""
+    name = node["reftarget"]
+    if node.get("refdomain") != "py" or name.split(".")[0] not in xpsample.__all__ or not name[:1].isupper():
+        return None
+    found = f"xpsample.{name}"
+    return env.get_domain("py").resolve_xref(env, node["refdoc"], app.builder, node["reftype"], found, node, content)
+
+
 def setup(app: Any) -> None:
     """Connect the hooks."""
+    app.connect("missing-reference", link_classes)
     app.connect("builder-inited", draw_pictures)
     app.connect("autodoc-process-docstring", escape_shapes, priority=100)

@@ -207,15 +207,17 @@ def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_p
 
 def test_errors_and_findings_have_their_entries():
     from xpsample.core import errors
+    from xpsample.metrics.findings import Finding
 
     page = (DOCS / "troubleshooting.md").read_text()
     kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, BaseException)]
     assert [name for name in kinds if name not in page] == []
-    source = (ROOT / "xpsample" / "metrics" / "findings.py").read_text()
-    found = set(re.findall(r'Finding\(\s*"(\w+)"', source))
+    source = "".join(path.read_text() for path in (ROOT / "xpsample").rglob("*.py"))
+    found = set(re.findall(r'(?:Finding|_of_columns)\(\s*"(\w+)"', source))
+    named = set(re.findall(r'``"(\w+)"``', Finding.__doc__))
+    assert {"ladder", "tilt_idle", "until"} <= found <= named
     diagnosis = (DOCS / "diagnosis.md").read_text()
-    assert "ladder" in found
-    assert [kind for kind in found if f"`{kind}`" not in diagnosis] == []
+    assert [kind for kind in named if f"`{kind}`" not in diagnosis] == []
 
 
 def test_the_support_table_has_the_kernels_and_libraries_of_the_suite():

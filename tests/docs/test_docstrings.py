@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import operator
 import pkgutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,3 +44,16 @@ def test_examples_run(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", xpsample.__all__)
 def test_every_public_name_has_an_example(name):
     assert ">>> " in getattr(xpsample, name).__doc__
+
+
+def test_what_public_names_point_to_exists():
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    neighbours = {
+        neighbour
+        for name in xpsample.__all__
+        for entry, _ in docscrape.get_doc_object(getattr(xpsample, name))["See Also"]
+        for neighbour, _ in entry
+    }
+    assert "HMC" in neighbours
+    for neighbour in neighbours:
+        operator.attrgetter(neighbour)(xpsample)

@@ -127,6 +127,10 @@ class LowRankCovariance(Covariance):
     values : array, shape (rank,) or (*groups, 1, rank)
         Positive.
 
+    See Also
+    --------
+    LowRankMetric : Tunes one.
+
     Examples
     --------
     >>> import numpy as np

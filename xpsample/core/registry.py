@@ -66,6 +66,10 @@ def registered_backends() -> list[str]:
 def installed_backends() -> list[str]:
     """Names of the registered backends whose library is installed (none is imported by this).
 
+    See Also
+    --------
+    backend_of : That of an array.
+
     Examples
     --------
     >>> import numpy as np
@@ -83,6 +87,10 @@ def backend_of(array: object) -> Backend:
     ------
     BackendError
         If no registered backend owns it.
+
+    See Also
+    --------
+    installed_backends : All of them.
 
     Examples
     --------

@@ -87,6 +87,10 @@ class Analytic(GradientChoice):
     hvp : callable, optional
         ``hvp(x, v)`` or ``hvp(x, v, data)``: the Hessian of the log density times v.
 
+    See Also
+    --------
+    Auto : The best that is at hand.
+
     Examples
     --------
     >>> import numpy as np
@@ -161,6 +165,11 @@ class Via(GradientChoice):
     ----------
     library : str
         The lender's module name.
+
+    See Also
+    --------
+    Auto : The best that is at hand.
+    FiniteDifference : Without autodiff.
 
     Examples
     --------
@@ -252,6 +261,10 @@ class FiniteDifference(GradientChoice):
     scheme : {"central", "forward"}
         Which difference quotient.
 
+    See Also
+    --------
+    Via : Autodiff of another library.
+
     Examples
     --------
     >>> import numpy as np
@@ -332,6 +345,11 @@ class Auto(GradientChoice):
     """The library's own autodiff, else an installed library's, else an error that lists the choices.
 
     The user's own score and hvp come first in any case.
+
+    See Also
+    --------
+    Analytic : No other way than the user's own.
+    Via : A library that is named.
 
     Examples
     --------

@@ -91,6 +91,11 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
     adjusted : bool
         Whether denoising proposals are accepted by Metropolis-Hastings. Without, the target is not invariant.
 
+    See Also
+    --------
+    ParallelTempering : Another way between modes.
+    DMALA : An inner kernel.
+
     Examples
     --------
     >>> import numpy as np

@@ -205,6 +205,10 @@ class Blocks(Kernel[Any, Info]):
     CapabilityError
         At the start of a run, if a kernel does not move on the space of its block.
 
+    See Also
+    --------
+    Model : Names the parameters of a block.
+
     Notes
     -----
     A step's acceptance probability is the product of those of the blocks.

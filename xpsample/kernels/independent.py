@@ -28,6 +28,10 @@ class IndependentMH(Kernel[ChainState, Info]):
         tuned to the diagonal of the chains' covariance times 1 + 1 / sqrt(dim); ``ProposalCovariance(dense=True)``
         takes the whole of it. The identity where the mean is given.
 
+    See Also
+    --------
+    RWM : Proposes near the current position.
+
     Examples
     --------
     >>> import numpy as np

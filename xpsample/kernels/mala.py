@@ -28,6 +28,11 @@ class MALA(Kernel[ChainState, Info]):
         C, best near the target's covariance. When not given a diagonal one is tuned, with the step size; it is the
         identity where a step size is given.
 
+    See Also
+    --------
+    ULA : The same move without an accept step.
+    HMC : Longer moves.
+
     Examples
     --------
     >>> import numpy as np

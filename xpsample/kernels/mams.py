@@ -63,6 +63,11 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
     HyperparameterError
         At the start of a run, if positions have one coordinate.
 
+    See Also
+    --------
+    MCLMC : Without an accept step.
+    HMC : With momentum of any size.
+
     Examples
     --------
     >>> import numpy as np

@@ -70,6 +70,11 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
     HyperparameterError
         At the start of a run, if positions have one coordinate.
 
+    See Also
+    --------
+    MAMS : With an accept step.
+    UnderdampedLangevin : With momentum of any size.
+
     Examples
     --------
     >>> import numpy as np

@@ -46,6 +46,11 @@ class Minibatch(Kernel[Any, Any]):
         If the base compares evaluations: accepting by random log densities would be wrong, and so are differences of
         random scores.
 
+    See Also
+    --------
+    ULA : A kernel that it takes.
+    posterior : A target with rows.
+
     Examples
     --------
     >>> import numpy as np

@@ -40,6 +40,12 @@ class MYULA(Kernel[ULAState, Info]):
         Of g; broadcasts against the chain axes. A callable is given the target's data (the parameters, of a
         `Parametric` target) and gives such a number.
 
+    See Also
+    --------
+    ULA : For smooth densities.
+    IsotropicTV : A regulariser.
+    L1 : A regulariser.
+
     Examples
     --------
     >>> import numpy as np

@@ -109,6 +109,10 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
     max_depth : int
         Doublings at most; a step costs up to 2^max_depth - 1 log densities and scores.
 
+    See Also
+    --------
+    HMC : With a length that is tuned once.
+
     Examples
     --------
     >>> import numpy as np

@@ -32,6 +32,10 @@ class PCN(Kernel[ChainState, Info]):
     covariance : float, or array of shape (dim,) or (dim, dim), optional
         Covariance of the reference; the identity when not given.
 
+    See Also
+    --------
+    RWM : For any target.
+
     Examples
     --------
     >>> import numpy as np

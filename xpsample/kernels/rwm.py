@@ -28,6 +28,11 @@ class RWM(Kernel[ChainState, Info]):
         Shape of the proposal. When not given a diagonal one is tuned, with the step size; it is the identity where a
         step size is given.
 
+    See Also
+    --------
+    MALA : Uses a score.
+    PCN : For a Gaussian prior.
+
     Examples
     --------
     >>> import numpy as np

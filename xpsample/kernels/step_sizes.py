@@ -30,6 +30,10 @@ class PolynomialDecay(StepSizes):
     offset : float or array
         At least 0, in steps.
 
+    See Also
+    --------
+    ULA : Takes it as a step size.
+
     Examples
     --------
     >>> import numpy as np

@@ -59,6 +59,12 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
     every : int
         Steps from one attempt to swap to the next.
 
+    See Also
+    --------
+    TemperedSMC : The same path with particles.
+    Ladder : Chooses the temperatures.
+    geometric_ladder : Temperatures.
+
     Examples
     --------
     >>> import numpy as np

@@ -42,6 +42,12 @@ class ULA(Kernel[ULAState, Info]):
     preconditioner : float, or array of shape (dim,) or (dim, dim), optional
         C. When not given a diagonal one is tuned, with the step size; it is the identity where a step size is given.
 
+    See Also
+    --------
+    MALA : Accepts or rejects the same move.
+    UnderdampedLangevin : With momentum.
+    PolynomialDecay : Step sizes that fall.
+
     Examples
     --------
     >>> import numpy as np

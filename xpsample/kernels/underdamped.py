@@ -46,6 +46,11 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     mass : float, or array of shape (dim,) or (dim, dim), optional
         M. When not given a diagonal one is tuned, with the step size; it is the identity where a step size is given.
 
+    See Also
+    --------
+    ULA : Without momentum.
+    MCLMC : At constant speed.
+
     Examples
     --------
     >>> import numpy as np

@@ -99,6 +99,10 @@ class RBF(PairKernel):
     bandwidth : float, array or Bandwidth
         sigma, positive, in units of x squared (no factor of 2); an array broadcasts against the chain axes.
 
+    See Also
+    --------
+    InverseMultiquadric : With heavier tails.
+
     Examples
     --------
     >>> import numpy as np
@@ -130,6 +134,10 @@ class InverseMultiquadric(PairKernel):
         sigma, positive, in units of x squared; an array broadcasts against the chain axes.
     power : float
         In (-1, 0): there the kernel Stein discrepancy detects non-convergence (Gorham & Mackey 2017).
+
+    See Also
+    --------
+    RBF : With lighter tails.
 
     Examples
     --------

@@ -71,6 +71,12 @@ class AIS(Piloted):
         Whether a base is taken that samples its target without leaving it invariant, for draws as in Appendix D.3.3 of
         the SRMC paper. The weights are then of unknown error.
 
+    See Also
+    --------
+    TemperedSMC : Resamples on the way.
+    log_normalizer : Reads the estimate.
+    annealing_ladder : Temperatures.
+
     Examples
     --------
     >>> import numpy as np
@@ -164,6 +170,11 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     ------
     TraceError
         If there are fewer than two weights, none is positive, or one is nan or infinite.
+
+    See Also
+    --------
+    AIS : The run.
+    particle_log_normalizer : Of a run of particles.
 
     Examples
     --------

@@ -26,6 +26,11 @@ def geometric_ladder(rungs: int, hottest: float) -> tuple[float, ...]:
     hottest : float
         Between 0 and 1.
 
+    See Also
+    --------
+    annealing_ladder : For importance sampling.
+    ParallelTempering : Takes the ladder.
+
     Examples
     --------
     >>> import numpy as np
@@ -54,6 +59,11 @@ def annealing_ladder(state: TemperingState, rungs: int) -> tuple[float, ...]:
     ------
     HyperparameterError
         If the ladder of the run did not end in 0.
+
+    See Also
+    --------
+    geometric_ladder : Equal ratios.
+    AIS : Takes the ladder.
 
     Examples
     --------

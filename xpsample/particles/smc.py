@@ -82,6 +82,11 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         In [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
 
+    See Also
+    --------
+    AIS : Without resampling.
+    particle_log_normalizer : Reads the estimate.
+
     Examples
     --------
     >>> import numpy as np
@@ -213,6 +218,11 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         multinomial resampling; with other schemes it is too small. Without resampling it is that of `log_normalizer`.
         Frequent resampling makes it noisy, down to 0; once all particles descend from one, it is 1 and says nothing.
         To combine independent runs, with an error, take ``log_normalizer(result.value)``.
+
+    See Also
+    --------
+    TemperedSMC : The run.
+    log_normalizer : Of a run of AIS.
 
     Examples
     --------

@@ -35,6 +35,10 @@ class AdaGrad:
     offset : float
         Positive, added to the root, in one over the units of x.
 
+    See Also
+    --------
+    SVGD : Takes it as a step size.
+
     Examples
     --------
     >>> import numpy as np
@@ -81,6 +85,10 @@ class SVGD(Kernel[SVGDState, Info]):
         K and its bandwidth.
     adagrad : AdaGrad, optional
         Scales the steps; plain steps when not given.
+
+    See Also
+    --------
+    StochasticSVGD : With noise, so that the particles are draws.
 
     Examples
     --------
@@ -149,6 +157,10 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
         eta, in units of x squared, the same for all particles of a set; broadcasts against (*sets, particles).
     kernel : PairKernel
         K and its bandwidth, which must be the same for all points of a set.
+
+    See Also
+    --------
+    SVGD : Without noise.
 
     Notes
     -----

@@ -58,6 +58,11 @@ def envelope(
 class L1(Regularizer):
     """``g(x) = sum_i |x_i|``; its proximal operator is soft thresholding.
 
+    See Also
+    --------
+    IsotropicTV : Of the differences of an image.
+    MYULA : The kernel that takes it.
+
     Examples
     --------
     >>> import numpy as np

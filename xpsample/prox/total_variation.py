@@ -54,6 +54,11 @@ class IsotropicTV(TotalVariation):
         Of the dual ascent. The gap falls as 1 / iterations^2. A few are enough if the scale is small against the
         differences of neighbours.
 
+    See Also
+    --------
+    AnisotropicTV : With absolute values.
+    MYULA : The kernel that takes it.
+
     Examples
     --------
     >>> import numpy as np
@@ -112,6 +117,11 @@ class AnisotropicTV(TotalVariation):
         (height, width).
     sweeps : int
         Each over columns, then rows, and O(height^2 width + height width^2), see `prox_line`.
+
+    See Also
+    --------
+    IsotropicTV : With Euclidean norms.
+    MYULA : The kernel that takes it.
 
     Examples
     --------

@@ -60,6 +60,11 @@ class Checkpoint:
     every : float
         Seconds between saves, at least; saves happen at block boundaries, and at the end.
 
+    See Also
+    --------
+    load : Reads a checkpoint as a trace.
+    Until : Ends a run early.
+
     Examples
     --------
     >>> import numpy as np

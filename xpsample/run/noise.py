@@ -159,6 +159,10 @@ class Portable(NoiseSource):
     seed : int
         Non-negative.
 
+    See Also
+    --------
+    Replay : Numbers that are given.
+
     Examples
     --------
     >>> import numpy as np
@@ -200,6 +204,10 @@ class Replay(NoiseSource):
         For every name that the kernel declares an array ``(steps, *shape)``.
     first : int
         The step that row 0 belongs to.
+
+    See Also
+    --------
+    Portable : The same numbers on every library.
 
     Examples
     --------

@@ -67,6 +67,11 @@ class Draws(Recorder):
         A folder, or an address such as ``s3://bucket/run.zarr`` that fsspec opens: a zarr store to which the rows of
         all recorders go, block by block, so that memory does not grow. It needs zarr: ``pip install "xpsample[io]"``.
 
+    See Also
+    --------
+    Moments : Mean and variance in constant memory.
+    Record : Any function of the state.
+
     Examples
     --------
     >>> import numpy as np
@@ -108,6 +113,10 @@ class Statistics(Recorder):
     """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains).
 
     And the energy, potential and kinetic, of kernels whose info has it.
+
+    See Also
+    --------
+    Draws : The positions.
 
     Examples
     --------
@@ -152,6 +161,10 @@ class Record(Recorder):
         Its key in ``trace.recorded``.
     function : callable
         ``function(state)`` -> tree of arrays; pure.
+
+    See Also
+    --------
+    Draws : The positions.
 
     Examples
     --------
@@ -250,6 +263,11 @@ class Moments(Recorder):
 
     Those of a `Model` are of its parameters' values, in the order of the rows of ``trace.summary()``.
 
+    See Also
+    --------
+    BatchMeans : With the error of the mean.
+    Histogram : Of each coordinate.
+
     Examples
     --------
     >>> import numpy as np
@@ -305,6 +323,10 @@ class BatchMeans(Recorder):
     size : int
         Kept steps per batch; take it well above the autocorrelation time. A last, partial batch is left out.
 
+    See Also
+    --------
+    Moments : Without the error.
+
     Examples
     --------
     >>> import numpy as np
@@ -353,6 +375,10 @@ class Histogram(Recorder):
     """How often every chain was in each state of a discrete space, (*chains, states): memory does not grow.
 
     The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.
+
+    See Also
+    --------
+    Moments : Mean and variance.
 
     Examples
     --------

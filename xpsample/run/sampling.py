@@ -149,6 +149,11 @@ def sample(
         draws is judged by its statistics alone, and one of fewer than ten draws says nothing of how its chains have
         mixed.
 
+    See Also
+    --------
+    steps : The same chain, one state after another.
+    start : Positions to start from.
+
     Examples
     --------
     >>> import numpy as np
@@ -451,6 +456,10 @@ def steps(
         The kernel's state; positions in ``state.point.x``, shape ``(*chains, dim)``.
     info : NamedTuple
         What the step did.
+
+    See Also
+    --------
+    sample : Runs a kernel and keeps its draws.
 
     Examples
     --------

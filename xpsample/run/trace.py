@@ -69,6 +69,11 @@ class Trace:
         tune themselves at every step the values after each step that is kept; with the mean acceptance probability of
         each group. None where nothing was tuned.
 
+    See Also
+    --------
+    sample : Makes one.
+    load : Reads one from a file.
+
     Examples
     --------
     >>> import numpy as np
@@ -497,6 +502,10 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
         If a checkpoint cannot be read.
     FileNotFoundError
         If there is no such file.
+
+    See Also
+    --------
+    Trace.save : Writes the file.
 
     Examples
     --------

@@ -68,6 +68,10 @@ def tune_acs(
     ACS
         With a `Table`, in the library of x0.
 
+    See Also
+    --------
+    ACS : The kernel that it tunes.
+
     Examples
     --------
     >>> import numpy as np

@@ -34,6 +34,10 @@ class Until:
     seconds : float, optional
         Time for the steps of this call, burn-in included and a warm-up not. A run that is resumed has as much again.
 
+    See Also
+    --------
+    Checkpoint : Saves a run, so that it can go on.
+
     Notes
     -----
     ESS and R-hat are those of the coordinates that look worst, as in `Trace.diagnose`, and of the worst group. An ESS

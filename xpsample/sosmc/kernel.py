@@ -113,6 +113,11 @@ class SOSMC(Kernel[SOSMCState, Info]):
     adapt_optimizer : Adaptation, optional
         Of a factor of the optimiser's updates, 1 at the start.
 
+    See Also
+    --------
+    Parametric : The family that it moves.
+    TemperedSMC : Particles along a fixed path.
+
     Examples
     --------
     >>> import numpy as np

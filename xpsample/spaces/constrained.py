@@ -28,6 +28,11 @@ class Positive(Constrained):
     *shape : int
         Of a value of one chain.
 
+    See Also
+    --------
+    LowerBounded : Above another bound.
+    Interval : Between two bounds.
+
     Notes
     -----
     Where exp(z) leaves the numbers of the dtype (beyond 87 in float32, 708 in float64), the value is 0 or infinite.
@@ -72,6 +77,11 @@ class LowerBounded(Constrained):
     *shape : int
         Of a value of one chain; that of `low` where it is not given.
 
+    See Also
+    --------
+    Positive : Above 0.
+    UpperBounded : Below a bound.
+
     Examples
     --------
     >>> import numpy as np
@@ -115,6 +125,10 @@ class UpperBounded(Constrained):
         Kept as a number, or as nested tuples of numbers.
     *shape : int
         Of a value of one chain; that of `high` where it is not given.
+
+    See Also
+    --------
+    LowerBounded : Above a bound.
 
     Examples
     --------
@@ -161,6 +175,11 @@ class Interval(Constrained):
         Kept as numbers, or as nested tuples of numbers.
     *shape : int
         Of a value of one chain; that of the bounds where it is not given.
+
+    See Also
+    --------
+    LowerBounded : One bound.
+    Circular : An angle.
 
     Examples
     --------
@@ -213,6 +232,11 @@ class Circular(Constrained):
     ----------
     *shape : int
         Of a value of one chain.
+
+    See Also
+    --------
+    UnitVector : A direction.
+    Interval : With ends.
 
     Examples
     --------

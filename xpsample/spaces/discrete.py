@@ -147,6 +147,11 @@ class Binary(Discrete):
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given.
 
+    See Also
+    --------
+    Spins : -1 and 1.
+    Categorical : More values.
+
     Examples
     --------
     >>> import numpy as np
@@ -214,6 +219,10 @@ class Spins(Discrete):
     ----------
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given.
+
+    See Also
+    --------
+    Binary : 0 and 1.
 
     Examples
     --------
@@ -283,6 +292,11 @@ class Categorical(Discrete):
         The values of every variable, or those of each variable in turn, in the order that alternatives follow.
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given.
+
+    See Also
+    --------
+    OneHot : A coordinate for each value.
+    Binary : Two values.
 
     Examples
     --------
@@ -413,6 +427,10 @@ class OneHot(Discrete):
         Values of a variable, at least 2; dim is a multiple of it.
     shape : int or tuple of int, optional
         Of the variables of a `Model`'s parameter; one when not given. Its values have one more axis, of `choices`.
+
+    See Also
+    --------
+    Categorical : One coordinate for each variable.
 
     Examples
     --------

@@ -28,6 +28,10 @@ class CorrelationCholesky(Constrained):
     *shape : int
         ``CorrelationCholesky(n)`` is one matrix, ``CorrelationCholesky(m, n)`` are m of them.
 
+    See Also
+    --------
+    CovarianceCholesky : With scales.
+
     Examples
     --------
     >>> import numpy as np
@@ -88,6 +92,10 @@ class CovarianceCholesky(Constrained):
     ----------
     *shape : int
         ``CovarianceCholesky(n)`` is one matrix, ``CovarianceCholesky(m, n)`` are m of them.
+
+    See Also
+    --------
+    CorrelationCholesky : Scales of 1.
 
     Examples
     --------

@@ -21,6 +21,10 @@ class Permutations(Space):
     places : array of int32, shape (n,)
         0 .. n - 1 where the positions live; None until bound.
 
+    See Also
+    --------
+    TwoOpt : A kernel on them.
+
     Examples
     --------
     >>> import numpy as np

@@ -24,6 +24,10 @@ class Ordered(Constrained):
     *shape : int
         Of a value of one chain: ``Ordered(n)`` is one vector, ``Ordered(m, n)`` are m of them.
 
+    See Also
+    --------
+    PositiveOrdered : Above 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -65,6 +69,10 @@ class PositiveOrdered(Constrained):
     ----------
     *shape : int
         Of a value of one chain: ``PositiveOrdered(n)`` is one vector, ``PositiveOrdered(m, n)`` are m of them.
+
+    See Also
+    --------
+    Ordered : Any numbers.
 
     Examples
     --------
@@ -108,6 +116,10 @@ class Simplex(Constrained):
     ----------
     *shape : int
         Of a value of one chain: ``Simplex(3)`` is one vector of 3 entries, ``Simplex(5, 3)`` are five of them.
+
+    See Also
+    --------
+    UnitVector : Squares that sum to 1.
 
     Notes
     -----
@@ -168,6 +180,10 @@ class UnitVector(Constrained):
     ----------
     *shape : int
         Of a value of one chain: ``UnitVector(3)`` is one vector of 3 entries, ``UnitVector(5, 3)`` are five of them.
+
+    See Also
+    --------
+    Circular : An angle.
 
     Examples
     --------

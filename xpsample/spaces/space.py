@@ -179,6 +179,11 @@ class Real(Constrained):
     *shape : int
         Of a value of one chain.
 
+    See Also
+    --------
+    Positive : Numbers above 0.
+    Interval : Between two bounds.
+
     Examples
     --------
     >>> import numpy as np

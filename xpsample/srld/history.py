@@ -63,6 +63,10 @@ class Rolling(History):
         False: no repulsion during the first M c steps. True: repulsion from the first stored position on, with stored
         positions repeated until there are M, as in the authors' code.
 
+    See Also
+    --------
+    Thinned : A past that is spaced out.
+
     Examples
     --------
     >>> import numpy as np
@@ -99,6 +103,10 @@ class Thinned(History):
     ----------
     size, every, padded
         As for `Rolling`.
+
+    See Also
+    --------
+    Rolling : The last positions.
 
     Examples
     --------

@@ -120,6 +120,12 @@ class SRLD(Kernel[SRLDState, Any]):
         Whether every chain is repelled by the past of all chains of the last chain axis (``M * chains`` positions)
         instead of its own. The groups of leading axes stay apart.
 
+    See Also
+    --------
+    SRMC : Repels an average of scores.
+    Rolling : A past.
+    Thinned : A past.
+
     Notes
     -----
     Where something in the base kernel is tuned, the warm-up runs without repulsion, and the past begins after it.

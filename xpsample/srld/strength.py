@@ -40,7 +40,7 @@ class Balanced(Measured):
     """``alpha = sum |s(theta_k)| / sum |g(theta_k)|`` over a number of steps, then held; 0 until then (App. A).
 
     The paper sums over the first M c steps, when there is no past yet for g. Here the base kernel makes the first M c
-    steps and `steps` more; the sums run over the latter.
+    steps and ``steps`` more; the sums run over the latter.
 
     Parameters
     ----------

@@ -84,6 +84,13 @@ class SRMC(Kernel[SRMCState, Any]):
     theta : array, shape (*chains, dim), optional
         The history to start from; zero when not given.
 
+    See Also
+    --------
+    SRLD : Repels positions and not averages.
+    Untilted : A tilt.
+    Exact : A tilt.
+    PowerLaw : Step sizes of the history.
+
     Notes
     -----
     Where something is tuned, here or in the base kernel, the warm-up runs without repellence, and the history begins

@@ -64,6 +64,10 @@ class PowerLaw(Schedule):
     scale, offset : float
         The paper takes 1 and 1.
 
+    See Also
+    --------
+    SRMC : Takes it as a schedule.
+
     Examples
     --------
     >>> import numpy as np

@@ -26,6 +26,10 @@ def batched(f: Callable[..., Array]) -> Callable[..., Array]:
     callable
         ``(*chains, dim) -> (*chains, ...)``.
 
+    See Also
+    --------
+    Target : Takes the lifted function.
+
     Examples
     --------
     >>> import numpy as np

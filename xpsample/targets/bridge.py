@@ -33,6 +33,12 @@ class Bridge(AbstractTarget):
     target : AbstractTarget
         What is sampled in the end; on the same space.
 
+    See Also
+    --------
+    Tempered : A power of one target.
+    AIS : Moves along a bridge.
+    TemperedSMC : Moves along a bridge.
+
     Examples
     --------
     >>> import numpy as np

@@ -58,6 +58,10 @@ class Model(AbstractTarget):
     HyperparameterError
         If a parameter has no space, or `dims` and `coords` do not fit.
 
+    See Also
+    --------
+    Target : A density of one vector.
+
     Examples
     --------
     >>> import numpy as np

@@ -36,6 +36,10 @@ class Parametric(AbstractTarget):
     log_density_and_score : callable, optional
         ``(x, parameters)`` to both, where they share work.
 
+    See Also
+    --------
+    Target : A density without parameters.
+
     Examples
     --------
     >>> import numpy as np

@@ -67,6 +67,11 @@ def posterior(
     CapabilityError
         If one of the two scores is missing.
 
+    See Also
+    --------
+    Minibatch : Samples it by random rows.
+    Model : A density of named parameters.
+
     Examples
     --------
     >>> import numpy as np

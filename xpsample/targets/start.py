@@ -56,6 +56,11 @@ def start(
     LogDensityError
         If a position has no finite log density after 100 draws.
 
+    See Also
+    --------
+    sample : Runs a kernel from these positions.
+    Model.start : The same for a model.
+
     Examples
     --------
     >>> import numpy as np

@@ -114,6 +114,13 @@ class Target(AbstractTarget):
         Whether the log density is -inf outside a set on purpose. Proposals outside are then rejected like any other,
         and are no divergences.
 
+    See Also
+    --------
+    Model : Named parameters with constraints.
+    Parametric : A density with parameters that can move.
+    posterior : Of a network and data.
+    batched : Lifts a function of one position.
+
     Notes
     -----
     On a discrete space the functions are called with floating positions, whatever the dtype of the start positions; the

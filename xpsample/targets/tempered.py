@@ -24,6 +24,11 @@ class Tempered(AbstractTarget):
     beta : float or array
         Inverse temperature, at least 0; an array broadcasts against the chain axes.
 
+    See Also
+    --------
+    ParallelTempering : Samples at several temperatures.
+    Bridge : A path between two targets.
+
     Examples
     --------
     >>> import numpy as np

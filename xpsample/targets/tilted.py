@@ -51,6 +51,12 @@ class Tilt(ABC):
 class Exact(Tilt):
     """By a Hessian-vector product.
 
+    See Also
+    --------
+    Untilted : Proposals without the tilt.
+    Shift : One shifted score.
+    FiniteDifference : Differences of scores.
+
     Examples
     --------
     >>> import numpy as np
@@ -78,6 +84,11 @@ class Exact(Tilt):
 @dataclass(frozen=True)
 class Shift(Tilt):
     """By a shifted score, s(x - alpha theta): equal to `Exact` to first order in alpha theta.
+
+    See Also
+    --------
+    Exact : The surrogate score itself.
+    Untilted : Proposals without the tilt.
 
     Examples
     --------
@@ -130,6 +141,11 @@ class Untilted(Tilt):
 
     Costs nothing, and is right for every kernel that accepts or rejects. The practical choice on discrete spaces.
 
+    See Also
+    --------
+    Exact : Proposals that see the tilt.
+    Ratio : With the discrete score.
+
     Examples
     --------
     >>> import numpy as np
@@ -159,6 +175,10 @@ class Ratio(Tilt):
     Its mean under pi is zero, which the gradient's need not be on a discrete space. Needs the differences of all moves:
     `Target(differences=...)`, or evaluations at all positions one move away. The mirror of a variable's k-th value is
     the k-th last. Log-ratios are cut off at half the logarithm of the largest floating number.
+
+    See Also
+    --------
+    Untilted : With the gradient.
 
     Examples
     --------

@@ -107,6 +107,10 @@ class BoundedBias(Rule):
     smoothing : str, optional
         The kernel's field with the smoothing of a Moreau envelope, which adds a curvature of 1 over it.
 
+    See Also
+    --------
+    StepSize : For kernels that accept or reject.
+
     Examples
     --------
     >>> import numpy as np

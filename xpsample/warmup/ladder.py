@@ -57,6 +57,10 @@ class Ladder(Rule):
         The last inverse temperature. Chains there should cross from mode to mode: at 0.01 a mode is ten times as wide.
         0 where the target is a `Bridge`, and on finite spaces.
 
+    See Also
+    --------
+    geometric_ladder : A ladder that is given.
+
     Examples
     --------
     >>> import numpy as np

@@ -78,6 +78,12 @@ class LowRankMetric(Rule):
     inverse : bool, optional
         As for `DiagonalMetric`.
 
+    See Also
+    --------
+    DiagonalMetric : Scales only.
+    DenseMetric : A whole matrix.
+    LowRankCovariance : What it gives.
+
     Examples
     --------
     >>> import numpy as np

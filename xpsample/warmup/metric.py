@@ -159,6 +159,11 @@ class DiagonalMetric(Metric):
     inverse : bool, optional
         Whether the field is a mass, the inverse of a covariance; as in the kernel's own rule when not given.
 
+    See Also
+    --------
+    LowRankMetric : With some directions more.
+    DenseMetric : A whole matrix.
+
     References
     ----------
     .. [1] Seyboldt, Carlson & Carpenter (2026), "Preconditioning Hamiltonian Monte Carlo by minimizing Fisher
@@ -217,6 +222,11 @@ class DenseMetric(Metric):
     ----------
     scores, inverse : bool, optional
         As for `DiagonalMetric`.
+
+    See Also
+    --------
+    DiagonalMetric : Scales only.
+    LowRankMetric : For many coordinates.
 
     Examples
     --------

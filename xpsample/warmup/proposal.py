@@ -56,6 +56,10 @@ class ProposalCovariance(FollowingRule):
     dense : bool
         Whether correlations count; that takes a few times as many draws as there are coordinates.
 
+    See Also
+    --------
+    RWM : The kernel that takes it.
+
     Examples
     --------
     >>> import numpy as np

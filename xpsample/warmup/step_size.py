@@ -65,6 +65,10 @@ class StepSize(FollowingRule):
     most : float, optional
         The largest value, if there is one.
 
+    See Also
+    --------
+    DiagonalMetric : Tunes a mass beside it.
+
     Examples
     --------
     >>> import numpy as np

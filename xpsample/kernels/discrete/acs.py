@@ -127,6 +127,11 @@ class ACS(Kernel[ACSState, Info]):
     cycle : Cycle
         `Cosine`, or `Table`.
 
+    See Also
+    --------
+    tune_acs : Finds its cycle.
+    DMALA : With one step size.
+
     Examples
     --------
     >>> import numpy as np

@@ -58,6 +58,10 @@ class LocallyBalanced(Kernel[ChainState, Info]):
     balancing : Balancing
         g: `Barker`, `SquareRoot` or `Max`.
 
+    See Also
+    --------
+    GWG : Estimates the ratios from a score.
+
     Examples
     --------
     >>> import numpy as np

@@ -77,6 +77,12 @@ class DMALA(Kernel[ChainState, Info]):
     balance : float or array
         beta, 1/2 for the published proposal; towards 1 suits very large steps. Broadcasts against the chain axes.
 
+    See Also
+    --------
+    DULA : Without an accept step.
+    GWG : Moves one variable at a time.
+    ACS : Step sizes in cycles.
+
     References
     ----------
     .. [1] Sun, Dai & Schuurmans (2022), "Optimal scaling for locally balanced proposals in discrete spaces".
@@ -126,6 +132,10 @@ class DULA(Kernel[ULAState, Info]):
     ----------
     step_size : float or array
         alpha, as for `DMALA`.
+
+    See Also
+    --------
+    DMALA : With an accept step.
 
     Examples
     --------

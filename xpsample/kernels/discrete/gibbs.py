@@ -19,6 +19,10 @@ class SingleFlip(Kernel[ChainState, Info]):
 
     Needs a log density only: the control that an informed sampler has to beat.
 
+    See Also
+    --------
+    Gibbs : Draws from the distribution of a variable.
+
     Examples
     --------
     >>> import numpy as np
@@ -58,6 +62,10 @@ class Gibbs(Kernel[ChainState, Info]):
     That distribution is normalised over all values of the variable, which takes choices - 1 evaluations in one
     batched call. Nothing is rejected; where the value drawn is the present one, the step has not moved. A value of
     log density nan or inf is never drawn, and counted as a divergence.
+
+    See Also
+    --------
+    SingleFlip : Proposes and accepts.
 
     Examples
     --------

@@ -26,6 +26,11 @@ class GWG(Kernel[ChainState, Info]):
     temperature : float or array
         tau, 1/2 for the locally balanced proposal; 0 proposes all moves alike. Broadcasts against the chain axes.
 
+    See Also
+    --------
+    DMALA : Moves many variables at once.
+    LocallyBalanced : With the true ratios.
+
     Examples
     --------
     >>> import numpy as np

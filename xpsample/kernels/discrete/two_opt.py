@@ -20,6 +20,10 @@ class TwoOpt(Kernel[ChainState, Info]):
     On closed tours such a move replaces two edges (Lin, 1965). Reversing the same places again undoes it, so
     the proposal is symmetric. Targets on `Permutations`.
 
+    See Also
+    --------
+    Permutations : The space.
+
     Examples
     --------
     >>> import numpy as np
