@@ -43,13 +43,26 @@ class Pace:
                 yield lo, hi
                 lo = hi
 
-    def measure(self, steps: int, synchronize: Callable[[], None]) -> None:
-        """Take the time of the block that was made last, which may still be under way."""
+    def measure(
+        self, steps: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None
+    ) -> None:
+        """Take the time of the block that was made last, which may still be under way.
+
+        Parameters
+        ----------
+        steps : int
+            Of the block.
+        synchronize : callable
+            Waits for it.
+        agreed : callable, optional
+            Of the time of this process, the one that all take who make the run together; so they cut the same blocks.
+        """
         expected, taken = steps * self._each, time.perf_counter() - self._began
-        if self._most > LEAST_STEPS and max(expected, taken) < SHORT:
+        if agreed is None and self._most > LEAST_STEPS and max(expected, taken) < SHORT:
             return
         synchronize()
-        self._each, self._most = (time.perf_counter() - self._began) / steps, 2**31
+        taken = time.perf_counter() - self._began
+        self._each, self._most = (taken if agreed is None else agreed(taken)) / steps, 2**31
 
 
 ENDING: Mapping[signal.Signals, tuple[str, Any]] = {

@@ -4,7 +4,7 @@ import itertools
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from xpsample.core.checks import check_count, check_flag, given
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, CheckpointError, Interrupted, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.kernels.blocks import on_target
@@ -33,7 +33,8 @@ from xpsample.run.diagnosis import about, category, own_findings
 from xpsample.run.identity import PYTHON, describe
 from xpsample.run.limits import check_limits, example_row
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
-from xpsample.run.pace import Pace, interruptible
+from xpsample.run.pace import ENDING, Pace, interruptible
+from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders
 from xpsample.run.summary import RunStatistics
@@ -155,6 +156,11 @@ def sample(
             check_flag("progress", progress)
         check_until(until, recorders)
         program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
+        processes = Processes.of(x0)
+        if checkpoint is not None:
+            processes.check_one(
+                "checkpoint=", "make several runs, each from the positions trace.state.point.x of the last"
+            )
         if check:
             own = target.target if isinstance(target, Model) else target
             if not isinstance(own, Target):
@@ -172,9 +178,9 @@ def sample(
         began = time.perf_counter()
         carry = carry if tuning else program.init(x0)
         program.target.backend.synchronize(carry)
-        pace = Pace(time.perf_counter() - began)
+        pace = Pace(processes.largest(carry, time.perf_counter() - began))
         check_limits(program, carry, source)
-        metadata = _metadata(program, x0, source) | ({"warmup": tuning} if tuning else {})
+        metadata = _metadata(program, x0, source) | processes.about | ({"warmup": tuning} if tuning else {})
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, described, metadata) as store:
             try:
@@ -249,6 +255,7 @@ def _run(
     unit: str = "draws",
 ) -> Trace:
     backend = program.target.backend
+    processes = Processes.of(carry.state.point.x)
     began = time.perf_counter()
 
     buffers, totals, start = None, Totals(), 0
@@ -268,7 +275,9 @@ def _run(
     stopping = None
     if until is not None:
         stopping = Stopping(until, (end for _, end in _segments(program, carry, 0)), program.rows)
-    stop = stopping is not None and stopping.holds(start, lambda: _drawn(program, buffers, start))
+    stop = stopping is not None and stopping.holds(
+        start, lambda: _drawn(program, buffers, start), partial(processes.largest, carry)
+    )
     with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
         for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start)):
             if lo < program.burn_in:
@@ -276,15 +285,18 @@ def _run(
                 carry = Carry(state, carry.recorder_states)
             else:
                 carry, buffers, sums = program.drive(carry, buffers, source, lo, hi)
+            agreed = partial(processes.largest, carry)
+            if processes.several:  # fetched by all of them at once, and not when the clock of one says so
+                sums = tree.map(to_host, sums)
+            if hi > program.burn_in:
                 totals.add(hi - lo, sums)
             done = hi
-            pace.measure(hi - lo, partial(backend.synchronize, carry))
-            stop = stopping is not None and stopping.holds(hi, partial(_drawn, program, buffers, hi))
-            ends = stop or interrupted() is not None
+            pace.measure(hi - lo, partial(backend.synchronize, carry), agreed if processes.several else None)
+            stop = stopping is not None and stopping.holds(hi, partial(_drawn, program, buffers, hi), agreed)
+            ends = stop or _asked_to_end(interrupted(), agreed) is not None
             if store is not None:
                 store.save(hi, carry, totals, buffers, final=hi == program.steps or ends)
             if bar is not None:
-                backend.synchronize(carry.state.point.x)
                 bar.set_postfix_str(shown(sums, hi - lo, totals, carry.state.point.x.ndim), refresh=False)
                 bar.update(hi - lo)
             if ends:
@@ -297,13 +309,12 @@ def _run(
     metadata = metadata | {"seconds": time.perf_counter() - began}
     ended = None if stopping is None else stopping.finding(rows)
     trace = _trace(program, carry, buffers, totals.run_statistics(), metadata, ended)
-    if interrupted():
+    by = _asked_to_end(interrupted(), partial(processes.largest, carry))
+    if by is not None:
         where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
         if store is not None:
             where = f"{store.path}, from where the same call goes on"
-        raise Interrupted(
-            f"{interrupted()} after {rows} of {program.draws} {unit}, which are in {where}", trace, by=interrupted()
-        )
+        raise Interrupted(f"{by} after {rows} of {program.draws} {unit}, which are in {where}", trace, by=by)
     return trace if start <= program.steps else replace(trace, state=None)  # the state there is of a later step
 
 
@@ -407,6 +418,12 @@ def _prepare(
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
     return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
+
+
+def _asked_to_end(noted: str | None, agreed: Callable[[float], float]) -> str | None:
+    """The signal that asks a run to end, if one came to any of the processes that make it."""
+    names = [None, *(name for name, _ in ENDING.values())]
+    return names[int(agreed(names.index(noted)))]
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:
