@@ -194,7 +194,7 @@ class JaxBackend(Backend):
             return number
         devices = sorted(apart.sharding.device_set, key=lambda d: d.id)
         each = NamedSharding(Mesh(np.asarray(devices), ("devices",)), PartitionSpec("devices"))
-        numbers = jax.make_array_from_callback((len(devices),), each, lambda _: np.asarray([number]))
+        numbers = jax.make_array_from_callback((len(devices),), each, lambda _: np.asarray([number], np.float32))
         return float(np.max(self.to_host(numbers)))
 
     def to_host(self, array: Array) -> np.ndarray:

@@ -141,7 +141,7 @@ class Backend(ABC):
         """Wait until the arrays of a tree are computed.
 
         Where several processes hold the arrays, all of them make this call, which gives each of them the largest
-        `number`; else it gives back its own.
+        `number`, to the accuracy of float32; else it gives back its own.
         """
 
     @abstractmethod

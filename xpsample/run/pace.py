@@ -55,14 +55,18 @@ class Pace:
         synchronize : callable
             Waits for it.
         agreed : callable, optional
-            Of the time of this process, the one that all take who make the run together; so they cut the same blocks.
+            Where several processes make the run, which have waited already: of the time of this one, that which all
+            take, so that they cut the same blocks.
         """
         expected, taken = steps * self._each, time.perf_counter() - self._began
-        if agreed is None and self._most > LEAST_STEPS and max(expected, taken) < SHORT:
+        if agreed is not None:
+            taken = agreed(taken)
+        elif self._most > LEAST_STEPS and max(expected, taken) < SHORT:
             return
-        synchronize()
-        taken = time.perf_counter() - self._began
-        self._each, self._most = (taken if agreed is None else agreed(taken)) / steps, 2**31
+        else:
+            synchronize()
+            taken = time.perf_counter() - self._began
+        self._each, self._most = taken / steps, 2**31
 
 
 ENDING: Mapping[signal.Signals, tuple[str, Any]] = {

@@ -63,5 +63,5 @@ class Processes:
         """Raise CapabilityError if there are several, which `what` does not work with; say what to do `instead`."""
         if self.several:
             raise CapabilityError(
-                f"{what} does not work where the positions are in {self.count} processes, each with a part: {instead}"
+                f"{what} does not work with arrays of which {self.count} processes hold a part each: {instead}"
             )

@@ -158,9 +158,7 @@ def sample(
         program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
         processes = Processes.of(x0)
         if checkpoint is not None:
-            processes.check_one(
-                "checkpoint=", "make several runs, each from the positions trace.state.point.x of the last"
-            )
+            processes.check_one("checkpoint=", "make shorter runs, and save the trace of each")
         if check:
             own = target.target if isinstance(target, Model) else target
             if not isinstance(own, Target):
