@@ -59,11 +59,12 @@ class CupyBackend(Backend):
         with like.device:
             return eager_drive(program, carry, buffers, source, start, stop)
 
-    def synchronize(self, value: tree.Tree) -> None:
+    def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
         devices = {leaf.device.id: leaf.device for leaf in tree.leaves(value) if self.owns(leaf)}
         for device in devices.values():
             with device:
                 cupy.cuda.get_current_stream().synchronize()
+        return number
 
     def to_host(self, array: Array) -> np.ndarray:
         return cupy.asnumpy(array)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.experimental.multihost_utils import process_allgather
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
@@ -186,18 +187,27 @@ class JaxBackend(Backend):
                 noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
             yield lo, hi, noise, lo
 
-    def synchronize(self, value: tree.Tree) -> None:
+    def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
         jax.block_until_ready(value)
+        apart = next((leaf for leaf in jax.tree.leaves(value) if not _is_here(leaf)), None)
+        if apart is None:
+            return number
+        devices = sorted(apart.sharding.device_set, key=lambda d: d.id)
+        each = NamedSharding(Mesh(np.asarray(devices), ("devices",)), PartitionSpec("devices"))
+        numbers = jax.make_array_from_callback((len(devices),), each, lambda _: np.asarray([number], np.float32))
+        return float(np.max(self.to_host(numbers)))
 
     def to_host(self, array: Array) -> np.ndarray:
         _check_concrete(array)
-        return np.asarray(array)
+        return np.asarray(array if _is_here(array) else process_allgather(array, tiled=True))
 
     def from_host(self, array: np.ndarray, like: Array) -> Array:
         sharding = like.sharding
         if tuple(array.shape) != tuple(like.shape) and isinstance(sharding, NamedSharding):
             sharding = NamedSharding(sharding.mesh, PartitionSpec())
-        return jax.device_put(array, sharding)
+        if _is_here(like):
+            return jax.device_put(array, sharding)
+        return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
 
     def devices(self, array: Array | None = None) -> list[Device]:
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
@@ -205,8 +215,11 @@ class JaxBackend(Backend):
         if array is not None:
             _check_concrete(array, now=True)
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
-        found = jax.devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
-        return [Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note) for d in found]
+        found = jax.local_devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
+        return [
+            Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, process=d.process_index)
+            for d in found
+        ]
 
 
 def _check_concrete(array: Array, now: bool = False) -> None:
@@ -227,6 +240,11 @@ def _index() -> type[np.signedinteger]:
     return np.dtype(jax.dtypes.canonicalize_dtype(np.int64)).type
 
 
+def _is_here(array: Array) -> bool:
+    """Whether all devices that hold an array are this process's; if not, all processes must make the same calls."""
+    return array.is_fully_addressable
+
+
 def _on_one_cpu(x: Array) -> bool:
     """Whether an array is, whole, on a CPU."""
     devices = x.sharding.device_set
@@ -244,17 +262,21 @@ def _pad(rows: Array, length: int) -> Array:
 
 
 def _own(carry: Carry) -> Carry:
-    """A carry to give away: what occurs twice is copied, and all of it is committed to its devices.
+    """A carry to give away: what occurs twice is copied, and all of it is committed to the positions' devices.
 
     So is what a block returns, and JAX compiles another program for arguments that are not.
     """
     seen: set[int] = set()
+    x = carry.state.point.x
+    spread = len(x.sharding.device_set) > 1
 
     def once(leaf: Array) -> Array:
         if id(leaf) in seen:
             leaf = jnp.copy(leaf)
         seen.add(id(leaf))
-        return leaf if leaf.committed else jax.device_put(leaf, leaf.sharding)
+        if leaf.committed:
+            return leaf
+        return BACKEND.from_host(np.asarray(leaf), x) if spread else jax.device_put(leaf, leaf.sharding)
 
     return jax.tree.map(once, carry)
 

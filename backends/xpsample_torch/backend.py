@@ -140,10 +140,11 @@ class TorchBackend(Backend):
                 program, carry, buffers, source, start, stop, step=step, unstack=torch.unbind, write=_write
             )
 
-    def synchronize(self, value: tree.Tree) -> None:
+    def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
         for device in {leaf.device for leaf in tree.leaves(value) if isinstance(leaf, torch.Tensor)}:
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
+        return number
 
     def to_host(self, array: Array) -> np.ndarray:
         _check_plain(array)

@@ -18,7 +18,8 @@ from xpsample.core.specs import Specs
 class Device(NamedTuple):
     """A device: its name, the library's own object for it, the real dtypes that work, a note on missing ones.
 
-    `context` makes it the current device of its library, where a library has one and computes on no other.
+    `context` makes it the current device of its library, where a library has one and computes on no other. `process` is
+    the number of the process that it belongs to, where a library knows of several.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Device(NamedTuple):
     dtypes: tuple[str, ...]
     note: str = ""
     context: AbstractContextManager = nullcontext()
+    process: int = 0
 
 
 class Unpacked(NamedTuple):
@@ -135,12 +137,19 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def synchronize(self, value: Tree) -> None:
-        """Wait until the arrays of a tree are computed."""
+    def synchronize(self, value: Tree, number: float = 0.0) -> float:
+        """Wait until the arrays of a tree are computed.
+
+        Where several processes hold the arrays, all of them make this call, which gives each of them the largest
+        `number`, to the accuracy of float32; else it gives back its own.
+        """
 
     @abstractmethod
     def to_host(self, array: Array) -> np.ndarray:
-        """A NumPy copy (or view, where the memory is shared) of an array."""
+        """A NumPy copy (or view, where the memory is shared) of an array.
+
+        Where several processes hold the array, all of them make this call, and each gets all of it.
+        """
 
     @abstractmethod
     def from_host(self, array: np.ndarray, like: Array) -> Array:

@@ -9,6 +9,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source
+from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.targets.bound import counter
 
@@ -31,14 +32,16 @@ def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int)
             f"{program.steps} steps are asked for, and {program.target.backend.name} counts to {most} here: take fewer "
             "steps, or switch its 64-bit types on"
         )
-    memory = _memory()
+    processes = Processes.of(x)
+    memory = processes.count * -processes.largest(carry, -_memory())
     if held * to_host(x).nbytes < SMALL * memory:
         return
     row = sum(to_host(leaf).nbytes for leaf in tree.leaves(example_row(program, carry, source, 0)))
+    machine = f"the machines of {processes.count} processes have" if processes.several else "the machine has"
     if held * row > memory:
         raise HyperparameterError(
-            f"{held} draws of {row} bytes are {held * row / 2**30:.3g} GiB, and the machine has "
-            f"{memory / 2**30:.3g} GiB of memory: {ADVICE}"
+            f"{held} draws of {row} bytes are {held * row / 2**30:.3g} GiB, and "
+            f"{machine} {memory / 2**30:.3g} GiB of memory: {ADVICE}"
         )
 
 

@@ -46,13 +46,30 @@ class Pace:
                 yield lo, hi
                 lo = hi
 
-    def measure(self, steps: int, synchronize: Callable[[], None]) -> None:
-        """Take the time of the block that was made last, which may still be under way."""
+    def measure(
+        self, steps: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None
+    ) -> None:
+        """Take the time of the block that was made last, which may still be under way.
+
+        Parameters
+        ----------
+        steps : int
+            Of the block.
+        synchronize : callable
+            Waits for it.
+        agreed : callable, optional
+            Where several processes make the run, which have waited already: of the time of this one, that which all
+            take, so that they cut the same blocks.
+        """
         expected, taken = steps * self._each, time.perf_counter() - self._began
-        if self._most > LEAST_STEPS and max(expected, taken) < SHORT:
+        if agreed is not None:
+            taken = agreed(taken)
+        elif self._most > LEAST_STEPS and max(expected, taken) < SHORT:
             return
-        synchronize()
-        self._each, self._most = (time.perf_counter() - self._began) / steps, MOST_STEPS
+        else:
+            synchronize()
+            taken = time.perf_counter() - self._began
+        self._each, self._most = taken / steps, MOST_STEPS
 
 
 class Terminated(KeyboardInterrupt):

@@ -4,7 +4,7 @@ import itertools
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from xpsample.core.checks import check_count, check_flag, given
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, CheckpointError, Interrupted, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters, show
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.kernels.blocks import on_target
@@ -34,7 +34,8 @@ from xpsample.run.diagnosis import about, category, own_findings
 from xpsample.run.identity import PYTHON, describe
 from xpsample.run.limits import check_limits, example_row
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
-from xpsample.run.pace import MOST_STEPS, Pace, interruptible
+from xpsample.run.pace import ENDING, MOST_STEPS, Pace, interruptible
+from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders, part_of, without_store
 from xpsample.run.shards import Pool, check_shards, make_shards, run_shards
@@ -217,6 +218,7 @@ def _in_shards(
     began = time.perf_counter()
     names = ("recorders", "burn_in", "thinning", "draws", "compile")
     program = _prepare(target, kernel, x0, *(settings[name] for name in names))
+    Processes.of(x0).check_one("shards=", "leave it out, for each process has a part of the chains already")
     count, source = check_shards(kernel, x0, as_noise_source(seed), shards, executor)
     if without_store(program.recorders)[1] is not None:
         raise CapabilityError(
@@ -271,6 +273,11 @@ def _one_run(
         program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
         kept, where = without_store(program.recorders)
         program, disk = replace(program, recorders=kept), None if where is None else RowStore(where)
+        processes = Processes.of(x0)
+        if checkpoint is not None:
+            processes.check_one("checkpoint=", "make shorter runs, and save the trace of each")
+        if disk is not None:
+            processes.check_one("Draws(store=...)", "keep Moments(), or the draws themselves, a part in each process")
         source, path = as_noise_source(seed), None
         inside = kernel.tuning_inside
         if isinstance(inside, Tuning):
@@ -281,9 +288,9 @@ def _one_run(
         began = time.perf_counter()
         carry = carry if tuning else program.init(x0)
         program.target.backend.synchronize(carry)
-        pace = Pace(time.perf_counter() - began)
+        pace = Pace(processes.largest(carry, time.perf_counter() - began))
         check_limits(program, carry, source, program.draws if disk is None else 0)
-        metadata = _metadata(program, x0, source) | ({"warmup": tuning} if tuning else {})
+        metadata = _metadata(program, x0, source) | processes.about | ({"warmup": tuning} if tuning else {})
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, described, metadata, disk) as store, locked(disk):
             try:
@@ -358,6 +365,7 @@ def _run(
     disk: RowStore | None = None,
 ) -> Trace:
     backend = program.target.backend
+    processes = Processes.of(carry.state.point.x)
     began = time.perf_counter()
 
     buffers, totals, start, saved = None, Totals(), 0, None
@@ -391,7 +399,7 @@ def _run(
     stopping = None
     if until is not None:
         stopping = Stopping(until, (end for _, end in _segments(program, carry, 0)), program.rows)
-    stop = stopping is not None and stopping.holds(start, lambda: drawn(start))
+    stop = stopping is not None and stopping.holds(start, lambda: drawn(start), partial(processes.largest, carry))
     longest = MOST_STEPS if disk is None else disk.chunk * program.thinning
     with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
         for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start), longest):
@@ -400,17 +408,20 @@ def _run(
                 carry = Carry(state, carry.recorder_states)
             else:
                 carry, buffers, sums = program.drive(carry, buffers, source, lo, hi)
+            agreed = partial(processes.largest, carry)
+            if processes.several:  # fetched by all of them at once, and not when the clock of one says so
+                sums = tree.map(to_host, sums)
+            if hi > program.burn_in:
                 totals.add(hi - lo, sums)
             done = hi
-            pace.measure(hi - lo, partial(backend.synchronize, carry))
-            stop = stopping is not None and stopping.holds(hi, partial(drawn, hi))
-            ends = stop or hi == program.steps or interrupted() is not None
+            pace.measure(hi - lo, partial(backend.synchronize, carry), agreed if processes.several else None)
+            stop = stopping is not None and stopping.holds(hi, partial(drawn, hi), agreed)
+            ends = stop or hi == program.steps or _asked_to_end(interrupted(), agreed) is not None
             if disk is not None:
                 disk.append(buffers, program.rows(hi), totals.run_statistics(), whole=ends)
             if store is not None:
                 store.save(hi, carry, totals, buffers, final=ends)
             if bar is not None:
-                backend.synchronize(carry.state.point.x)
                 bar.set_postfix_str(shown(sums, hi - lo, totals, carry.state.point.x.ndim), refresh=False)
                 bar.update(hi - lo)
             if ends:
@@ -425,13 +436,12 @@ def _run(
     metadata = metadata | {"seconds": time.perf_counter() - began if store is None else store.seconds}
     ended = None if stopping is None else stopping.finding(rows)
     trace = _trace(program, carry, buffers, totals.run_statistics(), metadata, ended)
-    if interrupted():
+    by = _asked_to_end(interrupted(), partial(processes.largest, carry))
+    if by is not None:
         where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
         if store is not None:
             where = f"{store.path}, from where the same call goes on"
-        raise Interrupted(
-            f"{interrupted()} after {rows} of {program.draws} {unit}, which are in {where}", trace, by=interrupted()
-        )
+        raise Interrupted(f"{by} after {rows} of {program.draws} {unit}, which are in {where}", trace, by=by)
     return trace if start <= program.steps else replace(trace, state=None)  # the state there is of a later step
 
 
@@ -539,6 +549,12 @@ def _prepare(
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
     return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
+
+
+def _asked_to_end(noted: str | None, agreed: Callable[[float], float]) -> str | None:
+    """The signal that asks a run to end, if one came to any of the processes that make it."""
+    names = [None, *(name for name, _ in ENDING.values())]
+    return names[int(agreed(names.index(noted)))]
 
 
 def _segments(program: Program, carry: Carry, start: int) -> Iterator[tuple[int, int]]:

@@ -106,7 +106,9 @@ class Trace:
             for field, values in (("statistics", self.statistics), ("recorded", self.recorded))
             if values
         )
-        about = "".join(f", {key}={self.metadata[key]!r}" for key in ("kernel", "backend") if key in self.metadata)
+        about = "".join(
+            f", {key}={self.metadata[key]!r}" for key in ("kernel", "backend", "processes") if key in self.metadata
+        )
         return f"Trace(draws={draws}{kept}{about})"
 
     @property

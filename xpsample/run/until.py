@@ -98,20 +98,29 @@ class Stopping:
         self._next = next(self._looks, None)
         self.reached, self._found = False, (math.nan, math.nan)
 
-    def holds(self, step: int, draws: Callable[[], Array]) -> bool:
-        """Whether the run may stop after `step` steps; `draws` gives its draws."""
+    def holds(self, step: int, draws: Callable[[], Array], agreed: Callable[[float], float]) -> bool:
+        """Whether the run may stop after `step` steps.
+
+        Parameters
+        ----------
+        step : int
+        draws : callable
+            Gives the draws.
+        agreed : callable
+            Of the seconds of this process, those of all that make the run together.
+        """
         while self._next is not None and self._next < step:
             self._next = next(self._looks, None)
         if self._until.needs_draws and step == self._next:
             self._found = ess, rhat = worst(draws())
             enough = self._until.ess is None or ess >= self._until.ess
             self.reached = enough and (self._until.rhat is None or rhat <= self._until.rhat)
-        return self.reached or self.late
+        return self.reached or self._late(agreed)
 
-    @property
-    def late(self) -> bool:
+    def _late(self, agreed: Callable[[float], float]) -> bool:
         """Whether time is up."""
-        return self._until.seconds is not None and time.perf_counter() - self._began >= self._until.seconds
+        limit = self._until.seconds
+        return limit is not None and agreed(time.perf_counter() - self._began) >= limit
 
     def finding(self, rows: int) -> Finding | None:
         """That a run ended before the draws were enough."""

@@ -21,6 +21,7 @@ from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.identity import PYTHON, describe
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.run.pace import SECONDS, Pace, interruptible
+from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Record
 from xpsample.run.sampling import progress_bar
@@ -137,6 +138,7 @@ def fit(
         if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
             raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
         check_range("validation", validation)
+    Processes.of(data).check_one("fit", "pass data that this process holds whole")
     steps = steps_per_epoch or (max(1, data.shape[0] // batch_size) if batch_size else 1)
 
     with current_device(data):
