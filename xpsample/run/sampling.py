@@ -342,8 +342,10 @@ def _run(
     trace = _trace(program, carry, buffers, totals.run_statistics(), metadata, ended)
     if interrupted():
         where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
+        if disk is not None:
+            where = disk.where
         if store is not None:
-            where = f"{store.path}, from where the same call goes on"
+            where = f"{where if disk is not None else store.path}, from where the same call goes on"
         raise Interrupted(
             f"{interrupted()} after {rows} of {program.draws} {unit}, which are in {where}", trace, by=interrupted()
         )
