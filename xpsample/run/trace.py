@@ -32,7 +32,6 @@ Array = Any
 SCHEMA = 1
 """Version of the `.npz` layout. Raised when a file of the new layout could be misread by the old reader."""
 
-
 PLOTTED = 2**24
 """Values that a picture reads from a store, at most."""
 
