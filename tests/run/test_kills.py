@@ -39,5 +39,17 @@ def test_every_kernel_and_entry_point():
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_other_libraries(library):
-    names = ("rwm", "warm-up", "store", "sr-mala", "srld", "tempering", "dmala", "hiss", "sosmc", "fit", "fit score balance")
+    names = (
+        "rwm",
+        "warm-up",
+        "store",
+        "sr-mala",
+        "srld",
+        "tempering",
+        "dmala",
+        "hiss",
+        "sosmc",
+        "fit",
+        "fit score balance",
+    )
     assert kill(library, 3, *names) > 2 * len(names)

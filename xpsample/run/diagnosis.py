@@ -81,6 +81,7 @@ def diagnose(
     statistics: Mapping[str, Array],
     known: Mapping[str, Any],
     figures: Figures | None = None,
+    running: tuple[Figures, int, int] | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong with a run.
 
@@ -96,6 +97,8 @@ def diagnose(
         What `about` gave, and under ``findings`` what the recorders found.
     figures : Figures, optional
         Of all columns, where they are there already.
+    running : (Figures, int, int), optional
+        Figures of a run without draws, and how many draws and chains they are of.
     """
     found: list[Finding | None] = [Finding.from_json(fields) for fields in known.get("findings", ())]
     moved, accepted = (np.asarray(a) for a in (run_statistics.moved, run_statistics.acceptance_probability))
@@ -121,6 +124,9 @@ def diagnose(
             if any(finding is not None and finding.kind == "growth" for finding in found):
                 # All else that the figures show is what growing chains look like.
                 mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
+    elif running is not None and known.get("chains", True):
+        columns, sd, mixed = running[0]
+        mixes += judge_figures(columns, sd, mixed, *running[1:])
     found.append(judge_acceptance(accepted, known.get("optimal_acceptance"), _slow(mixes, accepted.shape[:-1])))
     if "energy" in statistics:
         found.append(judge_energy(to_host(_last(statistics["energy"])).astype(np.float64)))
@@ -262,18 +268,19 @@ class Screen:
         groups = math.prod(self.groups)
         at = [divmod(int(i), len(self.coordinates)) for i in columns]
         wanted = sorted({int(self.coordinates[j]) for _, j in at})
-        part = _part(self._draws, slice(None, None, -(-self.rows // longest)), wanted)
-        host = np.reshape(part, (part.shape[0], groups, self.chains, len(wanted)))
+        step = -(-self.rows // longest)
 
-        def of(values: np.ndarray) -> np.ndarray:
-            picked = [values[:, group, :, wanted.index(int(self.coordinates[j]))] for group, j in at]
+        def of(step: int, chosen: np.ndarray | None = None) -> np.ndarray:
+            part = _part(self._draws, slice(None, None, step), wanted, chosen)
+            host = np.reshape(part, (part.shape[0], groups, -1, len(wanted)))
+            picked = [host[:, group, :, wanted.index(int(self.coordinates[j]))] for group, j in at]
             return np.stack(picked, axis=-1).astype(np.float64)
 
         if self.chains < MANY_CHAINS:
-            return of(host), None
+            return of(step), None
         few = np.linspace(0, self.chains - 1, chains).round().astype(int)
-        most = max(32, 2**14 // self.chains)
-        return of(host[:, :, few]), of(host[:: -(-host.shape[0] // most)])
+        most, seen = max(32, 2**14 // self.chains), len(range(0, self.rows, step))
+        return of(step, few), of(step * -(-seen // most))
 
     def _named(self, names: Any) -> list[Column]:
         names = list(names)
@@ -285,16 +292,20 @@ class Screen:
         return np.reshape(np.swapaxes(host, 1, 2), (host.shape[0], self.chains, host.shape[1] * host.shape[-1]))
 
 
-def _part(draws: Array | StoredColumns, rows: slice, columns: slice | Sequence[int]) -> np.ndarray:
-    """Some rows of some columns, on the host."""
+def _part(
+    draws: Array | StoredColumns, rows: slice, columns: slice | Sequence[int], chains: np.ndarray | None = None
+) -> np.ndarray:
+    """Some rows of some columns, on the host; of the last chain axis all, or those given."""
     if isinstance(draws, StoredColumns):
-        return draws.read(rows, columns)
+        return draws.read(rows, columns, chains)
     if isinstance(columns, slice) or len(columns) == draws.shape[-1]:
-        return to_host(draws[rows, ..., columns if isinstance(columns, slice) else slice(None)])
-    if isinstance(draws, np.ndarray):
-        return draws[rows, ..., columns]
-    part = draws[rows, ...]
-    return to_host(array_namespace(draws).stack([part[..., i] for i in columns], axis=-1))
+        part = to_host(draws[rows, ..., columns if isinstance(columns, slice) else slice(None)])
+    elif isinstance(draws, np.ndarray):
+        part = draws[rows, ..., columns]
+    else:
+        part = draws[rows, ...]
+        part = to_host(array_namespace(draws).stack([part[..., i] for i in columns], axis=-1))
+    return part if chains is None else part[..., chains, :]
 
 
 def indicators(

@@ -30,14 +30,24 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.checkpoint import Checkpoint, Store, opened
-from xpsample.run.diagnosis import about, category, own_findings
+from xpsample.run.diagnosis import about, category, own_findings, worst
 from xpsample.run.identity import PYTHON, describe
 from xpsample.run.limits import check_limits, example_row
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps, segments
 from xpsample.run.pace import ENDING, MOST_STEPS, Pace, interruptible
 from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
-from xpsample.run.recorders import Draws, Recorder, Statistics, check_recorders, part_of, without_store
+from xpsample.run.recorders import (
+    BatchMeans,
+    Draws,
+    Moments,
+    Recorder,
+    Statistics,
+    check_recorders,
+    part_of,
+    without_store,
+)
+from xpsample.run.running import running
 from xpsample.run.shards import Pool, check_shards, make_shards, run_shards
 from xpsample.run.store import RowStore, locked
 from xpsample.run.summary import RunStatistics
@@ -147,8 +157,8 @@ def sample(
     DiagnosisWarning
         At the end, one line for each finding of `Trace.diagnose`: a `DivergenceWarning` of divergences, a
         `RepellenceWarning` of a tilt that is too strong, a `ConvergenceWarning` of all else. A run without recorded
-        draws is judged by its statistics alone, and one of fewer than ten draws says nothing of how its chains have
-        mixed.
+        draws is judged by its statistics, and by `Moments` and `BatchMeans` if it has them. One of fewer than ten draws
+        says nothing of how its chains have mixed.
 
     See Also
     --------
@@ -388,18 +398,28 @@ def _run(
             program, row, carry.state.point.x, {} if store is None else store.identity, metadata, counted
         )
 
-    def drawn(step: int) -> Array:
-        """The draws after `step` steps."""
-        if disk is None:
-            return _of_draws(program, buffers)[: program.rows(step), ...]
-        disk.append(buffers, program.rows(step), totals.run_statistics(), whole=True)
-        return _of_draws(program, disk.trace_rows(disk.rows)).columns()
+    def figures(step: int) -> tuple[float, float]:
+        """The least ESS and the largest R-hat after `step` steps."""
+        at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
+        if at is None:
+            told = running(
+                r.result(program.target, s, None)
+                for r, s in zip(program.recorders, carry.recorder_states, strict=True)
+                if isinstance(r, Moments | BatchMeans)
+            )
+            assert told is not None
+            return told.worst()
+        if disk is not None:
+            disk.append(buffers, program.rows(step), totals.run_statistics(), whole=True)
+            return worst(disk.trace_rows(disk.rows)[at].columns())
+        assert buffers is not None
+        return worst(buffers[at][: program.rows(step), ...])
 
     burning, done = replace(program, recorders=()), start
     stopping = None
     if until is not None:
         stopping = Stopping(until, (end for _, end in _segments(program, carry, 0)), program.rows)
-    stop = stopping is not None and stopping.holds(start, lambda: drawn(start), partial(processes.largest, carry))
+    stop = stopping is not None and stopping.holds(start, lambda: figures(start), partial(processes.largest, carry))
     longest = MOST_STEPS if disk is None else disk.chunk * program.thinning
     with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
         for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start), longest):
@@ -415,7 +435,7 @@ def _run(
                 totals.add(hi - lo, sums)
             done = hi
             pace.measure(hi - lo, partial(backend.synchronize, carry), agreed if processes.several else None)
-            stop = stopping is not None and stopping.holds(hi, partial(drawn, hi), agreed)
+            stop = stopping is not None and stopping.holds(hi, partial(figures, hi), agreed)
             ends = stop or hi == program.steps or _asked_to_end(interrupted(), agreed) is not None
             if disk is not None:
                 disk.append(buffers, program.rows(hi), totals.run_statistics(), whole=ends)
@@ -439,8 +459,10 @@ def _run(
     by = _asked_to_end(interrupted(), partial(processes.largest, carry))
     if by is not None:
         where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
+        if disk is not None:
+            where = disk.where
         if store is not None:
-            where = f"{store.path}, from where the same call goes on"
+            where = f"{where if disk is not None else store.path}, from where the same call goes on"
         raise Interrupted(f"{by} after {rows} of {program.draws} {unit}, which are in {where}", trace, by=by)
     return trace if start <= program.steps else replace(trace, state=None)  # the state there is of a later step
 
@@ -610,12 +632,6 @@ def _warn(trace: Trace) -> None:
     for finding in trace.diagnose():
         if finding.kind != "few_draws":
             warnings.warn(str(finding), category(finding), stacklevel=3)
-
-
-def _of_draws(program: Program, rows: tuple | None) -> Any:
-    """What belongs to the first recorder of draws."""
-    assert rows is not None
-    return next(own for own, recorder in zip(rows, program.recorders, strict=True) if isinstance(recorder, Draws))
 
 
 def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:

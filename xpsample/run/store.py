@@ -99,21 +99,14 @@ def read_about(where: str) -> dict[str, Any] | None:
         return found
 
 
-def load_store(where: str, rows: int | None = None) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
-    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
-
-    Parameters
-    ----------
-    where : str
-    rows : int, optional
-        How many of its rows; all that count when not given.
-    """
+def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
+    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata."""
     about = read_about(where)
     if about is None:
         return None
     known = about["run_statistics"]
     statistics = {name: v if isinstance(v, dict) else np.asarray(v) for name, v in known.items()}
-    arrays = stored_rows(where, about, about["rows"] if rows is None else rows)
+    arrays = stored_rows(where, about, about["rows"])
     kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": statistics}
     return structure(kept), dict(tree.items(kept)), about["metadata"]
 

@@ -168,18 +168,25 @@ class StoredColumns:
         """The number of axes."""
         return len(self.shape)
 
-    def read(self, rows: slice = slice(None), columns: slice | Sequence[int] = slice(None)) -> np.ndarray:
-        """Some draws of some columns, on the host."""
+    def read(
+        self,
+        rows: slice = slice(None),
+        columns: slice | Sequence[int] = slice(None),
+        chains: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Some draws of some columns, on the host; of the last chain axis all, or those given."""
         every = range(self.shape[-1])
         wanted = np.asarray(every[columns] if isinstance(columns, slice) else columns, dtype=int)
-        out, first = np.empty((len(range(self.shape[0])[rows]), *self._chains, len(wanted)), self.dtype), 0
+        axes = self._chains if chains is None else (*self._chains[:-1], len(chains))
+        out, first = np.empty((len(range(self.shape[0])[rows]), *axes, len(wanted)), self.dtype), 0
         for stored, entries in self._parts:
             places = np.flatnonzero((first <= wanted) & (wanted < first + len(entries)))
             if places.size:
                 picked = np.asarray(entries)[wanted[places] - first]
 
                 def pick(block: np.ndarray, picked: np.ndarray = picked) -> np.ndarray:
-                    return np.reshape(block, (len(block), *self._chains, -1))[..., picked]
+                    block = np.reshape(block, (len(block), *self._chains, -1))
+                    return (block if chains is None else block[..., chains, :])[..., picked]
 
                 out[..., places] = stored.read(rows, pick)
             first += len(entries)

@@ -20,6 +20,7 @@ from xpsample.metrics.ranks import Mixing
 from xpsample.run.checkpoint import load_folder
 from xpsample.run.diagnosis import Figures, diagnose, indicators
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
+from xpsample.run.running import running
 from xpsample.run.store import ARVIZ_NAMES, is_address, load_store, open_datatree
 from xpsample.run.stored import StoredColumns, StoredRows
 from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
@@ -30,7 +31,6 @@ Array = Any
 
 SCHEMA = 1
 """Version of the `.npz` layout. Raised when a file of the new layout could be misread by the old reader."""
-
 
 PLOTTED = 2**24
 """Values that a picture reads from a store, at most."""
@@ -261,7 +261,15 @@ class Trace:
         empty = self.draws is None or 0 in self.draws.shape
         draws, names = (self.draws, ()) if empty else self._columns()
         known = self.metadata.get("diagnosis", {})
-        return diagnose(draws, names, self.run_statistics, self.statistics, known)
+        told = running(self.recorded.values(), self._labels) if self.draws is None else None
+        return diagnose(
+            draws,
+            names,
+            self.run_statistics,
+            self.statistics,
+            known,
+            running=None if told is None else (told.figures, told.draws, told.chains),
+        )
 
     def plot(self, kind: str = "trace_dist", names: Sequence[str] | None = None) -> Any:
         """Draw the trace with matplotlib, under ArviZ's names for plots.
@@ -459,11 +467,15 @@ class Trace:
         draws = self._some_draws()
         if self._space is None:
             columns = draws.columns() if isinstance(draws, StoredRows) else draws
-            return columns, self._names(draws.shape[-1]) or _default_names(draws.shape[-1])
+            return columns, self._labels(draws.shape[-1])
         if isinstance(draws, StoredRows):
             parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
             return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
         return self._space.columns(backend_of(draws).xp, draws), self._space.labels
+
+    def _labels(self, dim: int) -> tuple[str, ...]:
+        """What the columns are called, of which there are so many."""
+        return self._names(dim) or _default_names(dim) if self._space is None else self._space.labels
 
     def _names(self, dim: int) -> tuple[str, ...]:
         """Names of the coordinates from the metadata, or none."""

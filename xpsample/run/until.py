@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.metrics.findings import Finding
-from xpsample.run.diagnosis import worst
 from xpsample.run.recorders import Draws
+from xpsample.run.running import can_tell
 
 LATER = 1.1
 """How many times as many draws there are, at least, from one look at them to the next."""
@@ -43,6 +42,9 @@ class Until:
     ESS and R-hat are those of the coordinates that look worst, as in `Trace.diagnose`, and of the worst group. An ESS
     that is waited for is one that chance favours: where the last digit counts, ask for more than is needed.
 
+    Without `Draws` they are those of `Moments` and `BatchMeans`: the ESS of the mean, by batch means, from ten batches
+    on, and an R-hat of whole chains, neither split nor rank-normalised, which does not see chains that drift together.
+
     Examples
     --------
     >>> import numpy as np
@@ -66,8 +68,8 @@ class Until:
                 settle(self, name, check_number, low)
 
     @property
-    def needs_draws(self) -> bool:
-        """Whether draws are looked at."""
+    def needs_figures(self) -> bool:
+        """Whether ESS or R-hat are looked at."""
         return self.ess is not None or self.rhat is not None
 
 
@@ -76,8 +78,13 @@ def check_until(until: Until | None, recorders: Any) -> None:
     if until is None:
         return
     check_instance("until", until, Until, "Until(ess=400)")
-    if until.needs_draws and not any(isinstance(recorder, Draws) for recorder in recorders):
-        raise HyperparameterError("until looks at the draws, which no recorder keeps: add Draws() to the recorders")
+    if not until.needs_figures or any(isinstance(recorder, Draws) for recorder in recorders):
+        return
+    if not can_tell(recorders, until.ess is not None):
+        raise HyperparameterError(
+            "until looks at draws, or at running figures, which no recorder keeps: add Draws() to the recorders, or "
+            "Moments() for R-hat and BatchMeans(size) as well for the ESS"
+        )
 
 
 class Stopping:
@@ -98,21 +105,23 @@ class Stopping:
         self._next = next(self._looks, None)
         self.reached, self._found = False, (math.nan, math.nan)
 
-    def holds(self, step: int, draws: Callable[[], Array], agreed: Callable[[float], float]) -> bool:
+    def holds(
+        self, step: int, figures: Callable[[], tuple[float, float]], agreed: Callable[[float], float]
+    ) -> bool:
         """Whether the run may stop after `step` steps.
 
         Parameters
         ----------
         step : int
-        draws : callable
-            Gives the draws.
+        figures : callable
+            Gives the least ESS and the largest R-hat.
         agreed : callable
             Of the seconds of this process, those of all that make the run together.
         """
         while self._next is not None and self._next < step:
             self._next = next(self._looks, None)
-        if self._until.needs_draws and step == self._next:
-            self._found = ess, rhat = worst(draws())
+        if self._until.needs_figures and step == self._next:
+            self._found = ess, rhat = figures()
             enough = self._until.ess is None or ess >= self._until.ess
             self.reached = enough and (self._until.rhat is None or rhat <= self._until.rhat)
         return self.reached or self._late(agreed)
@@ -124,7 +133,7 @@ class Stopping:
 
     def finding(self, rows: int) -> Finding | None:
         """That a run ended before the draws were enough."""
-        if self.reached or not self._until.needs_draws:
+        if self.reached or not self._until.needs_figures:
             return None
         ess, rhat = self._found
         wanted = (("ESS", ess, self._until.ess), ("R-hat", rhat, self._until.rhat))

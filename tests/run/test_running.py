@@ -1,0 +1,74 @@
+"""Figures of running moments and batch means, for runs that keep no draws."""
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import ConvergenceWarning, HyperparameterError
+from xpsample.run.running import running
+from xpsample.zoo.gaussian import gaussian
+
+TARGET = gaussian(np.diag([1.0, 4.0]))
+STARTS = np.random.default_rng(0).normal(size=(4, 2))
+RECORDERS = (xps.Moments(), xps.BatchMeans(100))
+
+
+def run(draws=20_000, x0=STARTS, kernel=None, recorders=RECORDERS, **settings):
+    settings = {"seed": 1, "progress": False} | settings
+    return xps.sample(TARGET, kernel or xps.RWM(1.5), x0, draws, recorders=recorders, **settings)
+
+
+def test_figures_are_those_of_the_draws(library):
+    trace = run(x0=library.array(STARTS), recorders=(*RECORDERS, xps.Draws()))
+    summary, found = trace.summary(), running(trace.recorded.values())
+    assert (found.draws, found.chains, found.has_ess) == (20_000, 4, True)
+    _, sd, mixing = found.figures
+    np.testing.assert_allclose(sd, summary.sd, rtol=0.02)
+    # An ESS of 200 batches for each of 4 chains has a standard error of 5 %: five of them.
+    np.testing.assert_allclose(mixing.ess_bulk, summary.ess_bulk, rtol=0.25)
+    means, variances = trace.draws.mean(0) if library.backend.name == "numpy" else None, None
+    if means is not None:
+        variances = trace.draws.var(0, ddof=1)
+        expected = np.sqrt(19_999 / 20_000 + means.var(0, ddof=1) / variances.mean(0))
+        np.testing.assert_allclose(mixing.rhat, expected, rtol=1e-9)
+    assert trace.diagnose() == ()
+
+
+def test_a_bad_run_without_draws_says_so():
+    kernel = xps.RWM(np.array([[1.5], [0.02]]))  # a group that mixes and one that does not
+    with pytest.warns(ConvergenceWarning, match=r"R-hat above 1\.01, .* in x\[\d\].*, group 1"):
+        trace = run(3000, x0=np.stack([STARTS, 3 * STARTS]), kernel=kernel)
+    kinds = {finding.kind: finding for finding in trace.diagnose()}
+    assert kinds["ess_bulk"].groups == kinds["rhat"].groups == ((1,),) and "ess_tail" not in kinds
+    assert {finding.kind for finding in run(3000, recorders=[xps.BatchMeans(100)]).diagnose()} == set()
+    few = run(500, recorders=(xps.Moments(), xps.BatchMeans(100)))  # five batches tell no ESS
+    assert not {finding.kind for finding in few.diagnose()} & {"ess_bulk", "constant"}
+
+
+def test_names_of_a_model_and_checkpoints(tmp_path):
+    model = xps.Model(lambda p: -0.5 * p.mu**2 - p.tau, mu=xps.Real(), tau=xps.Positive())
+    settings = {"seed": 1, "progress": False, "recorders": RECORDERS, "checkpoint": tmp_path}
+    x0 = model.start(np.zeros(1), 4, seed=0, scale=3.0)
+    trace = xps.sample(model, xps.RWM(0.05), x0, 2000, **settings)
+    assert {c for f in trace.diagnose() for c in f.coordinates} == {"mu", "tau"}
+    assert xps.load(tmp_path).diagnose() == trace.diagnose()
+
+
+def test_until_looks_at_running_figures(tmp_path):
+    until = xps.Until(ess=2000, rhat=1.01)
+    trace = run(200_000, until=until)
+    steps = trace.run_statistics.steps
+    found = running(trace.recorded.values())
+    assert 5_000 < steps < 100_000 and found.worst()[0] >= 2000 and found.worst()[1] <= 1.01
+    part = run(200_000, until=xps.Until(ess=500), checkpoint=tmp_path).run_statistics.steps
+    assert part < steps == run(200_000, until=until, checkpoint=tmp_path).run_statistics.steps
+    assert run(200_000, until=xps.Until(rhat=1.05), recorders=[xps.Moments()]).run_statistics.steps < 50_000
+    for limits, recorders in ((until, [xps.Moments()]), (xps.Until(rhat=1.1), [xps.BatchMeans(10)])):
+        with pytest.raises(HyperparameterError, match=r"add Draws\(\).* or Moments\(\) for R-hat and BatchMeans"):
+            run(until=limits, recorders=recorders)
+
+
+def test_one_chain_has_no_rhat():
+    trace = run(3000, x0=STARTS[0])
+    assert np.all(np.isnan(running(trace.recorded.values()).figures.mixing.rhat))
+    assert trace.diagnose() == ()

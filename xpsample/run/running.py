@@ -1,0 +1,78 @@
+"""How chains have mixed where no draws are kept: figures of running moments and batch means."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.registry import to_host
+from xpsample.metrics.ranks import Mixing
+from xpsample.run.diagnosis import Figures
+from xpsample.run.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
+
+FEWEST_BATCHES = 10
+"""From how many batches on an ESS is estimated."""
+
+
+class Running(NamedTuple):
+    """Figures, of how many draws and chains, and whether they have an ESS.
+
+    The ESS is that of the mean, and there is none of the tails. R-hat compares whole chains, neither split nor
+    rank-normalised: Gelman and Rubin, Statistical Science 7 (1992) 457-472.
+    """
+
+    figures: Figures
+    draws: int
+    chains: int
+    has_ess: bool
+
+    def worst(self) -> tuple[float, float]:
+        """The least ESS and the largest R-hat; nan if there is none."""
+        _, _, (ess, _, rhat) = self.figures
+        return (float(np.min(ess)) if self.has_ess else math.nan), float(np.max(rhat))
+
+
+def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None = None) -> Running | None:
+    """The figures of what `Moments` and `BatchMeans` gave; None without moments.
+
+    With m chains of mean variance W, whose means have the mean square error V by batch means, the ESS is m W / V.
+
+    Parameters
+    ----------
+    results : iterable
+        Results of recorders.
+    names : callable, optional
+        ``names(dim)``: what the coordinates are called.
+    """
+    found = {getattr(result, "_fields", ()): result for result in results}  # those of a file have classes of their own
+    moments, batches = found.get(RunningMoments._fields), found.get(BatchStatistics._fields)
+    if moments is None:
+        return None
+    mean, variance = (_pooled(to_host(values)) for values in (moments.mean, moments.variance))
+    *groups, chains, dim = mean.shape
+    draws = int(moments.count)
+    has_ess = batches is not None and int(batches.batches) >= FEWEST_BATCHES
+    with np.errstate(all="ignore"):
+        within = np.mean(variance, axis=-2)
+        between = np.var(mean, axis=-2, ddof=1) if chains > 1 else np.full_like(within, np.nan)
+        rhat = np.sqrt((draws - 1) / draws + between / within)
+        ess = np.full_like(within, np.inf)
+        if batches is not None and has_ess:
+            ess = chains * within / np.mean(_pooled(to_host(batches.mcse)) ** 2, axis=-2)
+    unknown = np.full(ess.size, np.nan)
+    columns = [(group, name) for group in np.ndindex(*groups) for name in (names(dim) if names else [""] * dim)]
+    mixing = Mixing(np.ravel(ess), unknown, np.ravel(rhat))
+    return Running(Figures(columns, np.ravel(np.sqrt(within)), mixing), draws, chains, has_ess)
+
+
+def can_tell(recorders: Sequence[Recorder], ess: bool) -> bool:
+    """Whether these recorders give an R-hat, and with `ess` an ESS, too."""
+    needed = (Moments, BatchMeans) if ess else (Moments,)
+    return all(any(isinstance(recorder, kind) for recorder in recorders) for kind in needed)
+
+
+def _pooled(values: np.ndarray) -> np.ndarray:
+    """(*groups, chain, dim) in float64; one chain has an axis, too."""
+    values = values.astype(np.float64)
+    return values[None, :] if values.ndim == 1 else values
