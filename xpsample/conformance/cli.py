@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
                 progress.say(fit(text, terminal_width()))
     except KeyboardInterrupt as error:
         by, code = ended_by(error)
-        then = "--resume FILE would have kept them" if args.resume is None else f"to go on: {args.again}"
+        then = "with --resume FILE they are kept" if args.resume is None else f"to go on: {args.again}"
         print(f"xpsample conformance: stopped by {by} after {len(rows)} rows; {then}", file=sys.stderr)
         return code
     if not rows:

@@ -25,7 +25,7 @@ def write_rows(file: Callable[[str], Path], rows: Sequence[Row], name: str = "re
     if not rows:
         return
     keys = dict.fromkeys(key for row in rows for key in row)
-    plain = [{key: _finite(value) for key, value in ((key, plain_row(row).get(key)) for key in keys)} for row in rows]
+    plain = [{key: _finite(row.get(key)) for key in keys} for row in map(plain_row, rows)]
     with open(file(f"{name}.csv"), "w", newline="", encoding="utf-8") as table:
         writer = csv.DictWriter(table, list(keys))
         writer.writeheader()
