@@ -62,9 +62,9 @@ class HMC(Kernel[HMCState, HMCInfo]):
         M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
         a diagonal one is tuned, with the step size; it is the identity where a step size is given.
     length : float or array, optional
-        Of the longest trajectories T, in place of ``steps``: that of step n is h_n T, with h_n evenly spread over (0, 1),
-        in ceil(h_n T / epsilon) leapfrog steps. So no trajectory length is in resonance with the target. Tuned when
-        neither is given.
+        Of the longest trajectories T, in place of ``steps``: that of step n is h_n T, with h_n evenly spread over
+        (0, 1), in ceil(h_n T / epsilon) leapfrog steps. So no trajectory length is in resonance with the target.
+        Tuned when neither is given.
 
     See Also
     --------

@@ -45,8 +45,8 @@ class AnnealedState(NamedTuple):
 class Annealed(Kernel[AnnealedState, Info]):
     """A kernel that goes down a ladder of noise levels, with step sizes in units of the level.
 
-    Step n makes ``steps`` steps of the base kernel on the target at noise level ``sigmas[n]``, or at the last level after
-    the end of the ladder. The target's `data` are a dict; each step sets its entry ``"sigma"``, 0-d. A
+    Step n makes ``steps`` steps of the base kernel on the target at noise level ``sigmas[n]``, or at the last level
+    after the end of the ladder. The target's `data` are a dict; each step sets its entry ``"sigma"``, 0-d. A
     ``Target(None, score=lambda x, data: ..., data={"sigma": np.asarray(1.0), ...})`` is enough for an unadjusted base
     kernel and, with an ``acceptance``, for an adjusted one. Where the data have an entry ``"levels"``, (n,), the ladder
     must not go beyond the largest and the smallest of them.

@@ -40,9 +40,9 @@ class PCD(Kernel[PCDState, Info]):
     """One update of the parameters of a `Parametric`, from persistent chains.
 
     The positions are the replay buffer, (buffer, dim). An update takes a random block of it, replaces some of its
-    positions by uniform draws from the box, makes ``steps`` steps of ULA clamped to the box (Eq. 34) and writes the block
-    back. The parameters descend along the gradient of ``mean U(data) - mean U(block)`` with the regularisation of Eq.
-    33. The paper draws single positions of the buffer; a block has no position twice.
+    positions by uniform draws from the box, makes ``steps`` steps of ULA clamped to the box (Eq. 34) and writes the
+    block back. The parameters descend along the gradient of ``mean U(data) - mean U(block)`` with the regularisation of
+    Eq. 33. The paper draws single positions of the buffer; a block has no position twice.
 
     Parameters
     ----------
