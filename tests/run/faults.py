@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,8 +104,9 @@ class Saves:
 
 
 def _step(folder: Path) -> int:
-    index = folder / INDEX
-    return json.loads(index.read_text())["step"] if index.exists() else -1
+    with suppress(FileNotFoundError, ValueError):
+        return json.loads((folder / INDEX).read_text())["step"]
+    return -1
 
 
 def _same(a: Arrays, b: Arrays) -> bool:

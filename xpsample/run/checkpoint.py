@@ -211,8 +211,8 @@ class Store:
 
     def save(self, step: int, carry: Carry, totals: Totals, buffers: Any, final: bool) -> None:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
-        if step == self.step or not (final or time.monotonic() - self.last >= self.every):
-            return
+        if step == self.step or (not final and 0.0 <= time.monotonic() - self.last < self.every):
+            return  # a clock that was set back says nothing
         written: list[Path] = []
         try:
             self._save(step, carry, totals, buffers, written)
