@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import open_library, x64
-from tests.file_layer import FAULTS
+from tests.file_layer import FAULTS, FileLayer
 from tests.run.faults import entries, survey
 
 EVERY = {"killed": 1, "power cut": 2, "input or output error": 1, "disk full": 3, "disk full once": 3, "read-only": 3}
@@ -37,3 +37,12 @@ def test_other_libraries(name, fault, tmp_path):
     with x64(name, "float64"):
         library = open_library(name, "float64")
         assert sum(check(entry, library, fault, tmp_path, 3) for entry in entries(library)) > 200
+
+
+def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path):
+    entry = entries(open_library("numpy", "float64"))["draws"]
+    first = entry(tmp_path / "run")
+    layer = FileLayer(tmp_path, FAULTS["read-only"], at=0)
+    with layer:
+        again = entry(tmp_path / "run")
+    assert layer.struck and all(first[key].tobytes() == again[key].tobytes() for key in first)
