@@ -14,3 +14,11 @@ def damages(content: bytes) -> Iterator[bytes]:
     yield from (content[:length] for length in np.linspace(0, len(content) - 1, 10).astype(int))
     yield b"[]" + content
     yield b"null"
+
+
+def every_damage(content: bytes) -> Iterator[bytes]:
+    """Bytes cut short at every length; and with one bit of every byte changed."""
+    rng = np.random.default_rng(0)
+    yield from (content[:length] for length in range(len(content)))
+    for place, byte in enumerate(content):
+        yield content[:place] + bytes([byte ^ (1 << int(rng.integers(8)))]) + content[place + 1 :]

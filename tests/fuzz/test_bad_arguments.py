@@ -5,71 +5,22 @@ no meaning, and none hangs.
 """
 
 import inspect
-import signal
-import traceback
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import xpsample as xps
 from tests.conftest import Library, open_library, x64
 from tests.fuzz.calls import calls
+from tests.fuzz.outcomes import outcome
 from tests.fuzz.uses import Call, density, gaussian, ones, real
 from tests.fuzz.values import VALUES, Value, strange_positions
-from xpsample.core.errors import XpsampleError
 from xpsample.spaces.json_form import SPACES
 from xpsample.spaces.space import Constrained
-
-SECONDS = 60
-"""A call that takes longer hangs; JAX may compile for half of it where the machine is busy."""
-
-OURS = ("/xpsample/", "/backends/xpsample_")
-
-
-class Hangs(BaseException):
-    """Raised where a call takes too long."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """End a block that takes longer."""
-
-    def stop(*_: Any) -> None:
-        raise Hangs
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def outcome(call: Callable[[], Any], argument: str, has_meaning: bool) -> tuple[str, str]:
-    """How a call ends: fine, ours, raw, silent or hanging; and what it says."""
-    try:
-        with time_limit(SECONDS), warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            call()
-    except XpsampleError as error:
-        return "ours", str(error)
-    except Hangs:
-        return "hanging", ""
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        plain = isinstance(error, (TypeError, ValueError, OSError)) and argument in str(error)
-        if plain and any(part in last.filename for part in OURS) and "raise" in (last.line or ""):
-            return "ours", str(error)
-        return "raw", f"{type(error).__name__}: {error} [{Path(last.filename).name}:{last.lineno}]"
-    return ("fine" if has_meaning else "silent"), ""
 
 
 def outcome_of(call: Call, argument: str, value: Value, library: Library) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from tests.fuzz import uses
 from xpsample import sosmc
 from xpsample.conformance import Scenario, scenarios
 from xpsample.core import tree
+from xpsample.core.errors import CheckpointError
 from xpsample.core.registry import to_host
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.pcd import PCD
@@ -49,6 +50,9 @@ LENGTH = 150
 
 WARM_UP = 300
 """Steps that no kill is beyond: all kills of a run come within the first 2/3 * LENGTH saves, one every two steps."""
+
+IN_USE = 3
+"""Exit code of a run whose folder another process has."""
 
 Entry = Callable[[Library, int, xps.Checkpoint | None], Any]
 """Library, length and checkpoint to the result, a tree of arrays."""
@@ -188,8 +192,11 @@ def _start(*run: Any) -> tuple[int, Iterator[str]]:
             library, entry, *rest = run
             _child(library, entry, lambda line: os.write(writing, f"{line}\n".encode()), *rest)
             code = 0
+        except CheckpointError as error:
+            code = IN_USE if "is in use by" in str(error) else 1
+            raise
         finally:
-            if code:
+            if code not in (0, IN_USE):
                 sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
                 sys.stderr.flush()
             os._exit(code)
@@ -230,6 +237,34 @@ def killed(name: str, entry: Entry, library: str, kills: int, rng: random.Random
     return {"name": name, "library": library, "kills": done, "saved": saved[1], "lost": lost, "differing": differing}
 
 
+def together(name: str, entry: Entry, library: str, times: int, rng: random.Random, work: Path) -> dict[str, Any]:
+    """Start a run twice in one folder, a random while apart, kill the first every other time, and make it again."""
+    began = time.perf_counter()
+    _whole(library, entry, work / "whole.npz")
+    whole, took = np.load(work / "whole.npz"), time.perf_counter() - began
+    refused, killed, differing = 0, 0, 0
+    for number in range(times):
+        folder, outs = work / f"run-{number}", [work / f"{number}-{i}.npz" for i in range(3)]
+        one, lines = _start(library, entry, outs[0], folder)
+        time.sleep(rng.uniform(0.0, took))
+        other, more = _start(library, entry, outs[1], folder)
+        if number % 2:
+            time.sleep(rng.uniform(0.0, took))
+            os.kill(one, signal.SIGKILL)
+        list(lines), list(more)
+        codes = [_end(one), _end(other)]
+        if not set(codes) <= {0, IN_USE, -signal.SIGKILL} or codes == [IN_USE, IN_USE]:
+            raise RuntimeError(f"two runs ended with {codes}")
+        refused, killed = refused + codes.count(IN_USE), killed + codes.count(-signal.SIGKILL)
+        _whole(library, entry, outs[2], folder)
+        for code, out in zip((*codes, 0), outs, strict=True):
+            if code == 0:
+                with np.load(out) as found:
+                    differing += any(key not in found or not _same(whole[key], found[key]) for key in whole)
+    row = {"name": name, "library": library, "times": times, "refused": refused, "killed": killed}
+    return row | {"differing": differing}
+
+
 def _numbers(line: str) -> tuple[int, int]:
     over, step = map(int, line.split())
     return over, step
@@ -253,12 +288,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--library", choices=("numpy", "torch", "jax"), default="numpy")
     parser.add_argument("--kills", type=int, default=5, help="of each run, one after the other (default: 5)")
     parser.add_argument("--seed", type=int, default=0, help="of the instants (default: 0)")
+    parser.add_argument(
+        "--together", type=int, metavar="N", help="start each run twice in one folder, N times, instead"
+    )
     parser.add_argument("names", nargs="*", help="which runs (default: all)")
     args = parser.parse_args(arguments)
     every, rng = entries(), random.Random(args.seed)
     for name in args.names or every:
         with tempfile.TemporaryDirectory() as work:
-            print(json.dumps(killed(name, every[name], args.library, args.kills, rng, Path(work))), flush=True)
+            attack, times = (killed, args.kills) if args.together is None else (together, args.together)
+            print(json.dumps(attack(name, every[name], args.library, times, rng, Path(work))), flush=True)
 
 
 if __name__ == "__main__":

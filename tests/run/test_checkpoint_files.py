@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from functools import partial
 
 import numpy as np
 import pytest
 
 from tests.conftest import open_library
-from tests.damage import damages
+from tests.damage import damages, every_damage
 from tests.run.checkpoint_support import KERNEL, TARGET, start
 from xpsample import (
     MALA,
@@ -31,6 +32,7 @@ from xpsample import (
 from xpsample.core import atomic_files
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.run import checkpoint as checkpoints
+from xpsample.run import pace
 from xpsample.run.checkpoint import INDEX, LOCK
 from xpsample.zoo.gaussian import gaussian
 
@@ -271,6 +273,44 @@ def test_a_seed_of_numpys_is_a_seed(tmp_path):
         np.testing.assert_array_equal(first.draws, again.draws)
 
 
+# ---- clocks ------------------------------------------------------------------------------------------------------
+
+
+def test_clocks_set_back_by_an_hour(tmp_path, monkeypatch):
+    """Saves go on, the lock is held, and what other writers have under way stays."""
+    jumps, steps, save = [], [], checkpoints.Store.save
+    for name in ("time", "monotonic"):
+        clock = getattr(time, name)
+        monkeypatch.setattr(time, name, lambda clock=clock: clock() - 3600 * len(jumps))
+    other = tmp_path / f".{INDEX}.0123456789ab.tmp"
+
+    def saved(self, step, *args, **kwargs):
+        if step > 4 and not jumps:
+            jumps.append(step)
+            other.write_text("under way")
+        save(self, step, *args, **kwargs)
+        steps.append(self.step)
+        with pytest.raises(BlockingIOError), atomic_files.exclusive(tmp_path / LOCK):
+            pass
+
+    monkeypatch.setattr(checkpoints.Store, "save", saved)
+    monkeypatch.setattr(pace, "SECONDS", 1e-9)
+    settings = {"seed": 1, "progress": False}
+    trace = sample(
+        TARGET,
+        KERNEL,
+        start(open_library("numpy", "float64"), 4),
+        12,
+        checkpoint=Checkpoint(tmp_path, every=0.0),
+        **settings,
+    )
+    assert steps == [2, 4, 6, 8, 10, 12] and other.exists()
+    np.testing.assert_array_equal(
+        trace.draws, sample(TARGET, KERNEL, start(open_library("numpy", "float64"), 4), 12, **settings).draws
+    )
+    np.testing.assert_array_equal(load(tmp_path).draws, trace.draws)
+
+
 # ---- identity ----------------------------------------------------------------------------------------------------
 
 
@@ -428,3 +468,18 @@ def test_every_damage_is_one_error_that_names_the_file(saved, pattern):
     if pattern != INDEX:
         with pytest.raises(CheckpointError, match=rf"{file.name} cannot be read \(FileNotFoundError"):
             load(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", [INDEX, "state-*", "rows-*"])
+def test_every_length_and_a_bit_of_every_byte(tmp_path, pattern):
+    whole = sample(TARGET, RWM(0.5), np.zeros((2, 2)), 4, seed=1, checkpoint=tmp_path, progress=False)
+    file = next(tmp_path.glob(pattern))
+    content = file.read_bytes()
+    for damaged in every_damage(content):
+        file.write_bytes(damaged)
+        if file.name == INDEX and means_the_same(damaged, content):
+            np.testing.assert_array_equal(load(tmp_path).draws, whole.draws)
+        else:
+            with pytest.raises(CheckpointError, match=file.name):
+                load(tmp_path)

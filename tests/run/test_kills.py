@@ -12,14 +12,18 @@ from tests.conftest import open_library
 from tests.run.kills import entries
 
 
-def kill(library, kills, *names):
+def attacked(library, how, times, *names):
     open_library(library, "float32")  # skips where it is missing
-    command = [sys.executable, "-m", "tests.run.kills", "--library", library, "--kills", str(kills), *names]
+    command = [sys.executable, "-m", "tests.run.kills", "--library", library, how, str(times), *names]
     environment = {**os.environ, "JAX_ENABLE_X64": "1"}
     root = Path(__file__).parents[2]
     done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def kill(library, kills, *names):
+    found = attacked(library, "--kills", kills, *names)
     assert {row["name"] for row in found} == set(names or entries())
     for row in found:
         assert row["lost"] == 0 and row["differing"] == [], row
@@ -53,3 +57,15 @@ def test_other_libraries(library):
         "fit score balance",
     )
     assert kill(library, 3, *names) > 2 * len(names)
+
+
+def test_two_processes_in_one_folder():
+    (row,) = attacked("numpy", "--together", 2, "mala")
+    assert row["differing"] == 0, row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_two_processes_in_one_folder_often(library):
+    (row,) = attacked(library, "--together", 20, "mala")
+    assert row["differing"] == 0 and row["refused"] > 0 and row["killed"] > 0, row

@@ -4,7 +4,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from uuid import uuid4
@@ -31,9 +31,11 @@ def replacing(path: Path) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_folder(path.parent)
 
 
 def make_folder(path: Path) -> None:
@@ -81,19 +83,20 @@ def exclusive(path: Path) -> Iterator[bool]:
 
 def _locked(path: Path) -> tuple[int, bool]:
     while True:
-        file, alone = os.open(path, os.O_RDWR | os.O_CREAT, 0o666), False
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                alone = True
-        except BlockingIOError:
-            owner = os.read(file, 1000).decode(errors="replace")
-            os.close(file)
-            raise BlockingIOError(owner or "another process") from None
-        except OSError:
-            pass  # no locks here
-        # Whoever held the lock until now has removed its file: then this one is no longer there.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.stat(path)):
-                return file, alone
-        os.close(file)
+        with ExitStack() as closing:
+            file, alone = os.open(path, os.O_RDWR | os.O_CREAT, 0o666), False
+            closing.callback(os.close, file)
+            try:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    alone = True
+            except BlockingIOError:
+                owner = os.read(file, 1000).decode(errors="replace")
+                raise BlockingIOError(owner or "another process") from None
+            except OSError:
+                pass  # no locks here
+            # Whoever held the lock until now has removed its file: then this one is no longer there.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file), os.stat(path)):
+                    closing.pop_all()
+                    return file, alone

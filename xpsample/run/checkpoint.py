@@ -7,6 +7,7 @@ removes no others, so that where locks do not work the last process to save wins
 
 import hashlib
 import json
+import math
 import re
 import shutil
 import time
@@ -245,8 +246,8 @@ class Store:
 
     def save(self, step: int, carry: Carry, totals: Totals, buffers: Any, final: bool) -> None:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
-        if step == self.step or not (final or time.monotonic() - self.last >= self.every):
-            return
+        if step == self.step or (not final and 0.0 <= time.monotonic() - self.last < self.every):
+            return  # a clock that was set back says nothing
         written: list[Path] = []
         began = time.monotonic()
         try:
@@ -353,7 +354,9 @@ class Store:
                 raise CheckpointError(f"{name} has dtype {array.dtype}, which cannot be saved: record numbers")
             size += array.nbytes if self.disk is None else 0
         needed = size * (self.program.draws - self.program.rows(max(0, self.step)))
-        free = shutil.disk_usage(self.path).free
+        free = math.inf
+        with suppress(OSError):  # a system that does not tell
+            free = shutil.disk_usage(self.path).free
         if needed > free:
             raise CheckpointError(
                 f"the run would save {needed / 1e9:.3g} GB to {self.path}, and {free / 1e9:.3g} GB are free there: "
@@ -363,10 +366,10 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other runs away. A directory that can only be read is let through; `check` refuses it."""
-        if self.path.exists() and not self.path.is_dir():
-            raise CheckpointError(f"{self.path} is a file, and a checkpoint is a directory: use another path")
         with ExitStack() as stack:
             try:
+                if self.path.exists() and not self.path.is_dir():
+                    raise CheckpointError(f"{self.path} is a file, and a checkpoint is a directory: use another path")
                 make_folder(self.path)
                 if stack.enter_context(exclusive(self.path / LOCK)):
                     self._clear()

@@ -1,0 +1,401 @@
+"""Random cases of the public surface: several arguments at once, spaces, models, whole runs, and command lines.
+
+Each ends fine, or with one of our errors. ``python -m tests.fuzz.random_calls --library numpy --cases 100000`` counts
+how they end, and prints those that end in another way.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import xpsample as xps
+from tests.conftest import Library, open_library, x64
+from tests.fuzz import uses
+from tests.fuzz.calls import calls
+from tests.fuzz.outcomes import outcome
+from tests.fuzz.values import VALUES
+from xpsample import cli
+from xpsample.core import tree
+from xpsample.core.errors import XpsampleError
+from xpsample.core.registry import to_host
+from xpsample.experiments import EXPERIMENTS
+
+IMPATIENCE = 0.3
+"""Seconds until a command is stopped by Ctrl-C, if it is one that takes long."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is called, and whether it may end fine."""
+
+    name: str
+    run: Callable[[], Any]
+    has_meaning: bool = True
+
+
+class WrongResult(Exception):
+    """A call ended fine and its result is wrong."""
+
+
+def check(condition: Any, what: str) -> None:
+    """Raise where a result is wrong."""
+    if not condition:
+        raise WrongResult(what)
+
+
+# ---- several arguments -----------------------------------------------------------------------------------------------
+
+
+def _arguments(library: Library, folder: str) -> st.SearchStrategy[Case]:
+    every = calls(folder)
+
+    @st.composite
+    def case(draw: st.DrawFn) -> Case:
+        call = draw(st.sampled_from(every))
+        names = draw(st.lists(st.sampled_from(sorted(call.arguments)), min_size=1, max_size=3, unique=True))
+        values = {}
+        for name in names:
+            fine = [value for value in VALUES if value.tag in call.arguments[name].fine]
+            values[name] = draw(st.sampled_from(fine if fine and draw(st.booleans()) else VALUES))
+        meaning = all(value.tag in call.arguments[name].fine for name, value in values.items())
+
+        def run() -> Any:
+            good = {name: argument.good(library) for name, argument in call.arguments.items()}
+            given = {name: value.make(library, good[name]) for name, value in values.items()}
+            return call.then(call.make(**good | given), library)
+
+        shown = ", ".join(f"{name}={value.name}" for name, value in values.items())
+        return Case(f"{call.name}({shown})", run, meaning)
+
+    return case()
+
+
+# ---- spaces and models -----------------------------------------------------------------------------------------------
+
+LENGTHS = st.lists(st.sampled_from([1, 2, 3, 2, 0, -1, True, 2.0, None, "2", 10**9]), max_size=2)
+BOUNDS = st.sampled_from([0.0, 1.0, -1, 1e300, -1e300, 1e-300, np.nan, np.inf, None, "x", (0.0, 1.0), [[1.0]], True])
+SHAPED = ("Real", "Positive", "Ordered", "PositiveOrdered", "Simplex", "UnitVector", "Circular")
+SHAPED += ("CorrelationCholesky", "CovarianceCholesky")
+BOUNDED = {"LowerBounded": 1, "UpperBounded": 1, "Interval": 2}
+
+
+@st.composite
+def spaces(draw: st.DrawFn, sound: bool) -> tuple[str, tuple[Any, ...]]:
+    """The name of a constrained space, and its arguments: sound ones, or any."""
+    name = draw(st.sampled_from([*SHAPED, *BOUNDED]))
+    lengths: list[Any] = [3] if sound and name in SHAPED else [] if sound else draw(LENGTHS)
+    low = [0.25, 1.5][: BOUNDED.get(name, 0)]
+    bounds: list[Any] = low if sound else [draw(BOUNDS) for _ in low]
+    return name, (*bounds, *lengths)
+
+
+def _a_space(library: Library, folder: str) -> st.SearchStrategy[Case]:
+    coordinates = st.sampled_from([0.0, 0.3, -2.0, 30.0, -700.0, 1e5, 1e-300])
+
+    @st.composite
+    def case(draw: st.DrawFn) -> Case:
+        (name, arguments), at = draw(spaces(draw(st.booleans()))), draw(coordinates)
+        at = 1.0 if name == "UnitVector" and abs(at) < 1e-100 else at  # a limit: no direction at the origin
+
+        def run() -> Any:
+            space = getattr(xps, name)(*arguments)
+            check(repr(space) and space == type(space)(*arguments) and json.dumps(space.to_json()), "not a value")
+            if space.dim > 10**6:
+                return
+            z = library.array(np.full((2, space.dim), at))
+            value, log_jacobian = space.constrain(library.xp, z)
+            check(value.shape == (2, *space.shape) and log_jacobian.shape == (2,), "another shape")
+            check(np.all(np.isfinite(library.host(value))) or abs(at) > 500, "not finite")
+
+        return Case(f"{name}{arguments} at {at}", run)
+
+    return case()
+
+
+def _a_model(library: Library, folder: str) -> st.SearchStrategy[Case]:
+    names = st.sampled_from(["x", "y", "scale", "_x", "a b", "draws", "", "x.y", "class", "a/b"])
+    strange = st.sampled_from(
+        ["good", "good", "good", "missing", "one more", "nan", "shape", "outside", "list", "chains"]
+    )
+
+    @st.composite
+    def case(draw: st.DrawFn) -> Case:
+        chosen = draw(st.dictionaries(names, spaces(sound=True), min_size=1, max_size=3))
+        what = draw(strange)
+
+        def run() -> Any:
+            made = {name: getattr(xps, kind)(*arguments) for name, (kind, arguments) in chosen.items()}
+
+            def density(p: Any) -> Any:
+                axes = [tuple(range(-len(space.shape), 0)) for space in made.values()]
+                return sum(-0.5 * (library.xp.sum(v * v, axis=a) if a else v * v) for v, a in zip(p, axes, strict=True))
+
+            model = xps.Model(density, **made, gradient=xps.FiniteDifference())
+            x0: dict[str, Any] = {}
+            for name, space in made.items():
+                z = library.array(np.linspace(-1.0, 1.0, 4 * space.dim).reshape(4, space.dim))
+                x0[name] = space.constrain(library.xp, z)[0]
+            first = next(iter(x0))
+            good = x0[first]
+            changes = {
+                "one more": {"more": good},
+                "nan": {first: good * float("nan")},
+                "shape": {first: good[..., None]},
+                "outside": {first: -good - 100.0},
+                "list": {first: library.host(good).tolist()},
+                "chains": {first: good[:3, ...]},
+            }
+            x0 |= changes.get(what, {})
+            if what == "missing":
+                del x0[first]
+            trace = xps.sample(model, xps.HMC(0.01, 2), x0, 2, seed=0, progress=False)
+            for name in made:
+                check(trace[name].shape == (2, *x0[name].shape), f"draws of {name} have shape {trace[name].shape}")
+                check(np.all(np.isfinite(library.host(trace[name]))), f"draws of {name} are not finite")
+            trace.summary()
+            trace.save(f"{folder}/model.npz")
+            check(_equal(xps.load(f"{folder}/model.npz").draws, trace.draws), "another trace was read than written")
+
+        shown = ", ".join(f"{name}: {kind}{arguments}" for name, (kind, arguments) in chosen.items())
+        kind = next(iter(chosen.values()))[0]
+        fine = {"good": True, "chains": len(chosen) == 1, "outside": kind in ("Real", "UpperBounded")}
+        fine["shape"] = len(chosen) == 1 and kind in BOUNDED  # one more chain axis
+        return Case(f"model of {shown}; start: {what}", run, fine.get(what, False))
+
+    return case()
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+KERNELS: dict[str, Callable[[], Any]] = {
+    "RWM": lambda: xps.RWM(0.5),
+    "RWM, tuned": lambda: xps.RWM(),
+    "ULA": lambda: xps.ULA(0.1),
+    "MALA": lambda: xps.MALA(0.3),
+    "HMC": lambda: xps.HMC(0.1, 2),
+    "HMC, tuned": lambda: xps.HMC(),
+    "NUTS": lambda: xps.NUTS(0.3, max_depth=3),
+    "MAMS": lambda: xps.MAMS(0.3, 1.0),
+    "MCLMC": lambda: xps.MCLMC(0.3, 1.0),
+    "UnderdampedLangevin": lambda: xps.UnderdampedLangevin(0.1, 1.0),
+    "PCN": lambda: xps.PCN(0.5),
+    "IndependentMH": lambda: xps.IndependentMH(),
+    "SRMC": lambda: xps.SRMC(xps.MALA(0.3), 1.0),
+    "SRLD": lambda: xps.SRLD(xps.ULA(0.1), 1.0, xps.Rolling(2), xps.RBF(1.0)),
+    "ParallelTempering": lambda: xps.ParallelTempering(xps.RWM(0.5), (1.0, 0.5)),
+    "SVGD": lambda: xps.SVGD(0.1),
+    "TemperedSMC": lambda: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0)),
+    "Gibbs": lambda: xps.Gibbs(),
+}
+
+
+def _in_ball(x: Any) -> Any:
+    xp = uses.array_namespace(x)
+    square = xp.sum(x * x, axis=-1)
+    return xp.where(square < 4.0, -0.5 * square, -float("inf"))
+
+
+TARGETS: dict[str, Callable[[], Any]] = {
+    "Gaussian": uses.gaussian,
+    "flat": lambda: xps.Target(lambda x: 0.0 * uses.density(x), score=lambda x: 0.0 * x),
+    "in a ball": lambda: xps.Target(_in_ball, score=lambda x: -x, constrained=True),
+    "in a ball, undeclared": lambda: xps.Target(_in_ball, score=lambda x: -x),
+    "rows": uses.rows_posterior,
+    "tempered": lambda: xps.Tempered(uses.gaussian(), 0.5),
+    "binary": uses.binary,
+}
+
+RECORDERS: dict[str, Callable[[], Any]] = {
+    "Draws": xps.Draws,
+    "Statistics": xps.Statistics,
+    "Moments": xps.Moments,
+    "BatchMeans": lambda: xps.BatchMeans(2),
+    "Record": lambda: xps.Record("r", lambda state: {"x": state.point.x, "none": None}),
+    "Histogram": xps.Histogram,
+}
+
+UNTIL = (xps.Until(ess=5), xps.Until(rhat=1.1), xps.Until(seconds=1e-9))
+
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "plain": lambda x: x,
+    "column-major": np.asfortranarray,
+    "reversed": lambda x: x[..., ::-1],
+    "every other": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+    "shared rows": lambda x: np.broadcast_to(x[..., :1], x.shape),
+}
+
+
+def _a_run(library: Library, folder: str) -> st.SearchStrategy[Case]:
+    chains = st.sampled_from([(4,), (1,), (), (2, 3), (1, 1, 2), (3,)] * 2 + [(0,), (2, 0)])
+    counts = st.sampled_from([1, 2, 3, 5, 7, 12, 20, 40] * 3 + [0, -1, 2.0])
+    seeds = st.sampled_from([0, 1, 2**63, 10**30, xps.Portable(3), xps.Portable(2**70), np.int64(7)] * 3 + [-1, None])
+
+    @st.composite
+    def case(draw: st.DrawFn) -> Case:
+        kernel, target = draw(st.sampled_from(sorted(KERNELS))), draw(st.sampled_from(["Gaussian", *sorted(TARGETS)]))
+        shape = (*draw(chains), draw(st.sampled_from([1, 2, 3, 4] * 3 + [0])))
+        scale = draw(st.sampled_from([1.0, 0.3, 0.0] * 3 + [1e-320, 1e10, 1e200, np.inf]))
+        layout, dtype = draw(st.sampled_from(sorted(LAYOUTS))), draw(st.sampled_from(library.dtypes))
+        draws, thinning = draw(counts), draw(st.sampled_from([1, 2, 3] * 4 + [0]))
+        names = draw(st.lists(st.sampled_from(sorted(RECORDERS)), max_size=4, unique=True))
+        arguments: dict[str, Any] = {
+            "seed": draw(seeds),
+            "burn_in": draw(st.sampled_from([0, 1, 3] * 4 + [-1])),
+            "warmup": draw(st.sampled_from([7, 1, None] if "tuned" in kernel else [None] * 8 + [0, 1])),
+            "until": draw(st.sampled_from([None, *UNTIL])) if "Draws" in names else None,
+            "check": draw(st.sampled_from([False] * 5 + [True])),
+        }
+        saved = draw(st.booleans())
+
+        def run() -> Any:
+            host = np.random.default_rng(0).standard_normal(shape)
+            host = (host > 0).astype(float) if target == "binary" else host * scale
+            x0 = library.array(host, dtype)
+            if library.name == "numpy":
+                x0 = LAYOUTS[layout](x0)
+            before = to_host(x0).copy()
+            recorders = [RECORDERS[name]() for name in names]
+
+            def sampled(count: Any, **more: Any) -> Any:
+                given = {**arguments, "thinning": thinning, "recorders": recorders, "progress": False, **more}
+                return xps.sample(TARGETS[target](), KERNELS[kernel](), x0, count, **given)
+
+            trace = sampled(draws)
+            check(np.array_equal(to_host(x0), before), "the start was written to")
+            if trace.draws is not None:
+                _check_draws(library, trace, draws, x0, kernel, target)
+                trace.summary()
+            repr(trace), trace.diagnose()
+            with tempfile.TemporaryDirectory(dir=folder) as work:
+                trace.save(f"{work}/trace.npz")
+                check(_equal(xps.load(f"{work}/trace.npz").draws, trace.draws), "another trace was read than written")
+                if saved and arguments["until"] is None:
+                    with contextlib.suppress(XpsampleError):
+                        sampled(1, checkpoint=f"{work}/run")
+                    again = sampled(draws, checkpoint=f"{work}/run")
+                    check(_equal(again.draws, trace.draws), "resumed differs")
+
+        shown = f"{kernel}, {target}, {shape} {dtype} x {scale} {layout}, {draws} draws every {thinning}, {names}"
+        return Case(f"run of {shown}, {arguments}, saved: {saved}", run, np.isfinite(scale))
+
+    return case()
+
+
+def _check_draws(library: Library, trace: Any, draws: int, x0: Any, kernel: str, target: str) -> None:
+    check(trace.draws.shape[1:] == x0.shape and trace.draws.shape[0] <= draws, f"draws have shape {trace.draws.shape}")
+    check(trace.draws.dtype == x0.dtype, f"draws have dtype {trace.draws.dtype}")
+    host = library.host(trace.draws)
+    if target == "binary":
+        check(np.all((host == 0) | (host == 1)), "left the space")
+    check(np.all(np.isfinite(host)), "draws are not finite")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    return all(
+        np.array_equal(to_host(one), to_host(other), equal_nan=True)
+        for (_, one), (_, other) in zip(tree.items(a), tree.items(b), strict=True)
+    )
+
+
+# ---- command lines ---------------------------------------------------------------------------------------------------
+
+OPTIONS = ["--quick", "--paper", "--json", "--markdown", "--help", "-h", "--version", "--", "-", "--seed", "--out"]
+OPTIONS += ["--backend", "--kernel", "--target", "--chains", "--seeds", "--sampler", "--samples", "--steps", "--cities"]
+OPTIONS += ["--contexts", "--bandit", "--rho", "--seed=1", "--backend=numpy", "--quick=1", "--qui"]
+WORDS = ["list", "run", "citation", "conformance", "completion", "bash", "fish", "numpy", "array_api_strict", "nobody"]
+WORDS += ["mala", "hmc", "srmc", "SRMC", "math:pi", "no.module:X", "xpsample:RWM", "os:", ":", "0", "1", "-1", "1e9"]
+WORDS += ["2.5", "nan", "", " ", "é", "\N{SNOWMAN}", "x" * 300, "out", "a file", "a file/in it", "\x07", "%s", "{}"]
+
+
+def _a_command(library: Library, folder: str) -> st.SearchStrategy[Case]:
+    names = sorted(EXPERIMENTS)
+    (Path(folder) / "a file").write_text("not a folder")
+    some = st.lists(st.one_of(st.sampled_from(OPTIONS), st.sampled_from(WORDS)), max_size=5)
+    conformance = st.just(["conformance", "--quick", "--backend", "numpy"])
+    experiment = st.sampled_from(names).map(lambda name: ["run", name, "--quick", "--backend", "numpy", "--out", "out"])
+    start = st.one_of(st.just([]), st.sampled_from([[word] for word in WORDS[:5]]), experiment, conformance)
+
+    def ended(argv: list[str]) -> None:
+        out, err = io.StringIO(), io.StringIO()
+
+        def ctrl_c(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        # A timer of its own: the outcome's limit is of real time.
+        before = signal.signal(signal.SIGVTALRM, ctrl_c)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.chdir(folder):
+            try:
+                signal.setitimer(signal.ITIMER_VIRTUAL, IMPATIENCE, 3.0)  # again, where an import has lost it
+                code: Any = cli.main(argv)
+            except SystemExit as stop:
+                code = stop.code
+            finally:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+                signal.signal(signal.SIGVTALRM, before)
+        check(code in (0, 1, 2, 130), f"exit code {code}")
+        check("Traceback" not in err.getvalue(), "a traceback")
+        check(code == 0 or (out.getvalue() + err.getvalue()).strip(), f"exit code {code} without a word")
+
+    def case(argv: list[str]) -> Case:
+        return Case(f"xpsample {argv}", partial(ended, argv))
+
+    return st.builds(lambda a, b: case([*a, *b]), start, some)
+
+
+# ---- the survey ------------------------------------------------------------------------------------------------------
+
+KINDS = {"arguments": _arguments, "space": _a_space, "model": _a_model, "run": _a_run, "command": _a_command}
+
+
+def survey(library: Library, folder: Path, kind: str, cases: int, number: int) -> tuple[Counter, list[str]]:
+    """How so many random cases of a kind end; and those that end in a wrong way."""
+    found: Counter = Counter()
+    wrong: list[str] = []
+
+    @seed(number)
+    @settings(max_examples=cases, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(case=KINDS[kind](library, str(folder)))
+    def count(case: Case) -> None:
+        how, message = outcome(case.run, "", case.has_meaning)
+        found[how] += 1
+        if how not in ("fine", "ours"):
+            wrong.append(f"{how}: {case.name} {message[:300]}")
+
+    count()
+    return found, wrong
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print how the cases end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", choices=("numpy", "torch", "jax"), default="numpy")
+    parser.add_argument("--cases", type=int, default=1000, help="of each kind (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], help="which kinds (default: all)")
+    args = parser.parse_args(arguments)
+    with x64(args.library, "float64"), tempfile.TemporaryDirectory() as work, contextlib.chdir(work):
+        library = open_library(args.library, "float64")
+        for kind in args.kinds or KINDS:
+            found, wrong = survey(library, Path(work), kind, args.cases, args.seed)
+            print("\n".join(wrong), file=sys.stderr)
+            print(json.dumps({"library": args.library, "kind": kind, "calls": found.total(), **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

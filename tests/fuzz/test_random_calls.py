@@ -1,0 +1,31 @@
+"""Random cases of the public surface: each ends fine or with one of our errors, and none hangs."""
+
+import pytest
+
+from tests.conftest import open_library, x64
+from tests.fuzz.random_calls import KINDS, survey
+
+
+def check(name, kind, cases, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    pytest.importorskip("torch")  # arrays of another library are among the values
+    with x64(name, "float64"):
+        found, wrong = survey(open_library(name, "float64"), folder, kind, cases, number=1)
+    assert not wrong, "\n".join(wrong)
+    assert found["fine"] > cases // 10
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "command"])
+def test_a_few(kind, tmp_path, monkeypatch):
+    check("numpy", kind, 60, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
+def test_many(name, kind, tmp_path, monkeypatch, request):
+    """As many as ``--fuzz`` says; a tenth on JAX, which compiles, and of commands, which take long."""
+    if kind == "command" and name != "numpy":
+        pytest.skip("a command knows no library")
+    cases = request.config.getoption("--fuzz") // (10 if name == "jax" or kind == "command" else 1)
+    check(name, kind, cases, tmp_path, monkeypatch)

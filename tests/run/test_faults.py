@@ -1,0 +1,48 @@
+"""Every call of a run that reaches the disk fails, once each: what was saved stays, and nothing differs."""
+
+import pytest
+
+from tests.conftest import open_library, x64
+from tests.file_layer import FAULTS, FileLayer
+from tests.run.faults import entries, survey
+
+EVERY = {"killed": 1, "power cut": 2, "input or output error": 1, "disk full": 3, "disk full once": 3, "read-only": 3}
+
+
+def check(name, library, fault, work, every):
+    tried = 0
+    for goes_on in (False, True):
+        found, wrong = survey(entries(library)[name], FAULTS[fault], work, goes_on, every)
+        assert not wrong, "\n".join(wrong)
+        tried += found["tried"]
+    return tried
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_call_of_a_run(fault, tmp_path):
+    assert check("draws", open_library("numpy", "float64"), fault, tmp_path, EVERY[fault]) > 80 // EVERY[fault]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("entry", ["warm-up", "fit"])
+def test_every_call_of_a_warm_up_and_of_a_training(entry, fault, tmp_path):
+    assert check(entry, open_library("numpy", "float64"), fault, tmp_path, 1) > 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_other_libraries(name, fault, tmp_path):
+    with x64(name, "float64"):
+        library = open_library(name, "float64")
+        assert sum(check(entry, library, fault, tmp_path, 3) for entry in entries(library)) > 200
+
+
+def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path):
+    entry = entries(open_library("numpy", "float64"))["draws"]
+    first = entry(tmp_path / "run")
+    layer = FileLayer(tmp_path, FAULTS["read-only"], at=0)
+    with layer:
+        again = entry(tmp_path / "run")
+    assert layer.struck and all(first[key].tobytes() == again[key].tobytes() for key in first)
