@@ -44,10 +44,11 @@ if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr
     from xpsample.particles.svgd import SVGD, AdaGrad, StochasticSVGD
     from xpsample.prox import L1, AnisotropicTV, IsotropicTV
     from xpsample.run.checkpoint import Checkpoint
+    from xpsample.run.loading import load
     from xpsample.run.noise import Portable, Replay
     from xpsample.run.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
     from xpsample.run.sampling import sample, steps
-    from xpsample.run.trace import Trace, load
+    from xpsample.run.trace import Trace
     from xpsample.run.tune_acs import tune_acs
     from xpsample.run.until import Until
     from xpsample.sosmc import SOSMC
@@ -256,7 +257,8 @@ _HOMES = {
     "xpsample.run.recorders": ("BatchMeans", "Draws", "Histogram", "Moments", "Record", "Statistics"),
     "xpsample.run.sampling": ("sample", "steps"),
     "xpsample.targets.start": ("start",),
-    "xpsample.run.trace": ("Trace", "load"),
+    "xpsample.run.loading": ("load",),
+    "xpsample.run.trace": ("Trace",),
     "xpsample.run.tune_acs": ("tune_acs",),
     "xpsample.run.until": ("Until",),
     "xpsample.sosmc": ("SOSMC",),

@@ -28,11 +28,12 @@ from xpsample.core.tree import dtype_name
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint
+from xpsample.run.loading import on_arrays
 from xpsample.run.noise import Native, NoiseSource, Portable, derived
 from xpsample.run.pace import interruptible
 from xpsample.run.recorders import Record, Recorder
 from xpsample.run.summary import RunStatistics
-from xpsample.run.trace import Trace, on_arrays
+from xpsample.run.trace import Trace
 
 POLL = 0.5
 """Seconds after which a run that waits for its workers looks whether it is to end."""

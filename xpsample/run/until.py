@@ -105,9 +105,7 @@ class Stopping:
         self._next = next(self._looks, None)
         self.reached, self._found = False, (math.nan, math.nan)
 
-    def holds(
-        self, step: int, figures: Callable[[], tuple[float, float]], agreed: Callable[[float], float]
-    ) -> bool:
+    def holds(self, step: int, figures: Callable[[], tuple[float, float]], agreed: Callable[[float], float]) -> bool:
         """Whether the run may stop after `step` steps.
 
         Parameters

@@ -19,12 +19,12 @@ from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
 from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.identity import PYTHON, describe
+from xpsample.run.loop import progress_bar
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.run.pace import SECONDS, Pace, interruptible
 from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Record
-from xpsample.run.sampling import progress_bar
 from xpsample.run.totals import Totals
 from xpsample.score_mh.epochs import Epoch, EpochState
 from xpsample.score_mh.losses import TrainingLoss
