@@ -47,6 +47,34 @@ def run_program(
     unit: str = "draws",
     disk: RowStore | None = None,
 ) -> Trace:
+    """Run a program from where its checkpoint is, or from the start.
+
+    Parameters
+    ----------
+    program : Program
+    carry : Carry
+        At the start.
+    source : NoiseSource
+    store : Store, optional
+        The checkpoint.
+    progress : bool, optional
+    metadata : dict
+        Of the trace.
+    pace : Pace
+    until : Until, optional
+    unit : str
+        What messages call the rows.
+    disk : RowStore, optional
+        Where the rows go instead of memory.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    Interrupted
+    """
     backend = program.target.backend
     processes = Processes.of(carry.state.point.x)
     began = time.perf_counter()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core import tree
+from xpsample.core.checks import check_number
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
@@ -94,8 +95,8 @@ COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#356
 class Size(NamedTuple):
     """Trainings, chains and steps of each, rows of data and of batches, and at most: widths and epochs.
 
-    With `cycles` the epochs are those of a cycle, see `Training`, and the learning rates are `rates` (of scores, of
-    acceptances). Without, all epochs are made at the paper's constant rates.
+    With `cycles`, at most so many, the epochs are those of a cycle, see `Training`, and the learning rates are
+    `score_rate` and `acceptance_rate` at its start. Without, all epochs are made at the paper's constant rates.
     """
 
     runs: int
@@ -108,7 +109,8 @@ class Size(NamedTuple):
     acceptance_hidden: int
     acceptance_epochs: int
     cycles: int | None = None
-    rates: tuple[float, float] = (1e-2, 5e-3)
+    score_rate: float = 1e-2
+    acceptance_rate: float = 5e-3
     datasets: tuple[str, ...] = tuple(TOYS)
     swept: tuple[str, ...] = ("moons", "swiss-roll")
     sweep_runs: int = 2
@@ -119,19 +121,19 @@ class Size(NamedTuple):
         """Table 2 within the limits."""
         hidden, epochs, rate = SCORES[name]
         width, length = min(hidden, self.hidden), min(epochs, self.epochs)
-        rate = self.rates[0] if self.cycles else rate
+        rate = self.score_rate if self.cycles else rate
         return models.Training(width, 0, length, self.batch, rate, self.rows // self.batch, self.cycles)
 
     def acceptance(self, name: str) -> models.Training:
         """Table 3 within the limits."""
         hidden, blocks, epochs = ACCEPTANCES[name]
         width, length = min(hidden, self.acceptance_hidden), min(epochs, self.acceptance_epochs)
-        rate = self.rates[1] if self.cycles else 5e-4
+        rate = self.acceptance_rate if self.cycles else 5e-4
         return models.Training(width, blocks, length, self.batch, rate, self.rows // self.batch, self.cycles)
 
 
 PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, 5000, 512, 1000, sweep_runs=5)
-FULL = Size(5, 1000, 500, 10_000, 128, 64, 100, 64, 25, 4)
+FULL = Size(5, 1000, 500, 10_000, 128, 64, 100, 64, 25, 8)
 QUICK = Size(
     2, 60, 20, 500, 32, 16, 2, 8, 1, 2, datasets=("moons",), swept=("moons",), scales=(0.5, 2.0), lambdas=(0.0, 4.0)
 )
@@ -356,12 +358,18 @@ def options(parser: argparse.ArgumentParser) -> None:
         )
     for name, what in LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"{what}, at most N")
+    what = "learning rate of acceptance networks at the start of a cycle"
+    parser.add_argument(
+        "--acceptance-rate", type=float, metavar="RATE", help=f"{what} (default: {FULL.acceptance_rate})"
+    )
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
     """The parts for each data set."""
     asked = {name: getattr(run.args, name) or math.inf for name in LIMITS}
     run.size = run.size._replace(**{name: min(most, getattr(run.size, name)) for name, most in asked.items()})
+    if run.args.acceptance_rate is not None:
+        run.size = run.size._replace(acceptance_rate=check_number("--acceptance-rate", run.args.acceptance_rate, 0))
     size, where = run.size, {"table": tuple(TOYS), "steps": run.size.swept, "settings": ("moons",)}
     run.say(
         f"{size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} steps on each; but in the "
