@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import backend_named
 from xpsample.kernels.kernel import Info
 from xpsample.targets import Point
@@ -248,3 +249,11 @@ def test_microcanonical_dynamics_tune_to_their_energy():
     # ESS above 1,000 in every coordinate: a standard error below 4.5 %, and 50 coordinates.
     np.testing.assert_allclose(ratio, 1.0, rtol=0.25)
     assert abs(np.mean(ratio) - 1) < 0.02
+
+
+def test_a_density_that_does_not_fall_off_ends_the_warm_up():
+    """Chains run away until sums of squares overflow, and a length of nan must not be counted in leapfrog steps."""
+    flat = xps.Target(lambda x: 0.0 * x[..., 0], score=lambda x: 0.0 * x)
+    x0 = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    with pytest.raises(HyperparameterError, match="chains ran away"), np.errstate(all="ignore"):
+        xps.sample(flat, xps.HMC(), x0, 5, seed=1, warmup=150, progress=False)

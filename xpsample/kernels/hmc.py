@@ -150,7 +150,13 @@ class HMC(Kernel[HMCState, HMCInfo]):
         if self.steps is not None:
             return n, self.steps
         steps = xp.ceil(jitter(xp, n, like) * self.length / self.step_size)
-        return n + 1, xp.astype(xp.clip(steps, min=1.0, max=float(MOST_STEPS)), n.dtype)
+        return n + 1, whole_steps(xp, steps, n.dtype)
+
+
+def whole_steps(xp: Any, steps: Array, dtype: Any) -> Array:
+    """Leapfrog steps as integers, at least one; one, too, where numbers overflowed while they were tuned."""
+    steps = xp.where(steps >= 1, steps, 1.0)
+    return xp.astype(xp.clip(steps, max=float(MOST_STEPS)), dtype)
 
 
 def jitter(xp: Any, n: Array, like: Array) -> Array:

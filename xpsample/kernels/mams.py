@@ -9,7 +9,7 @@ from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.hmc import MAX_ENERGY_ERROR, MOST_STEPS, check_length, jitter
+from xpsample.kernels.hmc import MAX_ENERGY_ERROR, check_length, jitter, whole_steps
 from xpsample.kernels.kernel import Kernel, metropolis, normal_like, select, uniform_per_chain
 from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import ADJUSTED
@@ -108,7 +108,7 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
         zeros, whiten = xp.zeros_like(noise["accept"]), self._mass.whiten
         eps = per_coordinate(self.step_size)
         steps = xp.ceil(jitter(xp, state.n, current.x) * self.length / self.step_size)
-        steps = xp.astype(xp.clip(steps, min=1.0, max=float(MOST_STEPS)), state.n.dtype)
+        steps = whole_steps(xp, steps, state.n.dtype)
 
         def leap(i: Any, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             x, u, energy = carry

@@ -199,7 +199,13 @@ def tuned(xp: Any, kernel: Any, warmed: Any, state: tree.Tree) -> tuple[Any, tre
     def plain(kernel: Any) -> Any:
         found = next(values) if left_out(kernel) else {}
         found = {**found, **{name: plain(part) for name, part in kernels_inside(kernel)}}
-        return replace(kernel, **found) if found else kernel
+        try:
+            return replace(kernel, **found) if found else kernel
+        except HyperparameterError as error:
+            raise HyperparameterError(
+                f"the warm-up of {type(kernel).__name__} found no value that can be used ({error}): chains ran away, "
+                "as they do where the density does not fall off. Check the density, or give the value"
+            ) from error
 
     return plain(kernel), _without_memory(state)
 

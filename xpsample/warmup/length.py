@@ -106,6 +106,8 @@ class ChEES(FollowingRule):
         change, growth = xp.where(usable, change, 0.0), xp.where(usable, growth, 0.0)
         now = seen.mean(accepted * xp.abs(change))
         slope = seen.mean(accepted * xp.sign(change) * 2 * growth) - self.cost * now  # by the logarithm of the length
+        finite = xp.isfinite(now) & xp.isfinite(slope)  # sums of squares overflow where nothing holds chains back
+        now, slope = xp.where(finite, now, 0.0), xp.where(finite, slope, 0.0)
 
         first = memory.criterion == 0
         criterion = xp.where(first, now, DECAY * memory.criterion + (1 - DECAY) * now)
