@@ -356,6 +356,7 @@ def test_an_error_says_of_which_chains_it_is():
         ({"shards": 0}, HyperparameterError, "shards must be a positive integer"),
         ({"executor": 3}, CapabilityError, "executor must be a concurrent.futures.Executor"),
         ({"until": xps.Until(ess=10)}, CapabilityError, "until= looks at all chains"),
+        ({"recorders": [xps.Draws(store="unused.zarr")]}, CapabilityError, "shards cannot share the store"),
         ({"seed": xps.Replay({})}, NoiseError, "each shard draws noise of its own"),
     ],
 )
