@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -130,6 +131,10 @@ def pytest_configure(config: pytest.Config) -> None:
     and take many times as long. What JAX compiles is shared, for the time of the session or, where
     JAX_COMPILATION_CACHE_DIR names a folder, for longer.
     """
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as in the background of a shell; tests send Ctrl-C to themselves
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -300,7 +300,7 @@ def _others(folder: str) -> list[Call]:
             },
             as_noise,
         ),
-        Call("Draws", xps.Draws, {"name": arg("draws", {"text"})}, as_recorder),
+        Call("Draws", xps.Draws, {"name": arg("draws", {"text"}), "store": arg(None, {"none"})}, as_recorder),
         Call("Statistics", xps.Statistics, {"name": arg("statistics", {"text"})}, as_recorder),
         Call("Moments", xps.Moments, {"name": arg("moments", {"text"})}, as_recorder),
         Call("BatchMeans", xps.BatchMeans, {"size": arg(2, COUNT), "name": arg("b", {"text"})}, as_recorder),

@@ -34,6 +34,7 @@ OPTIONAL = {
     "arviz_stats",
     "arviz_plots",
     "h5netcdf",
+    "xarray",
     "zarr",
     "matplotlib",
     "ot",

@@ -144,14 +144,6 @@ def test_slow_runs_are_saved_while_they_go_on(tmp_path, monkeypatch):
 # ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def default_handler():
-    """A shell that starts a program in the background lets it ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def test_what_was_drawn_is_kept(library):
     """Until the end of the block, which JAX makes as a whole."""
     whole = run(library.array(X0), seed=Portable(3))

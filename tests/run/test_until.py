@@ -58,10 +58,10 @@ def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, 
 
 
 def test_draws_are_looked_at_less_and_less_often(monkeypatch):
-    from xpsample.run import sampling
+    from xpsample.run import loop
 
     looks = []
-    monkeypatch.setattr(sampling, "worst", lambda draws: looks.append(len(draws)) or (0.0, 2.0))
+    monkeypatch.setattr(loop, "worst", lambda draws: looks.append(len(draws)) or (0.0, 2.0))
     run(40_000, until=xps.Until(ess=100), burn_in=7)
     ends = {end - 7 for _, end in segments(KERNEL.noise(STARTS), 7, 40_007)}
     assert set(looks) <= ends and len(looks) > 5

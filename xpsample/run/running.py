@@ -34,7 +34,7 @@ class Running(NamedTuple):
 
 
 def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None = None) -> Running | None:
-    """The figures of what `Moments` and `BatchMeans` gave; None without moments.
+    """The figures of what `Moments` and `BatchMeans` gave; None without moments, or without draws.
 
     With m chains of mean variance W, whose means have the mean square error V by batch means, the ESS is m W / V.
 
@@ -47,7 +47,7 @@ def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None
     """
     found = {getattr(result, "_fields", ()): result for result in results}  # those of a file have classes of their own
     moments, batches = found.get(RunningMoments._fields), found.get(BatchStatistics._fields)
-    if moments is None:
+    if moments is None or not int(moments.count):
         return None
     mean, variance = (_pooled(to_host(values)) for values in (moments.mean, moments.variance))
     *groups, chains, dim = mean.shape
