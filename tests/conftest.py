@@ -105,7 +105,7 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def _in_first_tier(item: pytest.Item) -> bool:
-    """Every claim on NumPy and array-api-strict; on torch and JAX each kernel once, and their backends."""
+    """Every claim on NumPy and array-api-strict; on torch and JAX each kernel, wrappers of each kind, and backends."""
     if any(item.get_closest_marker(name) for name in (*BY_FOLDER, "slow")):
         return False
     pairs = [value if isinstance(value, tuple) else (value, "float64") for value in _params(item).values()]

@@ -19,13 +19,14 @@ def run(draws=20_000, x0=STARTS, kernel=None, recorders=RECORDERS, **settings):
 
 
 def test_figures_are_those_of_the_draws(library):
-    trace = run(x0=library.array(STARTS), recorders=(*RECORDERS, xps.Draws()))
+    draws = 5_000 if library.name == "array_api_strict" else 20_000
+    trace = run(draws, x0=library.array(STARTS), recorders=(*RECORDERS, xps.Draws()))
     summary, found = trace.summary(), running(trace.recorded.values())
-    assert (found.draws, found.chains, found.has_ess) == (20_000, 4, True)
+    assert (found.draws, found.chains, found.has_ess) == (draws, 4, True)
     _, sd, mixing = found.figures
     np.testing.assert_allclose(sd, summary.sd, rtol=0.02)
-    # An ESS of 200 batches for each of 4 chains has a standard error of 5 %: five of them.
-    np.testing.assert_allclose(mixing.ess_bulk, summary.ess_bulk, rtol=0.25)
+    # An ESS of b batches in all has a standard error of sqrt(2 / b): five of them.
+    np.testing.assert_allclose(mixing.ess_bulk, summary.ess_bulk, rtol=5 * np.sqrt(2 * 100 / (4 * draws)))
     means, variances = trace.draws.mean(0) if library.backend.name == "numpy" else None, None
     if means is not None:
         variances = trace.draws.var(0, ddof=1)

@@ -79,7 +79,8 @@ RESUMED = """
 """
 
 
-@pytest.mark.parametrize("script", [SCRIPT, pytest.param(RESUMED, marks=pytest.mark.slow)], ids=["whole", "resumed"])
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [SCRIPT, RESUMED], ids=["whole", "resumed"])
 def test_sharded_positions_stay_sharded(tmp_path, script):
     environment = {
         **os.environ,

@@ -82,6 +82,7 @@ def test_brackets_read_as_numpy_does(tmp_path):
             stored[wrong]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(diagnosis, "COPIED", 2**16)  # which are looked at as a whole
 
