@@ -184,9 +184,10 @@ def run_shards(
             by=stop.by,
         ) from None
     except BrokenExecutor as error:
+        hint = "" if traces else ". Workers cannot import functions of a console or notebook: put them into a module"
         raise WorkerError(
             f"a worker was lost after {len(traces)} of {len(shards)} shards ({error}). With a new executor {saved}; a "
-            "function that makes executors, such as executor=ProcessPoolExecutor, is called again by itself"
+            f"function that makes executors, such as executor=ProcessPoolExecutor, is called again by itself{hint}"
         ) from error
     return join([traces[i] for i in range(len(shards))], recorders, state)
 
