@@ -1,6 +1,7 @@
 """Models: named parameters in their own spaces, from the start positions to tables, ArviZ and files."""
 
 import json
+import pickle
 from math import log, sqrt
 
 import numpy as np
@@ -233,3 +234,15 @@ def test_a_density_that_sums_over_chains_is_refused():
 def test_positions_of_another_size_are_refused():
     with pytest.raises(PositionError, match="5 coordinates"):
         xps.sample(schools(), xps.RWM(1.0), np.zeros((3, 4)), 2, seed=0)
+
+
+def of_rate(p):
+    return -0.5 * (p.rate**2).sum(-1)
+
+
+def test_a_model_is_pickled_as_workers_need_it():
+    model = xps.Model(of_rate, gradient=xps.FiniteDifference(), rate=xps.Positive(2))
+    x0 = np.random.default_rng(0).normal(size=(4, 2))
+    first = xps.sample(model, xps.MALA(0.3), x0, 5, seed=1)
+    again = xps.sample(pickle.loads(pickle.dumps(model)), xps.MALA(0.3), x0, 5, seed=1)
+    assert np.array_equal(first["rate"], again["rate"])

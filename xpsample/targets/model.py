@@ -101,7 +101,7 @@ class Model(AbstractTarget):
                 raise HyperparameterError(f"a parameter cannot be called {name!r}, which is an option of Model")
         space = named(parameters, dims, coords)
         target = Target(
-            _of_coordinates(log_density, space), gradient=gradient, data=data, space=space, constrained=constrained
+            _OfCoordinates(log_density, space), gradient=gradient, data=data, space=space, constrained=constrained
         )
         self._settle(log_density, target)
 
@@ -230,15 +230,17 @@ class Model(AbstractTarget):
         return self.space.unconstrain(backend_of(first).xp, values)
 
 
-def _of_coordinates(log_density: Callable[..., Array], space: Named) -> Callable[..., Array]:
-    """A log density of the unconstrained coordinates."""
-    names = parameters(space.names)
+@dataclass(frozen=True, eq=False)
+class _OfCoordinates:
+    """A log density of parameters as one of unconstrained coordinates; a value, so that workers can be sent it."""
 
-    def of_coordinates(x: Array, *data: Any) -> Array:
-        values, log_jacobian = space.constrain(namespace(x), x)
-        return check_density(log_density(names(*values), *data), log_jacobian.shape) + log_jacobian
+    log_density: Callable[..., Array]
+    space: Named
 
-    return of_coordinates
+    def __call__(self, x: Array, *data: Any) -> Array:
+        values, log_jacobian = self.space.constrain(namespace(x), x)
+        density = self.log_density(parameters(self.space.names)(*values), *data)
+        return check_density(density, log_jacobian.shape) + log_jacobian
 
 
 def check_density(density: Any, chains: Any) -> Array:
