@@ -37,7 +37,7 @@ def test_a_few():
 
 @pytest.mark.slow
 def test_every_kernel_and_entry_point():
-    assert kill("numpy", 5, *(name for name in entries() if name != "fit score balance")) > 4 * len(entries())
+    assert kill("numpy", 2, *(name for name in entries() if name != "fit score balance")) > 1.5 * len(entries())
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_other_libraries(library):
         "fit",
         "fit score balance",
     )
-    assert kill(library, 3, *names) > 2 * len(names)
+    assert kill(library, 2, *names) > len(names)
 
 
 def test_two_processes_in_one_folder():
