@@ -34,7 +34,9 @@ def conformance(monkeypatch, tmp_path):
         given = ["conformance", "--backend", "numpy", *kernels, "--resume", str(tmp_path / "rows.jsonl"), *options]
         return made, cli.main(given)
 
-    return conformance
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    yield conformance
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("by", "name", "code"), [(signal.SIGINT, "Ctrl-C", 130), (signal.SIGTERM, "SIGTERM", 143)])

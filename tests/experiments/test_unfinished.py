@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -144,7 +145,7 @@ def test_a_signal_ends_it_and_one_line_says_how_to_go_on(tmp_path, by, name, cod
     assert results(tmp_path / "a", "seconds") == results(tmp_path / "b", "seconds")
 
 
-def test_a_real_experiment(tmp_path):
+def test_a_real_experiment(tmp_path, data_folder):
     """Bandits play with loops of their own; what they made comes back, too."""
     script = ("-m", "xpsample", "run", "srld-bandits", "--quick", "--out")
     whole(tmp_path / "a", script=script)
@@ -279,7 +280,10 @@ def test_a_file_that_was_being_written_does_not_keep_a_run_from_going_on(run_it,
         run.file("arrays.npz").write_bytes(b"half of i")
         os.kill(os.getpid(), signal.SIGKILL)
 
-    if (process := os.fork()) == 0:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # JAX's, of forks; the child makes no use of it
+        process = os.fork()
+    if process == 0:
         run_it(killed)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
     assert (tmp_path / "out" / "arrays.npz").exists()

@@ -86,7 +86,7 @@ def _others(folder: str) -> list[Call]:
                 "progress": arg(False, {"none", "flag"}),
                 "check": arg(False, FLAG),
                 "compile": arg(False, FLAG),
-                "shards": arg(None, {"none"}),
+                "shards": arg(None, {"none"} | COUNT),
                 "executor": arg(None, {"none"}),
             },
         ),

@@ -306,6 +306,7 @@ def test_a_model_has_its_names(tmp_path):
 
 
 def test_groups_have_figures_of_their_own(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
     monkeypatch.setattr(on_disk, "READ", 3 * 12 * 50)
     monkeypatch.setattr(on_disk, "WORKED", 2 * 12 * 50)  # several passes over the columns
     x0 = np.random.default_rng(0).normal(size=(3, 4, 5))
