@@ -504,7 +504,8 @@ def _results(
 
 def _values(program: Program, carry: Carry) -> list[float]:
     """A target's values at positions, to notice that it changed. They tolerate the rounding of another machine."""
-    point = program.target.evaluate(carry.state.point.x)
+    with np.errstate(all="ignore"):  # as in the run, whose positions may leave the finite numbers
+        point = program.target.evaluate(carry.state.point.x)
     values = point.log_density if point.log_density is not None else point.score
     if values is None:
         return []

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
@@ -51,7 +53,8 @@ def example_row(program: Program, carry: Carry, source: NoiseSource, start: int)
     source = as_noise_source(0) if isinstance(source, Replay) else source
     block = source.block(program.target.backend, program.specs(carry), start, start + 1, like)
     noise = {name: rows[0, ...] for name, rows in block.items()}
-    return program.record(carry.recorder_states, *program.kernel.step(program.target, carry.state, noise))[1]
+    with np.errstate(all="ignore"):  # as in the run, whose steps may leave the finite numbers
+        return program.record(carry.recorder_states, *program.kernel.step(program.target, carry.state, noise))[1]
 
 
 @contextmanager
