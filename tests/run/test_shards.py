@@ -93,6 +93,7 @@ def test_each_shard_is_a_run_of_its_own():
     assert trace.draws.shape == (60, 7, 2)
     assert trace.metadata["shards"] == 3
     assert trace.kernel is None
+    scores = 0.0
     for i, (first, stop) in enumerate(((0, 3), (3, 5), (5, 7))):
         noise = derived(Native(1), f"shard-{i}-of-3")
         own = xps.sample(TARGET, xps.HMC(), X0[first:stop], 60, seed=noise, warmup=30)
@@ -100,6 +101,8 @@ def test_each_shard_is_a_run_of_its_own():
         assert np.array_equal(trace.statistics["energy"][:, first:stop], own.statistics["energy"])
         assert np.array_equal(trace.run_statistics.moved[first:stop], own.run_statistics.moved)
         assert np.array_equal(trace.warmup["HMC.step_size"][:, i], own.warmup["HMC.step_size"][:, 0])
+        scores += (stop - first) / 7 * own.run_statistics.evaluations["score"]
+    assert np.isclose(trace.run_statistics.evaluations["score"], scores, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -506,11 +506,10 @@ def _values(program: Program, carry: Carry) -> list[float]:
     """A target's values at positions, to notice that it changed. They tolerate the rounding of another machine."""
     with np.errstate(all="ignore"):  # as in the run, whose positions may leave the finite numbers
         point = program.target.evaluate(carry.state.point.x)
-    values = point.log_density if point.log_density is not None else point.score
-    if values is None:
-        return []
-    host = to_host(values).astype(np.float64)
-    with np.errstate(all="ignore"):
+        values = point.log_density if point.log_density is not None else point.score
+        if values is None:
+            return []
+        host = to_host(values).astype(np.float64)
         return [float(host.mean()), float(np.abs(host).mean())]
 
 

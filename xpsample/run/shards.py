@@ -274,10 +274,11 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], state: Any) -> 
     first = traces[0]
     chains = [np.shape(trace.run_statistics.moved)[0] for trace in traces]
 
-    def joined(parts: Sequence[Any], axis: int) -> Any:
+    def joined(parts: Sequence[Any], axis: int, *shared: int) -> Any:
         if any(part is None for part in parts):
             return None
-        return tree.map(lambda *leaves: _joined(leaves, chains, axis), *parts)
+        lengths = [(n, *shared) for n in chains]
+        return tree.map(lambda *leaves: _joined(leaves, lengths, axis), *parts)
 
     def joined_results(recorder: Recorder) -> Any:
         parts = [trace.recorded[recorder.name] for trace in traces]
@@ -298,17 +299,16 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], state: Any) -> 
         run_statistics=_statistics([trace.run_statistics for trace in traces], chains),
         state=tuple(trace.state for trace in traces),
         metadata=first.metadata | {"shards": len(traces), "diagnosis": known | {"findings": unique}},
-        warmup=joined([trace.warmup for trace in traces], 1),
+        warmup=joined([trace.warmup for trace in traces], 1, 1),  # what a shard's chains share has length 1
     )
 
 
-def _joined(leaves: Sequence[np.ndarray], chains: Sequence[int], axis: int) -> np.ndarray:
-    """Arrays side by side along a chain axis.
+def _joined(leaves: Sequence[np.ndarray], lengths: Sequence[tuple[int, ...]], axis: int) -> np.ndarray:
+    """Arrays side by side along a chain axis, which has one of the lengths that are given for each shard.
 
-    What the chains of a shard share, such as a tuned step size, has an axis of length 1 there; a count that has no such
-    axis and is the same in all shards stays what it is, and all else is stacked, (shard, ...).
+    A count that has no such axis and is the same in all shards stays what it is, and all else is stacked, (shard, ...).
     """
-    if all(np.ndim(leaf) > axis and leaf.shape[axis] in (1, n) for leaf, n in zip(leaves, chains, strict=True)):
+    if all(np.ndim(leaf) > axis and leaf.shape[axis] in own for leaf, own in zip(leaves, lengths, strict=True)):
         return np.concatenate(leaves, axis=axis)
     same = all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
     return leaves[0] if np.ndim(leaves[0]) == 0 and same else np.stack(leaves)
