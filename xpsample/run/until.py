@@ -114,7 +114,8 @@ class Stopping:
         figures : callable
             Gives the least ESS and the largest R-hat.
         agreed : callable
-            Of the seconds of this process, those of all that make the run together.
+            Of a number of this process, the largest of all that make the run together: where time is up for one of
+            them, all stop.
         """
         while self._next is not None and self._next < step:
             self._next = next(self._looks, None)
@@ -127,7 +128,7 @@ class Stopping:
     def _late(self, agreed: Callable[[float], float]) -> bool:
         """Whether time is up."""
         limit = self._until.seconds
-        return limit is not None and agreed(time.perf_counter() - self._began) >= limit
+        return limit is not None and agreed(time.perf_counter() - self._began >= limit) > 0
 
     def finding(self, rows: int) -> Finding | None:
         """That a run ended before the draws were enough."""
