@@ -9,7 +9,7 @@ import xpsample as xps
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
 from xpsample.core.registry import namespace
 from xpsample.kernels.tuning import Tuning, with_tuning
-from xpsample.run.warm_up import warm_up_steps
+from xpsample.run.warm_up import judge_warm_up, warm_up_steps
 
 SD = np.asarray([0.1, 1.0, 20.0])
 SEED = xps.Portable(5)
@@ -148,6 +148,7 @@ def test_the_path_of_the_warm_up_is_kept_and_saved(tmp_path):
         "HMC.length": (50, 2, 1),
         "acceptance_probability": (50, 2, 4),
         "diverged": (50, 2, 4),
+        "log_density": (50, 2, 4),
         "scores": (50, 2, 4),
     }
     trace.save(tmp_path / "trace.npz")
@@ -257,3 +258,88 @@ def test_more_chains_need_fewer_steps():
     # Steps of the integrator, of which trajectories have several.
     assert warm_up_steps(xps.MCLMC(), starts(128), None) == pytest.approx(5 * counts[2], abs=5)
     assert warm_up_steps(xps.HMC(0.1, 3), starts(4), None) == 0
+
+
+# ---- chains that have far to go --------------------------------------------------------------------------------------
+
+
+SHORT = xps.RWM(xps.StepSize(0.234, most=0.1), covariance=1.0)
+"""A random walk whose steps are never long."""
+
+
+def far_out(chains=8):
+    """Some thousand of those steps away."""
+    return 30.0 + starts(chains)
+
+
+def wide(x):
+    return -0.5 * np.sum(x**2, axis=-1)
+
+
+def test_a_warm_up_goes_on_while_chains_are_on_their_way():
+    usual = warm_up_steps(SHORT, far_out(), None)
+    trace = xps.sample(xps.Target(wide), SHORT, far_out(), 2000, seed=1)
+    steps = trace.metadata["warmup"]
+    assert steps in (3 * usual, 7 * usual)
+    assert all(len(rows) == steps for rows in trace.warmup.values())
+    path = trace.warmup["log_density"]
+    assert path[usual].mean() < -100 < -10 < path[-1].mean()
+    assert "warmup" not in [finding.kind for finding in trace.diagnose()]
+    assert np.all(np.abs(trace.draws) < 6)  # of 48,000 numbers one is beyond in 10,000 runs, if all are independent
+    single = next(xps.steps(xps.Target(wide), SHORT, far_out(), seed=1))
+    np.testing.assert_array_equal(single[0].point.x, trace.draws[0])
+
+
+def test_chains_that_stay_where_they_are_need_no_second_warm_up():
+    for kernel in (xps.RWM(), xps.HMC()):
+        trace = xps.sample(gaussian(), kernel, starts(8) * SD, 20, seed=1)
+        assert trace.metadata["warmup"] == warm_up_steps(kernel, starts(8), None)
+
+
+def test_a_warm_up_of_a_given_length_says_that_it_was_too_short():
+    trace = xps.sample(xps.Target(wide), SHORT, far_out(), 20, seed=1, warmup=100)
+    (finding,) = [finding for finding in trace.diagnose() if finding.kind == "warmup"]
+    assert finding.value > 1 and "warmup=400" in str(finding)
+    assert trace.metadata["warmup"] == 100
+
+
+def test_a_warm_up_that_never_arrives_ends_and_says_so():
+    target = xps.Target(lambda x: np.sum(x, axis=-1))
+    trace = xps.sample(target, SHORT, starts(8), 20, seed=1)
+    assert trace.metadata["warmup"] == 15 * warm_up_steps(SHORT, starts(8), None)
+    assert "warmup" in [finding.kind for finding in trace.diagnose()]
+
+
+def test_a_second_warm_up_is_resumed(tmp_path):
+    calls = [0]
+
+    def interrupted(x):
+        calls[0] += 1
+        if calls[0] == limit:
+            raise KeyboardInterrupt
+        return wide(x)
+
+    target, checkpoint = xps.Target(interrupted), xps.Checkpoint(tmp_path / "run", every=0)
+    limit = 2 * warm_up_steps(SHORT, far_out(), None)
+    with pytest.raises((Interrupted, KeyboardInterrupt)):
+        xps.sample(target, SHORT, far_out(), 50, seed=1, checkpoint=checkpoint)
+    assert (tmp_path / "run" / "warmup-2" / "run.json").exists()
+    assert not (tmp_path / "run" / "run.json").exists()
+    resumed = xps.sample(target, SHORT, far_out(), 50, seed=1, checkpoint=checkpoint)
+    whole = xps.sample(target, SHORT, far_out(), 50, seed=1)
+    np.testing.assert_array_equal(resumed.draws, whole.draws)
+    for name, rows in whole.warmup.items():
+        np.testing.assert_array_equal(resumed.warmup[name], rows)
+
+
+def test_the_way_is_judged_by_the_group_that_is_farthest_off():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 3, 8))
+    assert judge_warm_up({"log_density": rows}, pooled=True) is None
+    rows[300:, 1] += 3.0
+    assert judge_warm_up({"log_density": rows}, pooled=True).value == pytest.approx(3, abs=0.2)
+    assert judge_warm_up({"log_density": rows[:, :, 0]}, pooled=False).value == pytest.approx(3, abs=0.5)
+    rows[:, 1] = -np.inf  # beyond a constraint, or frozen: these say nothing
+    assert judge_warm_up({"log_density": rows}, pooled=True) is None
+    assert judge_warm_up({"log_density": rows[:8]}, pooled=True) is None
+    assert judge_warm_up({}, pooled=True) is None

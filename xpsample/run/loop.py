@@ -217,7 +217,8 @@ def _trace(
     }
     found = own_findings(program.recorders, results, carry.state)
     found += [] if ended is None else [ended.to_json()]
-    metadata = metadata | {"diagnosis": metadata["diagnosis"] | {"findings": found}}
+    known = metadata["diagnosis"]
+    metadata = metadata | {"diagnosis": known | {"findings": [*known.get("findings", ()), *found]}}
     draws, statistics = results.pop("draws", None), results.pop("statistics", None) or {}
     return Trace(draws, statistics, results, run_statistics, carry.state, metadata, program.kernel)
 

@@ -25,6 +25,7 @@ from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
+from xpsample.metrics.findings import Finding
 from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.diagnosis import about, category
 from xpsample.run.identity import PYTHON, describe
@@ -46,7 +47,7 @@ from xpsample.run.shards import Pool, check_shards, make_shards, run_shards
 from xpsample.run.store import RowStore, locked
 from xpsample.run.trace import Trace
 from xpsample.run.until import Until, check_until
-from xpsample.run.warm_up import ROOM, TunedPath, WarmUpPath, warm_up_source, warm_up_steps
+from xpsample.run.warm_up import ROOM, ROUNDS, TunedPath, WarmUpPath, judge_warm_up, warm_up_source, warm_up_steps
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Real
 from xpsample.targets.bound import BoundTarget
@@ -98,7 +99,8 @@ def sample(
         An integer for the library's own generator, or `Native`, `Portable`, `Replay`.
     warmup : int, optional
         Steps that tune the kernel, before any other and thrown away. By default 0 where nothing is left out, else
-        ``100 + 800 / sqrt(chains)``, since chains of a group learn from each other. Of `AIS` they are the pilot's;
+        ``100 + 800 / sqrt(chains)``, since chains of a group learn from each other, and more while the chains are still
+        on their way to where they stay, up to 15 times as many. Of `AIS` they are the pilot's;
         `TemperedSMC` and `SOSMC` tune at each of their own steps, and have none.
     burn_in : int
         Steps thrown away first, after the warm-up.
@@ -285,14 +287,19 @@ def _one_run(
         if isinstance(inside, Tuning):
             program = replace(program, recorders=check_recorders((*program.recorders, TunedPath.of(inside))))
         tuning = warm_up_steps(kernel, x0, warmup)
+        found = None
         if tuning:
-            program, carry, path = _warm_up(target, program, x0, source, tuning, checkpoint, progress)
+            rounds = 1 if warmup is not None else ROUNDS
+            program, carry, path, found = _warm_up(target, program, x0, source, tuning, rounds, checkpoint, progress)
+            tuning = path["acceptance_probability"].shape[0]
         began = time.perf_counter()
         carry = carry if tuning else program.init(x0)
         program.target.backend.synchronize(carry)
         pace = Pace(processes.largest(carry, time.perf_counter() - began))
         check_limits(program, carry, source, program.draws if disk is None else 0)
         metadata = _metadata(program, x0, source) | processes.about | ({"warmup": tuning} if tuning else {})
+        if found is not None:
+            metadata["diagnosis"]["findings"] = [found.to_json()]
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, described, metadata, disk) as store, locked(disk):
             try:
@@ -315,15 +322,42 @@ def _warm_up(
     x0: Array,
     source: NoiseSource,
     steps: int,
+    rounds: int,
+    checkpoint: str | Path | Checkpoint | None,
+    progress: bool | None,
+) -> tuple[Program, Carry, dict[str, Array], Finding | None]:
+    """Tune what the kernel leaves out: the program with the tuned kernel, where it starts, the path, and what is wrong.
+
+    Where the chains are still on their way at the end, another warm-up follows from there, twice as long.
+    """
+    paths: list[dict[str, Array]] = []
+    for number in range(1, rounds + 1):
+        ready, carry, path = _one_warm_up(target, program, x0, source, steps, number, checkpoint, progress)
+        paths.append(path)
+        found = judge_warm_up(path, pooled=len(x0.shape) > 1)
+        if found is None:
+            break
+        x0, steps = carry.state.point.x, 2 * steps
+    xp = program.target.xp
+    return ready, carry, {name: xp.concat([path[name] for path in paths], axis=0) for name in paths[0]}, found
+
+
+def _one_warm_up(
+    target: AbstractTarget,
+    program: Program,
+    x0: Array,
+    source: NoiseSource,
+    steps: int,
+    number: int,
     checkpoint: str | Path | Checkpoint | None,
     progress: bool | None,
 ) -> tuple[Program, Carry, dict[str, Array]]:
-    """Tune what the kernel leaves out: the program with the tuned kernel, where it starts, and the warm-up's path.
+    """A warm-up of so many steps.
 
-    It is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the run's.
+    It is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     pooled, room = len(x0.shape) > 1, -(-steps // ROOM) * ROOM
-    starts, noise = x0, warm_up_source(source)
+    starts, noise = x0, warm_up_source(source, number)
     if isinstance(program.kernel, Piloted):
         kernel, _ = program.kernel.pilot(steps)
         starts = pilot_starts(target, program.target.space, x0, noise.seed)
@@ -340,7 +374,7 @@ def _warm_up(
     described: dict[str, Any] = {}
     if checkpoint is not None:
         settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        checkpoint = replace(settings, path=Path(settings.path) / "warmup")
+        checkpoint = replace(settings, path=Path(settings.path) / ("warmup" if number == 1 else f"warmup-{number}"))
         described = identity(target, warming, starts, noise)
     with opened(checkpoint, warming, carry, described, metadata) as store:
         trace = run_program(warming, carry, noise, store, progress, metadata, Pace(0.0), unit="warm-up steps")
@@ -399,7 +433,8 @@ def steps(
         source, backend = as_noise_source(seed), program.target.backend
         tuning = warm_up_steps(kernel, x0, warmup)
         if tuning:
-            program, carry, _ = _warm_up(target, program, x0, source, tuning, None, False)
+            rounds = 1 if warmup is not None else ROUNDS
+            program, carry, *_ = _warm_up(target, program, x0, source, tuning, rounds, None, False)
         else:
             carry = program.init(x0)
         specs = program.specs(carry)

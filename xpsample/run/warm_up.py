@@ -1,17 +1,22 @@
 """What a run does before its first draw: the same steps, which tune what the kernel leaves out."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_count
 from xpsample.core.errors import HyperparameterError, NoiseError
+from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.kernels.compose import anything_left_out, rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuning_states, tunings
+from xpsample.metrics.findings import Finding
 from xpsample.run.noise import Native, NoiseSource, Portable, derived
 from xpsample.run.recorders import Recorder
 from xpsample.targets.bound import BoundTarget
@@ -22,6 +27,16 @@ LEAST, FOR_ONE_CHAIN = 100, 800
 
 ROOM = 1024
 """Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled."""
+
+ROUNDS = 4
+"""Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go."""
+
+ON_THE_WAY, FEWEST_JUDGED = 1.0, 40
+"""Standard deviations by which the log density moves from one quarter of a warm-up to the next; and steps of it.
+
+Where chains stay, the means of two quarters differ by the standard error of a few dozen draws: with HMC on the targets
+of the experiment `samplers` by up to 0.13 with 4 and 128 chains, and by 0.34 with one. A straight way gives 3.5.
+"""
 
 
 def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
@@ -58,14 +73,46 @@ def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
     return warmup
 
 
-def warm_up_source(source: NoiseSource) -> Native | Portable:
-    """The noise of the warm-up: of the same kind, and independent of the run's."""
+def warm_up_source(source: NoiseSource, number: int = 1) -> Native | Portable:
+    """The noise of a warm-up, the first or a later one: of the same kind, and independent of the run's."""
     if not isinstance(source, (Native, Portable)):
         raise NoiseError(
             f"a warm-up draws noise of its own, which {type(source).__name__} has none of: give every hyper-parameter, "
             "such as those of an earlier run's trace.kernel"
         )
-    return derived(source, "warm-up")
+    return derived(source, "warm-up" if number == 1 else f"warm-up {number}")
+
+
+def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
+    """Whether the chains of some group were still on their way to where they stay when a warm-up ended.
+
+    Parameters
+    ----------
+    path : dict of str to array, each of shape (step, ...)
+        Of the warm-up. Nothing is found where it has no log density.
+    pooled : bool
+        Whether the positions have a chain axis.
+    """
+    rows = path.get("log_density")
+    if rows is None or rows.shape[0] < FEWEST_JUDGED:
+        return None
+    quarter = rows.shape[0] // 4
+    half = np.ma.masked_invalid(to_host(rows[-2 * quarter :, ...]).astype(np.float64))
+    half = half if pooled else half[..., np.newaxis]
+    before, after = half[:quarter], half[quarter:]
+    way = np.abs(np.mean(after.mean(0) - before.mean(0), axis=-1))
+    within = np.sqrt(np.mean(after.var(0), axis=-1))  # and not between chains, which may all be far out, each elsewhere
+    moved = way / np.maximum(within, np.finfo(np.float64).tiny)
+    worst = float(np.max(np.ma.filled(moved, 0.0)))
+    if worst <= ON_THE_WAY:
+        return None
+    return Finding(
+        "warmup",
+        "the chains were still on their way when the warm-up ended: in its last quarter their log density moved by "
+        f"{worst:.2g} of its standard deviations",
+        worst,
+        f"give a longer warm-up, such as warmup={4 * rows.shape[0]}, or start closer",
+    )
 
 
 @dataclass(frozen=True)
@@ -97,6 +144,8 @@ class WarmUpPath(Recorder):
         row["acceptance_probability"] = info.acceptance_probability
         row["diverged"] = info.diverged
         scores = info.evaluations.score
+        if is_array(state.point.log_density):
+            row["log_density"] = state.point.log_density
         zeros = xp.zeros_like(info.acceptance_probability)
         row["scores"] = zeros + (xp.astype(scores, zeros.dtype) if is_array(scores) else scores)
         return None, row
