@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--full``: every test; ``--rest``: those that ``--full`` adds to the first tier."""
     parser.addoption("--full", action="store_true", help="run every test, about 20 minutes on two cores")
     parser.addoption("--rest", action="store_true", help="run the tests that --full adds, and no others")
-    parser.addoption("--fuzz", type=int, default=500, help="random cases of each kind in the slow tests (default: 500)")
+    parser.addoption("--fuzz", type=int, default=200, help="random cases of each kind in the slow tests (default: 200)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

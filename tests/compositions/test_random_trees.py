@@ -129,7 +129,7 @@ def test_random_trees_keep_what_they_claim_or_are_refused(composition, noise, fe
 
 @pytest.mark.slow
 @seed(20)
-@settings(max_examples=2000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(compositions(), NOISES, FEW)
 def test_many_random_trees(composition, noise, few):
     check(*composition, noise, few)
@@ -164,7 +164,7 @@ def test_random_trees_give_the_same_chain_elsewhere(library, composition, few):
 @pytest.mark.slow
 @ELSEWHERE
 @seed(21)
-@settings(max_examples=2000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(composition=compositions(), few=FEW)
 def test_many_random_trees_give_the_same_chain_elsewhere(library, composition, few):
     same_elsewhere(library, *composition, few)

@@ -36,26 +36,17 @@ def test_a_few():
 
 
 @pytest.mark.slow
-def test_every_kernel_and_entry_point():
-    assert kill("numpy", 2, *(name for name in entries() if name != "fit score balance")) > 1.5 * len(entries())
+@pytest.mark.parametrize("part", range(2))
+def test_many_kernels_and_entry_points(part):
+    """Every fourth; ``python -m tests.run.kills`` takes all of them."""
+    names = [name for name in entries() if name != "fit score balance"][2 * part :: 8]
+    assert kill("numpy", 2, *names) > 1.5 * len(names)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_other_libraries(library):
-    names = (
-        "rwm",
-        "warm-up",
-        "store",
-        "sr-mala",
-        "srld",
-        "tempering",
-        "dmala",
-        "hiss",
-        "sosmc",
-        "fit",
-        "fit score balance",
-    )
+    names = ("warm-up", "store", "sr-mala", "tempering", "sosmc", "fit", "fit score balance")
     assert kill(library, 2, *names) > len(names)
 
 
