@@ -42,7 +42,7 @@ autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True  # types of parameters link to their pages
 numpydoc_xref_ignore = "all"  # but for these
-numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS} | {"array": "array_api.array"}
+numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS}
 numpydoc_xref_aliases |= {name: f"xpsample.{name}" for name in xpsample.__all__}
 numpydoc_xref_aliases |= {
     "AbstractTarget": "xpsample.targets.AbstractTarget",
@@ -71,7 +71,8 @@ SITE = os.environ.get("READTHEDOCS_CANONICAL_URL")
 if SITE:  # where the site will be; only then is the network needed, for the lists of what others document
     extensions += ["sphinx.ext.intersphinx", "sphinxext.opengraph"]
     html_baseurl = ogp_site_url = SITE
-    ogp_social_cards = {"image": "_static/breast-cancer.png", "line_color": "#1f5f99"}
+    picture = "_generated/pictures/hmc.png"
+    ogp_social_cards = {"image": picture, "image_mini": picture, "line_color": "#1f5f99"}
     intersphinx_mapping = {
         "python": ("https://docs.python.org/3/", None),
         "numpy": ("https://numpy.org/doc/stable/", None),
@@ -80,6 +81,8 @@ if SITE:  # where the site will be; only then is the network needed, for the lis
         "jax": ("https://docs.jax.dev/en/latest/", None),
         "arviz": ("https://python.arviz.org/en/stable/", None),
     }
+    numpydoc_xref_aliases |= DEFAULT_LINKS | {"array": "array_api.array", "bool": ":class:`python:bool`"}
+    numpydoc_xref_aliases |= {name: f":class:`{name}`" for name in ("numpy.ndarray", "torch.nn.Module", "pathlib.Path")}
     html_theme_options |= {  # links to edit a page
         "source_repository": os.environ.get("READTHEDOCS_GIT_CLONE_URL", "").removesuffix(".git"),
         "source_branch": "main",
