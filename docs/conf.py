@@ -1,5 +1,6 @@
 """Sphinx settings. ``sphinx-build -W --keep-going -b html docs docs/_build/html`` needs no network."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -41,7 +42,7 @@ autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True  # types of parameters link to their pages
 numpydoc_xref_ignore = "all"  # but for these
-numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS}  # pages of Python and NumPy are not at hand offline
+numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS}
 numpydoc_xref_aliases |= {name: f"xpsample.{name}" for name in xpsample.__all__}
 numpydoc_xref_aliases |= {
     "AbstractTarget": "xpsample.targets.AbstractTarget",
@@ -65,6 +66,28 @@ html_theme_options = {
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 pygments_style, pygments_dark_style = "friendly", "monokai"
+
+SITE = os.environ.get("READTHEDOCS_CANONICAL_URL")
+if SITE:  # where the site will be; only then is the network needed, for the lists of what others document
+    extensions += ["sphinx.ext.intersphinx", "sphinxext.opengraph"]
+    html_baseurl = ogp_site_url = SITE
+    picture = "_generated/pictures/hmc.png"
+    ogp_social_cards = {"image": picture, "image_mini": picture, "line_color": "#1f5f99"}
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3/", None),
+        "numpy": ("https://numpy.org/doc/stable/", None),
+        "array-api": ("https://data-apis.org/array-api/latest/", None),
+        "torch": ("https://docs.pytorch.org/docs/stable/", None),
+        "jax": ("https://docs.jax.dev/en/latest/", None),
+        "arviz": ("https://python.arviz.org/en/stable/", None),
+    }
+    numpydoc_xref_aliases |= DEFAULT_LINKS | {"array": "array_api.array", "bool": ":class:`python:bool`"}
+    numpydoc_xref_aliases |= {name: f":class:`{name}`" for name in ("numpy.ndarray", "torch.nn.Module", "pathlib.Path")}
+    html_theme_options |= {  # links to edit a page
+        "source_repository": os.environ.get("READTHEDOCS_GIT_CLONE_URL", "").removesuffix(".git"),
+        "source_branch": "main",
+        "source_directory": "docs/",
+    }
 
 GENERATED = Path(__file__).parent / "_generated"
 

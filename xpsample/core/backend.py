@@ -82,7 +82,7 @@ class Backend(ABC):
 
     @abstractmethod
     def owns(self, array: object) -> bool:
-        """Whether `array` is an array of this library."""
+        """Whether ``array`` is an array of this library."""
 
     @abstractmethod
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:

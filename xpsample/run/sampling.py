@@ -142,7 +142,7 @@ def sample(
     XpsampleError
         Before the first step, if anything does not fit together. The message says what would.
     Interrupted
-        On Ctrl-C or SIGTERM, after the block of steps that is under way. Its `trace` holds what was drawn.
+        On Ctrl-C or SIGTERM, after the block of steps that is under way. Its ``trace`` holds what was drawn.
     WorkerError
         If an executor breaks, since a worker was lost. With a checkpoint the same call with a new executor goes on.
 

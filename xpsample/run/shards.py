@@ -162,7 +162,7 @@ def run_shards(
     Raises
     ------
     Interrupted
-        Its `trace` has the chains of the shards that are finished.
+        Its ``trace`` has the chains of the shards that are finished.
     WorkerError
         If the executor breaks.
     """

@@ -240,7 +240,7 @@ class Trace:
         not finite, chains in different places, R-hat above 1.01, a bulk or tail ESS below 100 for each chain (400 in
         all for four chains or more), HMC at a resonance, unadjusted chains that grow, an acceptance probability far
         from the kernel's optimum, draws that begin far out (on the way in, or by a tilt that is too strong at first),
-        an E-BFMI below 0.3 where the energy is in `statistics`, and what recorders found.
+        an E-BFMI below 0.3 where the energy is in ``statistics``, and what recorders found.
 
         Returns
         -------
