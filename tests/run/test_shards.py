@@ -3,6 +3,7 @@
 import os
 import signal
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,6 +27,7 @@ from xpsample.core.errors import (
 )
 from xpsample.kernels.traits import Trait
 from xpsample.run.noise import Native, derived
+from xpsample.run.recorders import Recorder
 from xpsample.run.shards import Shard, cut
 from xpsample.srmc.diagnostics import Repellence
 
@@ -237,6 +239,40 @@ def test_results_of_recorders():
     assert np.array_equal(found["mean"]["of"][1], own.recorded["mean"]["of"])
 
 
+@dataclass(frozen=True)
+class Positions(Recorder):
+    """Does not say where its chain axis is."""
+
+    name: str = "positions"
+
+    def init(self, target, state):
+        return None
+
+    def update(self, target, carry, state, info):
+        return None, state.point.x
+
+    def result(self, target, carry, rows):
+        return rows
+
+
+def test_nothing_is_taken_for_chains_because_it_is_as_long():
+    x0 = np.random.default_rng(1).normal(size=(4, 4))
+    recorders = [xps.Record("mean", lambda state: state.point.x.mean(0)), Positions()]
+    found = xps.sample(TARGET, xps.MALA(0.5), x0, 2, seed=1, shards=2, recorders=recorders).recorded
+    assert found["mean"].shape == (2, 2, 4)  # four coordinates, and four chains
+    assert found["positions"].shape == (2, 2, 2, 4)  # two draws, and two chains in a shard
+    x0 = np.random.default_rng(1).normal(size=(4, 2))
+    path = xps.sample(TARGET, xps.HMC(mass=xps.DenseMetric()), x0, 5, seed=1, warmup=40, shards=2).warmup
+    assert path["HMC.mass"].shape == (2, 40, 2, 2)
+    assert path["HMC.step_size"].shape == (40, 2)
+    sweep = np.random.default_rng(1).normal(size=(4, 3, 2))
+    kernel = xps.ParallelTempering(xps.RWM(), xps.Ladder(rungs=2))
+    path = xps.sample(TARGET, kernel, sweep, 5, seed=1, warmup=40, shards=2).warmup
+    assert path["ParallelTempering.betas"].shape == (2, 40, 2)  # two rungs, and two settings in a shard
+    assert path["RWM.step_size"].shape == (2, 40, 2, 2, 1)
+    assert path["scores"].shape == (40, 4, 3)
+
+
 # ---- workers that die, and runs that end early -------------------------------------------------------------
 
 
@@ -311,10 +347,13 @@ def test_ctrl_c_keeps_the_shards_that_are_finished():
             signal.raise_signal(signal.SIGINT)
         return -x
 
+    torch = pytest.importorskip("torch")
     target = xps.Target(log_density, score=interrupting)
     with pytest.raises(Interrupted, match="Ctrl-C after 1 of 3 shards") as caught:
-        xps.sample(target, xps.MALA(0.5), X0, 60, seed=1, shards=3)
-    assert caught.value.trace.draws.shape == (60, 3, 2)
+        xps.sample(target, xps.MALA(0.5), torch.asarray(X0), 60, seed=1, shards=3)
+    trace = caught.value.trace
+    assert isinstance(trace.draws, torch.Tensor) and trace.draws.shape == (60, 3, 2)
+    assert trace.metadata["seed"] == {"source": "Native", "seed": 1} and trace.metadata["shards"] == 1
 
 
 def test_a_run_goes_on_from_its_shards(tmp_path):

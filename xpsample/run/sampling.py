@@ -20,10 +20,11 @@ from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
+from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.blocks import on_target
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.diagnosis import about, category
@@ -37,12 +38,13 @@ from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
     Draws,
+    Record,
     Recorder,
     Statistics,
     check_recorders,
     without_store,
 )
-from xpsample.run.shards import Pool, check_shards, make_shards, run_shards
+from xpsample.run.shards import Pool, Start, check_shards, make_shards, run_shards
 from xpsample.run.store import RowStore, locked
 from xpsample.run.trace import Trace
 from xpsample.run.until import Until, check_until
@@ -229,29 +231,42 @@ def _in_shards(
         )
     fewest = x0[: x0.shape[0] // count, ...]
     settings["warmup"] = warm_up_steps(kernel, fewest, settings["warmup"]) or None  # the same in all shards
-    carry = _at_start(program, x0, settings["warmup"])
+    carry, path = _at_start(program, x0, settings["warmup"])
     check_limits(program, carry, source, program.draws)
+    rows = {r.name: r.function(carry.state) for r in program.recorders if isinstance(r, Record)}
     run = partial(_one_run, target, progress=False, **settings)
     parts = make_shards(run, kernel, x0, source, count, checkpoint)
+
+    def of_all(trace: Trace) -> Trace:
+        own = {"kernel": show(kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
+        same = None if anything_left_out(kernel) else kernel
+        return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=same)
+
     with progress_bar(progress, count, unit="shard") as bar:
-        trace = run_shards(parts, executor, program.recorders, carry.state, bar)
-    own = {"kernel": show(kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
-    same = None if anything_left_out(kernel) else kernel
-    return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=same)
+        try:
+            return of_all(run_shards(parts, executor, program.recorders, Start(x0.shape[0], rows, path), bar))
+        except Interrupted as stop:
+            if stop.trace is not None:
+                stop.trace = of_all(stop.trace)
+            raise
 
 
-def _at_start(program: Program, x0: Array, warmup: int | None) -> Carry:
-    """The carry of a run at the start positions, with the first guesses of what a warm-up is to tune."""
+def _at_start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, dict[str, Array] | None]:
+    """The carry of a run at the start positions, with the first guesses of what a warm-up tunes; a row of its path."""
     if not warmup:
-        return program.init(x0)
+        return program.init(x0), None
     if isinstance(program.kernel, Piloted):
         raise CapabilityError(
             f"{type(program.kernel).__name__} leaves out what a pilot tunes, and each shard would have a pilot of its "
             "own: make a run without shards first, and cut that of its trace.kernel"
         )
     warming = replace(program, kernel=with_tuning(program.kernel, warmup, pooled=True), recorders=())
-    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, warming.init(x0).state)
-    return replace(program, kernel=kernel).start(state)
+    begun = warming.init(x0).state
+    zeros = 0.0 * program.target.as_floating(x0)[..., 0]
+    info = Info(zeros, zeros, zeros, Evaluations(0, 0, 0))
+    _, path = WarmUpPath(warming.kernel).update(program.target, None, begun, info)
+    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, begun)
+    return replace(program, kernel=kernel).start(state), path
 
 
 def _one_run(

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from pickle import PicklingError
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint
 from xpsample.run.loading import on_arrays
 from xpsample.run.noise import Native, NoiseSource, Portable, derived
 from xpsample.run.pace import interruptible
-from xpsample.run.recorders import Record, Recorder
+from xpsample.run.recorders import Recorder
 from xpsample.run.summary import RunStatistics
 from xpsample.run.trace import Trace
 
@@ -82,6 +82,18 @@ def check_shards(
     if not isinstance(source, (Native, Portable)):
         raise NoiseError(f"each shard draws noise of its own, which {type(source).__name__} has none of: give a seed")
     return shards, source
+
+
+class Start(NamedTuple):
+    """What tells, at the start positions of all chains, which arrays are of the chains: those that are cut with them.
+
+    ``chains`` is the length of the first chain axis; ``recorded`` has a row of each `Record`, by name, and ``warmup``
+    one of the path of the warm-up, or None.
+    """
+
+    chains: int
+    recorded: Mapping[str, tree.Tree]
+    warmup: Mapping[str, Array] | None
 
 
 @dataclass(frozen=True)
@@ -144,7 +156,7 @@ def _check_folder(path: Path, shards: int) -> None:
 
 
 def run_shards(
-    shards: Sequence[Shard], pool: Pool | None, recorders: Sequence[Recorder], state: Any, bar: Any
+    shards: Sequence[Shard], pool: Pool | None, recorders: Sequence[Recorder], start: Start, bar: Any
 ) -> Trace:
     """Run all shards: the trace of all chains, on the host.
 
@@ -154,8 +166,7 @@ def run_shards(
     pool : Executor or callable, optional
         Without one the shards run here, one after another.
     recorders : sequence of Recorder
-    state : tree of arrays
-        The kernel's, at the start positions of all chains.
+    start : Start
     bar : tqdm.tqdm or None
         Counts shards.
 
@@ -180,7 +191,7 @@ def run_shards(
         done = [traces[i] for i in sorted(traces)]
         raise Interrupted(
             f"{stop.by} after {len(done)} of {len(shards)} shards, whose chains are in this error's trace; {saved}",
-            join(done, recorders, state) if done else None,
+            join(done, recorders, start) if done else None,
             by=stop.by,
         ) from None
     except BrokenExecutor as error:
@@ -189,7 +200,7 @@ def run_shards(
             f"a worker was lost after {len(traces)} of {len(shards)} shards ({error}). With a new executor {saved}; a "
             f"function that makes executors, such as executor=ProcessPoolExecutor, is called again by itself{hint}"
         ) from error
-    return join([traces[i] for i in range(len(shards))], recorders, state)
+    return join([traces[i] for i in range(len(shards))], recorders, start)
 
 
 def _here(shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
@@ -269,26 +280,30 @@ def _named(i: int, shards: Sequence[Shard]) -> Iterator[None]:
 # ---- traces ----------------------------------------------------------------------------------------------------------
 
 
-def join(traces: Sequence[Trace], recorders: Sequence[Recorder], state: Any) -> Trace:
-    """The traces of shards as one, with their chains side by side; `state` is that of all chains at the start."""
+def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -> Trace:
+    """The traces of shards as one, with their chains side by side."""
     first = traces[0]
     chains = [np.shape(trace.run_statistics.moved)[0] for trace in traces]
 
-    def joined(parts: Sequence[Any], axis: int, *shared: int) -> Any:
-        if any(part is None for part in parts):
-            return None
-        lengths = [(n, *shared) for n in chains]
-        return tree.map(lambda *leaves: _joined(leaves, lengths, axis), *parts)
+    def joined(parts: Sequence[Any], axis: int | None) -> Any:
+        return None if parts[0] is None else tree.map(partial(_side_by_side, axis), *parts)
 
-    def joined_results(recorder: Recorder) -> Any:
-        parts = [trace.recorded[recorder.name] for trace in traces]
-        if not isinstance(recorder, Record):
-            return joined(parts, recorder.chain_axis)
-        total = state.point.x.shape[0]
-        of_chains = tree.map(lambda leaf: leaf.shape[:1] == (total,), recorder.function(state))
-        return tree.map(lambda of, *own: np.concatenate(own, axis=1) if of else np.stack(own), of_chains, *parts)
+    def compared(rows: tree.Tree, parts: Sequence[tree.Tree], pooled: bool = False) -> Any:
+        """Parts (draw, ...) put side by side where rows of all chains are as long as these are many, and parts, too."""
 
-    recorded = {recorder.name: joined_results(recorder) for recorder in recorders if recorder.name in first.recorded}
+        def one(row: Array, *own: np.ndarray) -> np.ndarray:
+            lengths = row.shape[:1], [part.shape[1:2] for part in own]
+            shared = pooled and lengths == ((1,), [(1,) for _ in own])
+            return _side_by_side(1 if shared or lengths == ((start.chains,), [(n,) for n in chains]) else None, *own)
+
+        return tree.map(one, rows, *parts)
+
+    recorded = {}
+    for recorder in recorders:
+        if recorder.name in first.recorded:
+            parts, row = [trace.recorded[recorder.name] for trace in traces], start.recorded.get(recorder.name)
+            recorded[recorder.name] = joined(parts, recorder.chain_axis) if row is None else compared(row, parts)
+    paths = [trace.warmup for trace in traces]
     known = first.metadata["diagnosis"]
     findings = [finding for trace in traces for finding in trace.metadata["diagnosis"]["findings"]]
     unique = list({json.dumps(finding): finding for finding in findings}.values())
@@ -299,19 +314,19 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], state: Any) -> 
         run_statistics=_statistics([trace.run_statistics for trace in traces], chains),
         state=tuple(trace.state for trace in traces),
         metadata=first.metadata | {"shards": len(traces), "diagnosis": known | {"findings": unique}},
-        warmup=joined([trace.warmup for trace in traces], 1, 1),  # what a shard's chains share has length 1
+        warmup=joined(paths, 1) if start.warmup is None else compared(start.warmup, paths, pooled=True),
     )
 
 
-def _joined(leaves: Sequence[np.ndarray], lengths: Sequence[tuple[int, ...]], axis: int) -> np.ndarray:
-    """Arrays side by side along a chain axis, which has one of the lengths that are given for each shard.
+def _side_by_side(axis: int | None, *leaves: np.ndarray) -> np.ndarray:
+    """Arrays of shards side by side along an axis.
 
-    A count that has no such axis and is the same in all shards stays what it is, and all else is stacked, (shard, ...).
+    Those that have none are stacked, (shard, ...); a number that is the same in all shards stays what it is.
     """
-    if all(np.ndim(leaf) > axis and leaf.shape[axis] in own for leaf, own in zip(leaves, lengths, strict=True)):
+    if axis is not None and np.ndim(leaves[0]) > axis:
         return np.concatenate(leaves, axis=axis)
-    same = all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
-    return leaves[0] if np.ndim(leaves[0]) == 0 and same else np.stack(leaves)
+    same = np.ndim(leaves[0]) == 0 and all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
+    return leaves[0] if same else np.stack(leaves)
 
 
 def _statistics(parts: Sequence[RunStatistics], chains: Sequence[int]) -> RunStatistics:
