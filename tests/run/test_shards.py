@@ -28,10 +28,11 @@ from xpsample.core.errors import (
 from xpsample.kernels.traits import Trait
 from xpsample.run.noise import Native, derived
 from xpsample.run.recorders import Recorder
-from xpsample.run.shards import Shard, cut
+from xpsample.run.shards import Shard, _work, cut
 from xpsample.srmc.diagnostics import Repellence
 
 X0 = np.random.default_rng(0).normal(size=(7, 2))
+CALLS = []
 
 
 def processes(workers: int) -> ProcessPoolExecutor:
@@ -67,7 +68,7 @@ class Backwards(Executor):
 
     def submit(self, fn, /, *args, **kwargs):
         future = Future()
-        self.waiting.append((future, fn))
+        self.waiting.append((future, partial(fn, *args, **kwargs)))
         if len(self.waiting) == 3:
             for waiting, work in reversed(self.waiting):
                 waiting.set_result(work())
@@ -298,6 +299,74 @@ def test_a_lost_worker_is_replaced(tmp_path):
     same(trace, shared())
 
 
+def ending(folder: Path, x):
+    """A score whose process is killed in the middle of a shard; and the next one is told to end."""
+    if x.shape[0] == 2:
+        CALLS.append(x)
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        if len(CALLS) == 40 and not (folder / number.name).exists():
+            (folder / number.name).touch()
+            os.kill(os.getpid(), number)
+            break
+    return -x
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_or_told_to_end_are_replaced(tmp_path):
+    target = xps.Target(log_density, score=partial(ending, tmp_path))
+    shared = partial(xps.sample, target, xps.MALA(0.5), X0, 60, seed=1, shards=3)
+    trace = shared(executor=partial(processes, 1), checkpoint=xps.Checkpoint(tmp_path / "run", every=0.0))
+    assert (tmp_path / "SIGKILL").exists() and (tmp_path / "SIGTERM").exists()
+    assert np.array_equal(trace.draws, shared().draws)
+
+
+def test_sigterm_ends_a_worker_and_not_the_run(monkeypatch):
+    def shard():
+        raise Interrupted("told to end", by="SIGTERM")
+
+    sent = []
+    monkeypatch.setattr(signal, "raise_signal", sent.append)
+    for caller, expected in ((os.getpid(), []), (os.getpid() + 1, [signal.SIGTERM])):
+        with pytest.raises(Interrupted):
+            _work(shard, caller)
+        assert sent == expected
+
+
+def test_a_broken_executor_is_waited_for_before_there_is_another():
+    seen = []
+
+    class Breaking(ThreadPoolExecutor):
+        def __init__(self):
+            seen.append("made")
+            super().__init__(1)
+
+        def submit(self, fn, /, *args, **kwargs):
+            if seen.count("made") == 2:
+                return super().submit(fn, *args, **kwargs)
+            future = Future()
+            future.set_exception(BrokenExecutor("a worker died"))
+            return future
+
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            seen.append("waited" if wait else "left")
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    same(run(executor=Breaking), run())
+    assert seen == ["made", "waited", "left", "made", "left"]
+
+
+def test_sigterm_of_all_processes_ends_the_run():
+    """The workers may end first."""
+
+    class Ended(Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            signal.raise_signal(signal.SIGTERM)
+            raise BrokenExecutor("the workers have ended")
+
+    with pytest.raises(Interrupted, match="SIGTERM after 0 of 3 shards"):
+        run(executor=Ended)
+
+
 def test_an_executor_that_breaks_says_how_to_go_on(tmp_path):
     mark = tmp_path / "died"
     target = xps.Target(log_density, score=partial(dying_once, mark))
@@ -397,6 +466,7 @@ def test_an_error_says_of_which_chains_it_is():
         ({"shards": 8}, HyperparameterError, "shards must be a positive integer and at most 7"),
         ({"shards": 0}, HyperparameterError, "shards must be a positive integer"),
         ({"executor": 3}, CapabilityError, "executor must be a concurrent.futures.Executor"),
+        ({"executor": lambda: 3}, CapabilityError, "must make a concurrent.futures.Executor; got 3"),
         ({"until": xps.Until(ess=10)}, CapabilityError, "until= looks at all chains"),
         ({"recorders": [xps.Draws(store="unused.zarr")]}, CapabilityError, "shards cannot share the store"),
         ({"seed": xps.Replay({})}, NoiseError, "each shard draws noise of its own"),

@@ -5,6 +5,8 @@ and which of them are lost changes nothing.
 """
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager, suppress
@@ -213,43 +215,77 @@ def _here(shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tupl
 
 def _there(pool: Pool, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
     """Shards as workers finish them. Where a function makes the executor, one that breaks is replaced."""
-    if isinstance(pool, Executor):
-        yield from _finished(pool, shards, traces)
-        return
     lost = 0
-    while len(traces) < len(shards):
-        before, executor = len(traces), pool()
-        try:
-            yield from _finished(executor, shards, traces)
-        except BrokenExecutor:
-            lost = lost + 1 if len(traces) == before else 1
-            if lost >= MOST_LOST:
-                raise
-        finally:
-            executor.shutdown(wait=False, cancel_futures=True)
+    with interruptible() as interrupted:
+        while len(traces) < len(shards):
+            before, executor = len(traces), pool if isinstance(pool, Executor) else _made(pool)
+            try:
+                yield from _finished(executor, shards, traces, interrupted)
+            except BrokenExecutor:
+                lost = lost + 1 if len(traces) == before else 1
+                if executor is pool or lost >= MOST_LOST:
+                    raise
+                executor.shutdown(wait=True)  # its other workers may still be saving their shards
+            finally:
+                if executor is not pool:
+                    executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _finished(executor: Executor, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
+def _made(pool: Callable[[], Executor]) -> Executor:
+    executor = pool()
+    if not isinstance(executor, Executor):
+        raise CapabilityError(
+            f"executor is a function and must make a concurrent.futures.Executor; got {given(executor)}"
+        )
+    return executor
+
+
+def _finished(
+    executor: Executor,
+    shards: Sequence[Shard],
+    traces: Mapping[int, Trace],
+    interrupted: Callable[[], str | None],
+) -> Iterator[tuple[int, Trace]]:
     """The shards that have no trace yet, as an executor finishes them."""
     futures: dict[int, Future] = {}
     finished: SimpleQueue[int] = SimpleQueue()
-    with interruptible() as interrupted:
-        try:
-            for i, shard in enumerate(shards):
-                if i not in traces:
-                    futures[i] = executor.submit(shard)
-                    futures[i].add_done_callback(partial(_note, finished, i))
-            while futures:
-                with suppress(Empty):
-                    i = finished.get(timeout=POLL)
-                    with _named(i, shards):
-                        trace = futures.pop(i).result()
-                    yield i, trace
-                if interrupted():
-                    raise Interrupted("", by=interrupted())
-        finally:
-            for future in futures.values():
-                future.cancel()
+    try:
+        for i, shard in enumerate(shards):
+            if i not in traces:
+                futures[i] = executor.submit(_work, shard, os.getpid())
+                futures[i].add_done_callback(partial(_note, finished, i))
+        while futures:
+            with suppress(Empty):
+                i = finished.get(timeout=POLL)
+                with _named(i, shards):
+                    trace = futures.pop(i).result()
+                yield i, trace
+            if interrupted():
+                raise Interrupted("", by=interrupted())
+    except BrokenExecutor:
+        if interrupted():  # the signal has ended the workers, too
+            raise Interrupted("", by=interrupted()) from None
+        raise
+    finally:
+        for future in futures.values():
+            future.cancel()
+
+
+def _work(shard: Shard, caller: int) -> Trace:
+    """What a worker does. SIGTERM, which executors end their workers by, ends it as soon as its shard is saved.
+
+    Parameters
+    ----------
+    shard : Shard
+    caller : int
+        The process that waits for the shard: where that makes it by itself, it is told.
+    """
+    try:
+        return shard()
+    except Interrupted as stop:
+        if stop.by == "SIGTERM" and os.getpid() != caller:
+            signal.raise_signal(signal.SIGTERM)
+        raise
 
 
 def _note(finished: SimpleQueue, i: int, future: Future) -> None:
@@ -258,19 +294,19 @@ def _note(finished: SimpleQueue, i: int, future: Future) -> None:
 
 @contextmanager
 def _named(i: int, shards: Sequence[Shard]) -> Iterator[None]:
-    """Say of which shard an error is, and what to do about a target that cannot be sent to a worker."""
+    """Say of which shard an error is, and what to do about a function that cannot be sent to a worker."""
     try:
         yield
     except (BrokenExecutor, Interrupted):
         raise
-    except (PicklingError, AttributeError, TypeError) as error:
-        if not isinstance(error, PicklingError) and "pickle" not in str(error):
-            raise
-        raise CapabilityError(
-            f"the target or the kernel cannot be sent to a worker ({error}): define its functions in a module, or take "
-            "an executor that sends functions by value, such as those of loky or dask"
-        ) from error
     except Exception as error:
+        if isinstance(error, PicklingError) or (
+            isinstance(error, AttributeError | TypeError) and "pickle" in str(error)
+        ):
+            raise CapabilityError(
+                f"the target, the kernel or a recorder cannot be sent to a worker ({error}): define its functions in a "
+                "module, or take an executor that sends functions by value, such as those of loky or dask"
+            ) from error
         first = sum(shard.x.shape[0] for shard in shards[:i])
         last = first + shards[i].x.shape[0] - 1
         error.add_note(f"This was in shard {i} of {len(shards)}, of chains {first} to {last}.")
