@@ -19,12 +19,12 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.archives import structure, template
 from xpsample.core.arrays import Array
-from xpsample.core.atomic_files import exclusive, make_folder
+from xpsample.core.atomic_files import exclusive, make_folder, sync_files
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.stored import READING, StoredRows, handling
+from xpsample.run.stored import READING, StoredRows, chunk_key, handling
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
@@ -44,6 +44,9 @@ ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "divergi
 
 EVERY_CHUNK = {"write_empty_chunks": True}
 """So that a chunk that is missing is lost, and not one of zeros."""
+
+METADATA = "zarr.json"
+"""The file of each array and group."""
 
 PARTIAL = ".partial"
 """What the temporary files of zarr end with."""
@@ -130,9 +133,9 @@ def locked(store: "RowStore | None") -> Iterator[None]:
     with ExitStack() as stack:
         if store is not None and not is_address(store.where):
             path = Path(store.where)
-            if path.exists() and not path.is_dir():
-                raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
             with handling(store.where, "written to", WRITING):
+                if path.exists() and not path.is_dir():
+                    raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
                 make_folder(path.parent)
                 try:
                     stack.enter_context(exclusive(path.with_name(f"{path.name}.lock")))
@@ -156,12 +159,35 @@ def open_datatree(where: str, rows: int) -> Any:
         If xarray is not installed.
     """
     try:
-        from xarray import open_datatree as opened
+        from xarray import DataTree, open_dataset
     except ImportError as error:
         raise ImportError('to_arviz() of a store needs xarray: pip install "xpsample[arviz]"') from error
     with handling(where, "read", READING):
-        found = opened(where, engine="zarr", consolidated=False, chunks=None)
-        return found.isel(draw=slice(rows), missing_dims="ignore")
+        about = read_about(where)
+        assert about is not None
+        for own in stored_rows(where, about, rows).values():
+            own.check()
+        groups: dict[str, list[str]] = {}
+        for node, _ in (*about["arrays"].values(), *about["values"].values()):
+            group, _, name = node.rpartition("/")
+            groups.setdefault(group, []).append(name)
+
+        def dataset(group: str, names: list[str]) -> Any:
+            """The arrays of a group, each by itself: some may have rows already that do not count."""
+            found = [
+                open_dataset(
+                    where,
+                    engine="zarr",
+                    group=group,
+                    consolidated=False,
+                    chunks=None,
+                    drop_variables=[other for other in names if other != name],
+                ).isel(draw=slice(rows))
+                for name in names
+            ]
+            return found[0].assign({name: part[name] for name, part in zip(names, found, strict=True)})
+
+        return DataTree.from_dict({group: dataset(group, names) for group, names in groups.items()})
 
 
 class RowStore:
@@ -178,6 +204,8 @@ class RowStore:
         self.where, self.rows, self.chunk, self.token = where, 0, 0, ""
         self._own = uuid4().hex[:12]
         self._arrays: dict[str, Any] = {}
+        self._synced = 0
+        """Rows that are on the disk for sure, where the store is in a folder."""
 
     def begin(
         self,
@@ -211,11 +239,21 @@ class RowStore:
         self._program, self._row, self._chains = program, row, tuple(x.shape[:-1])
         self._space = named({"x": program.target.space}) if shape_of(program.target.space) else program.target.space
         first = self._nodes(tree.map(lambda leaf: to_host(leaf)[None, ...], row))
+        names = [self._node(path) for path, _ in named_rows(program, row)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise StoreError(f"two results would be stored as {twice[0]!r}: avoid '/' in the names of results")
         there = self._there()
         if saved is not None:
             if there is None or there["token"] != saved[0]:
-                raise StoreError(f"{self.where} is not the store whose draws the checkpoint counts: {ELSE}, with both")
+                raise StoreError(
+                    f"{self.where} is not the store whose draws the checkpoint counts: give that one, or new paths for "
+                    "both"
+                )
             self._go_on(there, saved[1], first)
+        elif there is not None and there["counted"]:
+            raise StoreError(
+                f"{self.where} holds {there['rows']} draws that another checkpoint counts: give that one, {ELSE}"
+            )
         elif there is not None and there["rows"] and (not identity or there["identity"] != _plain(identity)):
             raise StoreError(f"{self.where} holds {there['rows']} draws of a run: {ELSE}")
         else:
@@ -227,6 +265,25 @@ class RowStore:
     def counted(self) -> dict[str, Any]:
         """What a checkpoint keeps of the store."""
         return {"where": self.where, "token": self.token, "rows": self.rows}
+
+    def note_counted(self) -> None:
+        """Put down that a checkpoint counts the rows, so that no run without it begins anew in their place."""
+        if not self._about["counted"]:
+            self._about["counted"] = True
+            with handling(self.where, "written to", WRITING):
+                self._commit()
+                self.sync()
+
+    def sync(self) -> None:
+        """Put on the disk what a checkpoint is to count. An address keeps what it has taken."""
+        if is_address(self.where):
+            return
+        root, new = Path(self.where), range(self._synced // self.chunk, -(-self.rows // self.chunk))
+        chunks = [chunk_key(array, i) for array in self._arrays.values() for i in new]
+        changed = [METADATA, *(f"{node}/{METADATA}" for node in self._arrays), *chunks]
+        everything = (path for path in root.rglob("*") if path.is_file())
+        sync_files(root, (root / name for name in changed) if self._synced else everything)
+        self._synced = self.rows
 
     def append(self, buffers: tuple | None, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
         """Write rows that are not there yet: up to `rows` if `whole`, else the full chunks among them.
@@ -340,6 +397,7 @@ class RowStore:
             "token": self.token,
             "writer": self._own,
             "rows": 0,
+            "counted": False,
             "chunk": self.chunk,
             "identity": _plain(identity),
             "metadata": _plain(metadata),
@@ -379,7 +437,7 @@ class RowStore:
                 if found.shape[1:] != values.shape[1:] or found.dtype != values.dtype or found.shape[0] < rows:
                     raise ValueError(f"{node} has shape {found.shape} and dtype {found.dtype}")
         self._about = there | {"writer": self._own, "rows": rows}
-        self.chunk, self.token, self.rows = there["chunk"], there["token"], rows
+        self.chunk, self.token, self.rows, self._synced = there["chunk"], there["token"], rows, rows
         with handling(self.where, "written to", WRITING):
             self._commit()
             for node, values in first.items():
