@@ -23,6 +23,7 @@ from xpsample.core.errors import (
     Interrupted,
     LogDensityError,
     NoiseError,
+    RepellenceWarning,
     WorkerError,
 )
 from xpsample.kernels.traits import Trait
@@ -482,6 +483,8 @@ def test_what_recorders_and_kernels_ask_for_is_asked_of_the_tuned_kernel():
     trace = xps.sample(TARGET, xps.SRMC(xps.MALA()), X0, 50, seed=1, warmup=50, shards=3, recorders=recorders)
     assert trace.recorded["theta"].shape == (50, 7, 2)
     assert trace.recorded["repellence"].alpha.shape == (7,)
+    with pytest.warns(RepellenceWarning, match="in 7 of 7 chains"):
+        xps.sample(TARGET, xps.SRMC(xps.MALA(0.5)), X0, 50, seed=1, shards=3, recorders=[Repellence(limit=1e-6)])
     bridge = xps.Bridge(xps.Target(lambda x: -0.05 * (x**2).sum(-1), score=lambda x: -0.1 * x), TARGET)
     islands = np.random.default_rng(1).normal(size=(2, 10, 2))
     with pytest.raises(CapabilityError, match="each shard would have a pilot of its own"):

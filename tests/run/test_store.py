@@ -67,6 +67,14 @@ def test_rows_on_the_disk_are_those_in_memory(tmp_path, library, burn_in, thinni
     assert read.run_statistics.steps == kept.run_statistics.steps and read.metadata["kernel"] == kept.metadata["kernel"]
 
 
+def test_rows_of_no_numbers(tmp_path):
+    library = open_library("numpy", "float64")
+    recorders = [xps.Draws(store=tmp_path / "run.zarr"), xps.Record("none", lambda state: state.point.x[..., :0])]
+    run(library, 100, recorders=recorders, checkpoint=tmp_path / "saved")
+    trace = run(library, 120, recorders=recorders, checkpoint=tmp_path / "saved")
+    assert trace.recorded["none"][...].shape == (120, 300, 0)
+
+
 def test_brackets_read_as_numpy_does(tmp_path):
     library = open_library("numpy", "float64")
     kept, stored = run(library, 100).draws, run(library, 100, tmp_path / "a").draws

@@ -30,6 +30,7 @@ from xpsample.core.tree import dtype_name
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint
+from xpsample.run.diagnosis import own_findings
 from xpsample.run.loading import on_arrays
 from xpsample.run.noise import Native, NoiseSource, Portable, derived
 from xpsample.run.pace import interruptible
@@ -340,16 +341,16 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -
             parts, row = [trace.recorded[recorder.name] for trace in traces], start.recorded.get(recorder.name)
             recorded[recorder.name] = joined(parts, recorder.chain_axis) if row is None else compared(row, parts)
     paths = [trace.warmup for trace in traces]
-    known = first.metadata["diagnosis"]
-    findings = [finding for trace in traces for finding in trace.metadata["diagnosis"]["findings"]]
-    unique = list({json.dumps(finding): finding for finding in findings}.values())
+    state = tuple(trace.state for trace in traces)
+    found = own_findings([r for r in recorders if r.name in recorded], recorded, state)
+    known = first.metadata["diagnosis"] | {"findings": list({json.dumps(f): f for f in found}.values())}
     return Trace(
         draws=joined([trace.draws for trace in traces], 1),
         statistics=joined([trace.statistics for trace in traces], 1),
         recorded=recorded,
         run_statistics=_statistics([trace.run_statistics for trace in traces], chains),
-        state=tuple(trace.state for trace in traces),
-        metadata=first.metadata | {"shards": len(traces), "diagnosis": known | {"findings": unique}},
+        state=state,
+        metadata=first.metadata | {"shards": len(traces), "diagnosis": known},
         warmup=joined(paths, 1) if start.warmup is None else compared(start.warmup, paths, pooled=True),
     )
 

@@ -24,7 +24,7 @@ from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.stored import READING, StoredRows, chunk_key, handling
+from xpsample.run.stored import READING, StoredRows, chunk_keys, handling
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
@@ -278,9 +278,9 @@ class RowStore:
         """Put on the disk what a checkpoint is to count. An address keeps what it has taken."""
         if is_address(self.where):
             return
-        root, new = Path(self.where), range(self._synced // self.chunk, -(-self.rows // self.chunk))
-        chunks = [chunk_key(array, i) for array in self._arrays.values() for i in new]
-        changed = [METADATA, *(f"{node}/{METADATA}" for node in self._arrays), *chunks]
+        root, changed = Path(self.where), [METADATA]
+        for node, array in self._arrays.items():
+            changed += [f"{node}/{METADATA}", *chunk_keys(array, self._synced, self.rows)]
         everything = (path for path in root.rglob("*") if path.is_file())
         sync_files(root, (root / name for name in changed) if self._synced else everything)
         self._synced = self.rows

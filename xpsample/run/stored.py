@@ -33,9 +33,12 @@ def handling(where: str, doing: str, advice: str) -> Iterator[None]:
         raise StoreError(f"{where} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
 
 
-def chunk_key(node: Any, i: int) -> str:
-    """Where the store of a zarr array, which is cut along its first axis alone, has the chunk i."""
-    return f"{node.path}/{node.metadata.encode_chunk_key((i, *(0,) * (node.ndim - 1)))}"
+def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
+    """Where the store of a zarr array, which is cut along its first axis alone, has the chunks of some rows."""
+    if 0 in node.shape[1:]:
+        return []
+    chunks, rest = range(first // node.chunks[0], -(-stop // node.chunks[0])), (0,) * (node.ndim - 1)
+    return [f"{node.path}/{node.metadata.encode_chunk_key((i, *rest))}" for i in chunks]
 
 
 class StoredRows:
@@ -122,10 +125,9 @@ class StoredRows:
         from zarr.core.sync import sync
 
         first, stop, _ = rows.indices(len(self))
-        chunk = self._node.chunks[0]
         with handling(self.where, "read", READING):
-            for i in range(first // chunk, -(-stop // chunk)):
-                if not sync(self._node.store.exists(chunk_key(self._node, i))):
+            for key in chunk_keys(self._node, first, stop):
+                if not sync(self._node.store.exists(key)):
                     raise ValueError(f"parts of {self._node.path} are missing")
 
     def read(
@@ -149,7 +151,8 @@ class StoredRows:
             while done < len(chosen):
                 hi = min(chosen.stop, (lo // chunk + 1) * chunk)
                 self.check(slice(lo, hi))
-                block = pick(np.reshape(self._node[lo : hi : chosen.step], (-1, *self.shape[1:])))
+                part = self._node[lo : hi : chosen.step]
+                block = pick(np.reshape(part, (len(part), *self.shape[1:])))
                 if not done:
                     out = np.empty((len(chosen), *block.shape[1:]), block.dtype)
                 out[done : done + len(block)] = block
