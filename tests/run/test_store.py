@@ -197,10 +197,12 @@ def test_every_write_that_fails_leaves_the_draws_before_it(tmp_path, monkeypatch
                 break
             except StoreError:
                 pass
-        if (count := len(load(where).draws)) == 0:
-            continue
+        try:
+            read = load(where)
+        except TraceError:
+            continue  # there were none
+        count = len(read.draws)
         counts.add(count)
-        read = load(where)
         same(library, read.draws[...], whole.draws[:count])
         tree_of = read.to_arviz()
         np.testing.assert_array_equal(tree_of.posterior["x"], np.reshape(whole.draws[:count], (count, 300, 2)))
@@ -409,6 +411,6 @@ def test_an_address(library):
     stored = run(library, 100, where)
     same(library, stored.draws[...], run(library, 100).draws)
     assert load(where).draws.shape == (100, 300, 2)
-    with pytest.raises(TraceError, match="holds no store of draws"):
+    with pytest.raises(TraceError, match="is no store that holds draws"):
         load("memory://other/other.zarr")
     assert not Path("memory:").exists()

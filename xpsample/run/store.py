@@ -103,9 +103,12 @@ def read_about(where: str) -> dict[str, Any] | None:
 
 
 def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
-    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata."""
+    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
+
+    None where it holds no draws; a run may be making it just now.
+    """
     about = read_about(where)
-    if about is None:
+    if about is None or about["rows"] == 0:
         return None
     known = about["run_statistics"]
     statistics = {name: v if isinstance(v, dict) else np.asarray(v) for name, v in known.items()}
