@@ -258,20 +258,24 @@ class Positions(Recorder):
 
 
 def test_nothing_is_taken_for_chains_because_it_is_as_long():
+    pytest.importorskip("matplotlib")
     x0 = np.random.default_rng(1).normal(size=(4, 4))
     recorders = [xps.Record("mean", lambda state: state.point.x.mean(0)), Positions()]
     found = xps.sample(TARGET, xps.MALA(0.5), x0, 2, seed=1, shards=2, recorders=recorders).recorded
     assert found["mean"].shape == (2, 2, 4)  # four coordinates, and four chains
     assert found["positions"].shape == (2, 2, 2, 4)  # two draws, and two chains in a shard
     x0 = np.random.default_rng(1).normal(size=(4, 2))
-    path = xps.sample(TARGET, xps.HMC(mass=xps.DenseMetric()), x0, 5, seed=1, warmup=40, shards=2).warmup
-    assert path["HMC.mass"].shape == (2, 40, 2, 2)
+    trace = xps.sample(TARGET, xps.HMC(mass=xps.DenseMetric()), x0, 5, seed=1, warmup=40, shards=2)
+    path = trace.warmup
+    assert path["HMC.mass"].shape == (40, 2, 2, 2)
+    panel = trace.plot("warmup").axes[0]
+    assert [len(line.get_xdata()) for line in panel.lines] == [40] * 8  # a line for each entry of each shard
     assert path["HMC.step_size"].shape == (40, 2)
     sweep = np.random.default_rng(1).normal(size=(4, 3, 2))
     kernel = xps.ParallelTempering(xps.RWM(), xps.Ladder(rungs=2))
     path = xps.sample(TARGET, kernel, sweep, 5, seed=1, warmup=40, shards=2).warmup
-    assert path["ParallelTempering.betas"].shape == (2, 40, 2)  # two rungs, and two settings in a shard
-    assert path["RWM.step_size"].shape == (2, 40, 2, 2, 1)
+    assert path["ParallelTempering.betas"].shape == (40, 2, 2)  # two rungs, and two settings in a shard
+    assert path["RWM.step_size"].shape == (40, 2, 2, 2, 1)
     assert path["scores"].shape == (40, 4, 3)
 
 

@@ -323,15 +323,16 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -
     chains = [np.shape(trace.run_statistics.moved)[0] for trace in traces]
 
     def joined(parts: Sequence[Any], axis: int | None) -> Any:
-        return None if parts[0] is None else tree.map(partial(_side_by_side, axis), *parts)
+        return None if parts[0] is None else tree.map(partial(_side_by_side, axis, 0), *parts)
 
-    def compared(rows: tree.Tree, parts: Sequence[tree.Tree], pooled: bool = False) -> Any:
+    def compared(rows: tree.Tree, parts: Sequence[tree.Tree], path: bool = False) -> Any:
         """Parts (draw, ...) put side by side where rows of all chains are as long as these are many, and parts, too."""
 
         def one(row: Array, *own: np.ndarray) -> np.ndarray:
             lengths = row.shape[:1], [part.shape[1:2] for part in own]
-            shared = pooled and lengths == ((1,), [(1,) for _ in own])
-            return _side_by_side(1 if shared or lengths == ((start.chains,), [(n,) for n in chains]) else None, *own)
+            pooled = path and lengths == ((1,), [(1,) for _ in own])
+            of_chains = pooled or lengths == ((start.chains,), [(n,) for n in chains])
+            return _side_by_side(1 if of_chains else None, 1 if path else 0, *own)
 
         return tree.map(one, rows, *parts)
 
@@ -351,19 +352,19 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -
         run_statistics=_statistics([trace.run_statistics for trace in traces], chains),
         state=state,
         metadata=first.metadata | {"shards": len(traces), "diagnosis": known},
-        warmup=joined(paths, 1) if start.warmup is None else compared(start.warmup, paths, pooled=True),
+        warmup=joined(paths, 1) if start.warmup is None else compared(start.warmup, paths, path=True),
     )
 
 
-def _side_by_side(axis: int | None, *leaves: np.ndarray) -> np.ndarray:
+def _side_by_side(axis: int | None, shards: int, *leaves: np.ndarray) -> np.ndarray:
     """Arrays of shards side by side along an axis.
 
-    Those that have none are stacked, (shard, ...); a number that is the same in all shards stays what it is.
+    Where they have none, the shards get an axis of their own, `shards`; a number that is the same in all of them stays.
     """
     if axis is not None and np.ndim(leaves[0]) > axis:
         return np.concatenate(leaves, axis=axis)
     same = np.ndim(leaves[0]) == 0 and all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
-    return leaves[0] if same else np.stack(leaves)
+    return leaves[0] if same else np.stack(leaves, axis=shards)
 
 
 def _statistics(parts: Sequence[RunStatistics], chains: Sequence[int]) -> RunStatistics:
