@@ -10,7 +10,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function
 from xpsample.core.errors import CapabilityError
 from xpsample.interop.constraints import space_of
-from xpsample.interop.sites import Site, model_of, over_chains, site_of
+from xpsample.interop.sites import Site, model_of, over_chains, proper_priors, site_of
 from xpsample.targets.model import Model
 
 
@@ -46,8 +46,8 @@ def model(
     Raises
     ------
     CapabilityError
-        For discrete latent sites, `numpyro.param`, plates that subsample, sites that come and go or have no certain
-        support, and supports that no space stands for (`space_of`).
+        For discrete latent sites, priors that are not proper, `numpyro.param`, plates that subsample, sites that come
+        and go or have no certain support, and supports that no space stands for (`space_of`).
 
     Examples
     --------
@@ -127,7 +127,8 @@ def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], s
     from numpyro import handlers
 
     check_function("function", function, "(*model_args, **model_kwargs)")
-    sites = handlers.trace(handlers.seed(function, jax.random.key(seed))).get_trace(*args, **kwargs)
+    with proper_priors():
+        sites = handlers.trace(handlers.seed(function, jax.random.key(seed))).get_trace(*args, **kwargs)
     for name, site in sites.items():
         if site["type"] == "plate" and len(site["value"]) != site["args"][0]:
             raise CapabilityError(f"the plate {name} takes a part of its rows: take all {site['args'][0]}")

@@ -10,7 +10,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function
 from xpsample.core.errors import CapabilityError
 from xpsample.interop.constraints import space_of
-from xpsample.interop.sites import Site, model_of, over_chains, site_of
+from xpsample.interop.sites import Site, model_of, over_chains, proper_priors, site_of
 from xpsample.targets.model import Model
 from xpsample_torch.from_distributions import support_of
 
@@ -47,8 +47,8 @@ def model(
     Raises
     ------
     CapabilityError
-        For discrete latent sites, `pyro.param`, plates that subsample, sites that come and go or have no certain
-        support, and supports that no space stands for (`space_of`).
+        For discrete latent sites, priors that are not proper, `pyro.param`, plates that subsample, sites that come and
+        go or have no certain support, and supports that no space stands for (`space_of`).
 
     Notes
     -----
@@ -134,7 +134,7 @@ def _trace(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], va
 def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], seed: int = 0) -> dict[str, Site]:
     """The sites that are not observed."""
     check_function("function", function, "(*model_args, **model_kwargs)")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), proper_priors():
         torch.manual_seed(seed)
         sites = _trace(function, args, kwargs, {}).nodes
     for name, site in sites.items():

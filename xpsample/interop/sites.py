@@ -1,10 +1,12 @@
 """What the adaptors of probabilistic programs share: latent sites as the parameters of a `Model`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
+from xpsample.interop.modules import by_name
 from xpsample.spaces.space import Constrained
 from xpsample.targets.model import OPTIONS, Model
 
@@ -40,6 +42,17 @@ def site_of(name: str, space: Constrained, event_dim: int, plates: Sequence[tupl
     for plate, axis in plates:
         axes[len(axes) - event_dim + axis] = plate
     return Site(space, tuple(axes) if plates else None)
+
+
+@contextmanager
+def proper_priors() -> Iterator[None]:
+    """Around a run of a program: refuse distributions that no value can be drawn from."""
+    try:
+        yield
+    except NotImplementedError as error:
+        raise CapabilityError(
+            "a distribution of the model has no draws, such as ImproperUniform: give its parameter a proper prior"
+        ) from error
 
 
 def model_of(
@@ -89,11 +102,6 @@ def over_chains(
     sites: Mapping[str, Site],
 ) -> Any:
     """A function of the values of one chain by name, at the parameters of a `Model`, ``(*chains, *shape)`` each."""
-
-    def of_values(*values: Array) -> Any:
-        return one(dict(zip(sites, values, strict=True)))
-
-    mapped: Callable[..., Any] = of_values
     for _ in range(p[0].ndim - len(next(iter(sites.values())).space.shape)):
-        mapped = vmap(mapped)
-    return mapped(*p)
+        one = vmap(one)
+    return one(by_name(p, sites))
