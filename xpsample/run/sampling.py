@@ -297,8 +297,9 @@ def _one_run(
             processes.check_one("Draws(store=...)", "keep Moments(), or the draws themselves, a part in each process")
         source, path = as_noise_source(seed), None
         inside = kernel.tuning_inside
-        if isinstance(inside, Tuning):
-            program = replace(program, recorders=check_recorders((*program.recorders, TunedPath.of(inside))))
+        own = TunedPath.of(inside) if isinstance(inside, Tuning) else None
+        if own is not None:
+            program = replace(program, recorders=check_recorders((*program.recorders, own)))
         tuning = warm_up_steps(kernel, x0, warmup)
         if tuning:
             program, carry, path = _warm_up(target, program, x0, source, tuning, checkpoint, progress)
@@ -313,15 +314,15 @@ def _one_run(
             try:
                 trace = run_program(program, carry, source, store, progress, metadata, pace, until, disk=disk)
             except Interrupted as stop:
-                stop.trace = _with_path(stop.trace, path)
+                stop.trace = _with_path(stop.trace, path, own)
                 raise
-        return _with_path(trace, path)
+        return _with_path(trace, path, own)
 
 
-def _with_path(trace: Trace, path: dict[str, Array] | None) -> Trace:
-    """The trace with the path of its warm-up, or of what was tuned on the way."""
+def _with_path(trace: Trace, path: dict[str, Array] | None, own: TunedPath | None) -> Trace:
+    """The trace with the path of its warm-up, or with that which a recorder has of what was tuned on the way."""
     recorded = dict(trace.recorded)
-    return replace(trace, warmup=recorded.pop("tuned", path), recorded=recorded)
+    return replace(trace, warmup=path if own is None else recorded.pop(own.name), recorded=recorded)
 
 
 def _warm_up(
