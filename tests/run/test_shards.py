@@ -411,13 +411,15 @@ def test_dask_workers_one_of_which_is_killed(tmp_path, workers):
     same(trace, shared())
 
 
-def test_ctrl_c_keeps_the_shards_that_are_finished():
+@pytest.mark.parametrize("step", [1, 40])
+def test_ctrl_c_keeps_the_shards_that_are_finished(step):
+    """In the middle of a shard, and before its first step."""
     seen = []
 
     def interrupting(x):
         if not np.array_equal(x.shape, (7, 2)):
             seen.append(x.shape[0])
-        if seen.count(2) == 40:
+        if seen.count(2) == step:
             signal.raise_signal(signal.SIGINT)
         return -x
 

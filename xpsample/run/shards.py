@@ -190,12 +190,12 @@ def run_shards(
                 accepted = np.mean(trace.run_statistics.acceptance_probability)
                 bar.set_postfix_str(f"accepts {accepted:.2f}", refresh=False)
                 bar.update(1)
-    except Interrupted as stop:
-        done = [traces[i] for i in sorted(traces)]
+    except KeyboardInterrupt as stop:  # an Interrupted, or Ctrl-C between the runs of two shards
+        done, by = [traces[i] for i in sorted(traces)], getattr(stop, "by", "Ctrl-C")
         raise Interrupted(
-            f"{stop.by} after {len(done)} of {len(shards)} shards, whose chains are in this error's trace; {saved}",
+            f"{by} after {len(done)} of {len(shards)} shards, whose chains are in this error's trace; {saved}",
             join(done, recorders, start) if done else None,
-            by=stop.by,
+            by=by,
         ) from None
     except BrokenExecutor as error:
         hint = "" if traces else ". Workers cannot import functions of a console or notebook: put them into a module"
