@@ -36,7 +36,8 @@ def test_every_call_of_a_warm_up_and_of_a_training(entry, fault, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_call_of_a_run_with_a_store(fault, tmp_path):
-    assert check("store", open_library("numpy", "float64"), fault, tmp_path, 2) > 80
+    every = 3 if fault in ("killed", "power cut") else 7
+    assert check("store", open_library("numpy", "float64"), fault, tmp_path, every) > 30
 
 
 @pytest.mark.slow
@@ -45,7 +46,8 @@ def test_every_call_of_a_run_with_a_store(fault, tmp_path):
 def test_other_libraries(name, fault, tmp_path):
     with x64(name, "float64"):
         library = open_library(name, "float64")
-        assert sum(check(entry, library, fault, tmp_path, 3) for entry in entries(library)) > 200
+        every = [entry for entry in entries(library) if entry != "store"]  # whose calls are the same
+        assert sum(check(entry, library, fault, tmp_path, 3) for entry in every) > 200
 
 
 def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path):

@@ -7,9 +7,9 @@ any moment leaves a store whose rows count as before. What lies beyond is writte
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -379,8 +379,10 @@ class RowStore:
     def _there(self) -> dict[str, Any] | None:
         """What is there already; None where nothing is."""
         found = read_about(self.where)
-        if found is None and not is_address(self.where) and Path(self.where).exists():
-            others = [path.name for path in Path(self.where).iterdir() if path.suffix != PARTIAL]
+        if found is None and not is_address(self.where):
+            with handling(self.where, "read", READING):
+                there = Path(self.where).iterdir() if Path(self.where).exists() else ()
+                others = [path.name for path in there if path.suffix != PARTIAL]
             if others:
                 raise StoreError(f"{self.where} holds other files, such as {others[0]}: use another path")
         return found
@@ -464,7 +466,9 @@ class RowStore:
         """Raise where a disk has too little room for the rows to come."""
         if is_address(self.where):
             return
-        needed, free = row * (self._program.draws - self.rows), shutil.disk_usage(self.where).free
+        needed, free = row * (self._program.draws - self.rows), inf
+        with suppress(OSError):  # a system that does not tell
+            free = shutil.disk_usage(self.where).free
         if needed > free:
             raise StoreError(
                 f"the run would write {needed / 1e9:.3g} GB to {self.where}, and {free / 1e9:.3g} GB are free there: "
