@@ -175,22 +175,20 @@ def open_datatree(where: str, rows: int) -> Any:
             group, _, name = node.rpartition("/")
             groups.setdefault(group, []).append(name)
 
-        def dataset(group: str, names: list[str]) -> Any:
-            """The arrays of a group, each by itself: some may have rows already that do not count."""
-            found = [
-                open_dataset(
-                    where,
-                    engine="zarr",
-                    group=group,
-                    consolidated=False,
-                    chunks=None,
-                    drop_variables=[other for other in names if other != name],
-                ).isel(draw=slice(rows))
-                for name in names
-            ]
-            return found[0].assign({name: part[name] for name, part in zip(names, found, strict=True)})
+        def dataset(group: str, names: list[str], kept: list[str]) -> Any:
+            """Some of the arrays of a group, and the labels of their axes."""
+            left_out = [name for name in names if name not in kept]
+            settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": left_out}
+            return open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
 
-        return DataTree.from_dict({group: dataset(group, names) for group, names in groups.items()})
+        def datasets(group: str, names: list[str]) -> Any:
+            try:
+                return dataset(group, names, names)
+            except ValueError:  # some have rows already that do not count, and the others have not
+                parts = {name: dataset(group, names, [name]) for name in names}
+                return parts[names[0]].assign({name: part[name] for name, part in parts.items()})
+
+        return DataTree.from_dict({group: datasets(group, names) for group, names in groups.items()})
 
 
 class RowStore:
