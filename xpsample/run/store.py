@@ -6,6 +6,7 @@ any moment leaves a store whose rows count as before. What lies beyond is writte
 
 import json
 import shutil
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -110,10 +111,8 @@ def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
     about = read_about(where)
     if about is None or about["rows"] == 0:
         return None
-    known = about["run_statistics"]
-    statistics = {name: v if isinstance(v, dict) else np.asarray(v) for name, v in known.items()}
     arrays = stored_rows(where, about, about["rows"])
-    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": statistics}
+    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": _unpacked(about["run_statistics"])}
     return structure(kept), dict(tree.items(kept)), about["metadata"]
 
 
@@ -308,7 +307,7 @@ class RowStore:
                     self._arrays[node].resize((hi, *values.shape[1:]))
                     self._arrays[node][lo:hi] = values
                 lo = hi
-            self._about |= {"rows": stop, "run_statistics": _plain(vars(run_statistics))}
+            self._about |= {"rows": stop, "run_statistics": _packed(run_statistics)}
             self._commit()
         self.rows = stop
 
@@ -410,7 +409,7 @@ class RowStore:
                 name: [f"posterior/{name}", [*self._chains, *part.shape]]
                 for name, part in (zip(space.names, space.parts, strict=True) if isinstance(space, Named) else ())
             },
-            "run_statistics": _plain(vars(Totals().run_statistics())),
+            "run_statistics": _packed(Totals().run_statistics()),
         }
         with handling(self.where, "written to", WRITING):
             attributes = {ABOUT: json.dumps(self._about)}
@@ -477,3 +476,21 @@ class RowStore:
 def _plain(value: Any) -> Any:
     """JSON values, as they are when they are read."""
     return json.loads(json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)))
+
+
+def _packed(statistics: RunStatistics) -> dict[str, Any]:
+    """Run statistics as JSON values, arrays as their bytes: there may be many chains, and they are written often."""
+    return {
+        name: [str(value.dtype), value.shape, b64encode(value.tobytes()).decode()]
+        if isinstance(value, np.ndarray | np.generic)
+        else value
+        for name, value in vars(statistics).items()
+    }
+
+
+def _unpacked(packed: dict[str, Any]) -> dict[str, Any]:
+    """What `_packed` made JSON values of."""
+    return {
+        name: np.frombuffer(b64decode(value[2]), value[0]).reshape(value[1]) if isinstance(value, list) else value
+        for name, value in packed.items()
+    }
