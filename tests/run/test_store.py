@@ -304,7 +304,7 @@ def test_what_a_store_cannot_be(tmp_path, monkeypatch):
         run(library, 20, tmp_path / "a")
 
 
-@pytest.mark.parametrize("damage", ["removed", "cut", "flipped", "metadata"])
+@pytest.mark.parametrize("damage", ["removed", "cut", "flipped", "shorter", "metadata"])
 def test_a_damaged_store_is_one_error_that_names_it(tmp_path, damage):
     library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
     trace = run(library, 100, where, checkpoint=tmp_path / "saved")
@@ -317,13 +317,16 @@ def test_a_damaged_store_is_one_error_that_names_it(tmp_path, damage):
     elif damage == "flipped":
         content[1000] ^= 1
         chunk.write_bytes(content)
+    elif damage == "shorter":
+        zarr.open_array(where / "posterior" / "x").resize((50, 300, 2))
+        trace = load(where)
     else:
         (where / "zarr.json").write_text("{")
     if damage != "metadata":
-        for use in (lambda: trace.draws[40], trace.summary, trace.diagnose, lambda: np.asarray(trace.draws)):
+        for use in (lambda: trace.draws[30:60], trace.summary, trace.diagnose, lambda: np.asarray(trace.draws)):
             with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*put a copy of it back"):
                 use()
-    if damage == "removed":
+    if damage in ("removed", "shorter"):
         with pytest.raises(StoreError, match="parts of posterior/x are missing"):
             trace.to_arviz()
     if damage in ("removed", "metadata"):

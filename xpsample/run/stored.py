@@ -126,9 +126,9 @@ class StoredRows:
 
         first, stop, _ = rows.indices(len(self))
         with handling(self.where, "read", READING):
-            for key in chunk_keys(self._node, first, stop):
-                if not sync(self._node.store.exists(key)):
-                    raise ValueError(f"parts of {self._node.path} are missing")
+            keys = chunk_keys(self._node, first, stop)
+            if self._node.shape[0] < stop or not all(sync(self._node.store.exists(key)) for key in keys):
+                raise ValueError(f"parts of {self._node.path} are missing")
 
     def read(
         self, rows: slice = slice(None), pick: Callable[[np.ndarray], np.ndarray] = lambda block: block
