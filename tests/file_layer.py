@@ -142,11 +142,11 @@ class FileLayer:
         """Whether the fault has happened."""
         return self._struck
 
-    def inside(self, path: Any) -> Path | None:
-        """A path under the root; None for another one, or for what is no path."""
+    def inside(self, path: Any, folder: int | None = None) -> Path | None:
+        """A path under the root, in an open folder or by itself; None for another one, or for what is no path."""
         if isinstance(path, int):
             return self._paths.get(path)
-        full = Path(os.path.abspath(os.fspath(path)))
+        full = Path(os.path.abspath(self._paths.get(folder, Path()) / os.fspath(path)))
         return full if full.is_relative_to(self.root) else None
 
     def opened(self, file: int, path: Path) -> None:
@@ -270,8 +270,8 @@ class _Raw(io.FileIO):
 class _Calls:
     """What stands in for the functions of `os` and `io`. Calls for files elsewhere go through."""
 
-    PATCHED = ("open", "read", "write", "ftruncate", "fsync", "close", "replace", "rename", "unlink", "remove", "mkdir")
-    PATCHED += ("stat", "listdir", "scandir", "statvfs")
+    PATCHED = ("open", "read", "write", "ftruncate", "fsync", "close", "replace", "rename", "unlink", "remove", "rmdir")
+    PATCHED += ("mkdir", "stat", "listdir", "scandir", "statvfs")
 
     def __init__(self, layer: FileLayer) -> None:
         self.layer, self.real = layer, {name: getattr(os, name) for name in self.PATCHED} | {"io": io.open}
@@ -292,7 +292,7 @@ class _Calls:
         return kind(raw) if "b" in mode else io.TextIOWrapper(kind(raw), *args, **kwargs)
 
     def open(self, path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-        inside = self.layer.inside(path)
+        inside = self.layer.inside(path, kwargs.get("dir_fd"))
         if inside is not None:
             self.layer.reach("create" if flags & os.O_CREAT else "open", inside)
         file = self.real["open"](path, flags, *args, **kwargs)
@@ -341,12 +341,18 @@ class _Calls:
         self.real["replace"](source, path)
 
     def unlink(self, path: Any, **kwargs: Any) -> None:
-        inside = self.layer.inside(path)
+        self._removing("unlink", path, **kwargs)
+
+    def rmdir(self, path: Any, **kwargs: Any) -> None:
+        self._removing("rmdir", path, **kwargs)
+
+    def _removing(self, name: str, path: Any, **kwargs: Any) -> None:
+        inside = self.layer.inside(path, kwargs.get("dir_fd"))
         if inside is not None:
             if not self.layer.reach("unlink", inside):
                 return
             self.layer.unlinked(inside)
-        self.real["unlink"](path, **kwargs)
+        self.real[name](path, **kwargs)
 
     def mkdir(self, path: Any, *args: Any, **kwargs: Any) -> None:
         inside = self.layer.inside(path)

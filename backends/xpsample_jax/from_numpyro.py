@@ -1,6 +1,7 @@
 """Models of NumPyro as models of xpsample: names, constraints and plates are kept."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,8 +10,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function
 from xpsample.core.errors import CapabilityError
 from xpsample.interop.constraints import space_of
-from xpsample.spaces.space import Constrained
-from xpsample.targets.model import OPTIONS, Model
+from xpsample.interop.sites import Site, model_of, over_chains, proper_priors, site_of
+from xpsample.targets.model import Model
 
 
 def model(
@@ -45,8 +46,8 @@ def model(
     Raises
     ------
     CapabilityError
-        For discrete latent sites, `numpyro.param`, plates that subsample, sites that come and go or have no certain
-        support, and supports that no space stands for (`space_of`).
+        For discrete latent sites, priors that are not proper, `numpyro.param`, plates that subsample, sites that come
+        and go or have no certain support, and supports that no space stands for (`space_of`).
 
     Examples
     --------
@@ -69,28 +70,13 @@ def model(
     from numpyro.infer.util import log_density as log_joint
 
     args, kwargs = tuple(model_args), dict(model_kwargs or {})
-    sites = _latent(function, args, kwargs)
-    spaces = {name: _space(name, site) for name, site in sites.items()}
-    again = {name: _space(name, site) for name, site in _latent(function, args, kwargs, seed=1).items()}
-    for name in spaces | again:
-        if spaces.get(name) != again.get(name):
-            raise CapabilityError(
-                f"{name} has another support, or is missing, when other parameters have other values: give it a fixed "
-                "one, such as Uniform(0, 1) times a parameter in place of Uniform(0, parameter)"
-            )
-
-    def log_density(p: Any) -> Array:
-        def one(*values: Array) -> Array:
-            return log_joint(function, args, kwargs, dict(zip(spaces, values, strict=True)))[0]
-
-        return _over_chains(one, p, spaces)(*p)
-
-    axes = {name: own for name, site in sites.items() if (own := _axes(name, site)) is not None}
-    for name in OPTIONS:
-        if name in spaces:
-            raise CapabilityError(f"a site cannot be called {name!r}, which is an option of Model: call it otherwise")
-    parameters: dict[str, Any] = dict(spaces)
-    return Model(log_density, dims=axes | dict(dims or {}), coords=coords, **parameters)
+    return model_of(
+        partial(_latent, function, args, kwargs),
+        lambda values: log_joint(function, args, kwargs, values)[0],
+        jax.vmap,
+        dims,
+        coords,
+    )
 
 
 def generated(
@@ -126,58 +112,41 @@ def generated(
     from numpyro import handlers
 
     args, kwargs = tuple(model_args), dict(model_kwargs or {})
-    spaces = {name: _space(name, site) for name, site in _latent(function, args, kwargs).items()}
+    latent = _latent(function, args, kwargs)
 
-    def at(p: Any) -> dict[str, Array]:
-        def one(*values: Array) -> dict[str, Array]:
-            fixed = handlers.substitute(function, data=dict(zip(spaces, values, strict=True)))
-            sites = handlers.trace(handlers.seed(fixed, jax.random.key(0))).get_trace(*args, **kwargs)
-            return {name: site["value"] for name, site in sites.items() if site["type"] == "deterministic"}
+    def one(values: dict[str, Array]) -> dict[str, Array]:
+        fixed = handlers.substitute(function, data=values)
+        sites = handlers.trace(handlers.seed(fixed, jax.random.key(0))).get_trace(*args, **kwargs)
+        return {name: site["value"] for name, site in sites.items() if site["type"] == "deterministic"}
 
-        return _over_chains(one, p, spaces)(*p)
-
-    return at
+    return lambda p: over_chains(jax.vmap, one, p, latent)
 
 
-def _over_chains(one: Callable[..., Any], p: Any, spaces: Mapping[str, Constrained]) -> Callable[..., Any]:
-    """A function of the parameters of one chain, mapped over all leading axes."""
-    for _ in range(p[0].ndim - len(next(iter(spaces.values())).shape)):
-        one = jax.vmap(one)
-    return one
-
-
-def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], seed: int = 0) -> dict[str, Any]:
+def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], seed: int = 0) -> dict[str, Site]:
     """The sites that are not observed."""
     from numpyro import handlers
 
     check_function("function", function, "(*model_args, **model_kwargs)")
-    sites = handlers.trace(handlers.seed(function, jax.random.key(seed))).get_trace(*args, **kwargs)
+    with proper_priors():
+        sites = handlers.trace(handlers.seed(function, jax.random.key(seed))).get_trace(*args, **kwargs)
     for name, site in sites.items():
         if site["type"] == "plate" and len(site["value"]) != site["args"][0]:
             raise CapabilityError(f"the plate {name} takes a part of its rows: take all {site['args'][0]}")
         if site["type"] == "param":
             raise CapabilityError(f"{name} is a numpyro.param, which has no prior: make it a numpyro.sample")
     latent = {
-        name: site for name, site in sites.items() if site["type"] == "sample" and not site.get("is_observed", False)
+        name: _site(name, site)
+        for name, site in sites.items()
+        if site["type"] == "sample" and not site.get("is_observed", False)
     }
     if not latent:
         raise CapabilityError("the NumPyro model has no latent site: what it samples is all observed")
     return latent
 
 
-def _space(name: str, site: Mapping[str, Any]) -> Constrained:
+def _site(name: str, site: Mapping[str, Any]) -> Site:
     from numpyro.distributions import constraints
 
-    return space_of(constraints, name, site["fn"].support, tuple(site["value"].shape))
-
-
-def _axes(name: str, site: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Names of the axes of a site's values, from its plates; None where it is in none."""
-    if not site["cond_indep_stack"]:
-        return None
-    shape = site["value"].shape
-    batch = len(shape) - site["fn"].event_dim
-    axes = [f"{name}_dim_{axis}" for axis in range(len(shape))]
-    for plate in site["cond_indep_stack"]:
-        axes[batch + plate.dim] = plate.name
-    return tuple(axes)
+    space = space_of(constraints, name, site["fn"].support, tuple(site["value"].shape))
+    plates = [(plate.name, plate.dim) for plate in site["cond_indep_stack"]]
+    return site_of(name, space, site["fn"].event_dim, plates)

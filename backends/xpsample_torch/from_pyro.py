@@ -1,6 +1,7 @@
 """Models of Pyro as models of xpsample: names, constraints and plates are kept."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,8 +10,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function
 from xpsample.core.errors import CapabilityError
 from xpsample.interop.constraints import space_of
-from xpsample.spaces.space import Constrained
-from xpsample.targets.model import OPTIONS, Model
+from xpsample.interop.sites import Site, model_of, over_chains, proper_priors, site_of
+from xpsample.targets.model import Model
 from xpsample_torch.from_distributions import support_of
 
 
@@ -46,8 +47,8 @@ def model(
     Raises
     ------
     CapabilityError
-        For discrete latent sites, `pyro.param`, plates that subsample, sites that come and go or have no certain
-        support, and supports that no space stands for (`space_of`).
+        For discrete latent sites, priors that are not proper, `pyro.param`, plates that subsample, sites that come and
+        go or have no certain support, and supports that no space stands for (`space_of`).
 
     Notes
     -----
@@ -73,28 +74,12 @@ def model(
     import pyro
 
     args, kwargs = tuple(model_args), dict(model_kwargs or {})
-    sites = _latent(function, args, kwargs)
-    spaces = {name: _space(name, site) for name, site in sites.items()}
-    again = {name: _space(name, site) for name, site in _latent(function, args, kwargs, seed=1).items()}
-    for name in spaces | again:
-        if spaces.get(name) != again.get(name):
-            raise CapabilityError(
-                f"{name} has another support, or is missing, when other parameters have other values: give it a fixed "
-                "one, such as Uniform(0, 1) times a parameter in place of Uniform(0, parameter)"
-            )
-        if name in OPTIONS:
-            raise CapabilityError(f"a site cannot be called {name!r}, which is an option of Model: call it otherwise")
 
-    def log_density(p: Any) -> Array:
-        def one(*values: Array) -> Array:
-            with pyro.validation_enabled(False):  # it looks for nan, for which there is one answer for all chains
-                return _trace(function, args, kwargs, dict(zip(spaces, values, strict=True))).log_prob_sum()
+    def log_density(values: dict[str, Array]) -> Array:
+        with pyro.validation_enabled(False):  # it looks for nan, for which there is one answer for all chains
+            return _trace(function, args, kwargs, values).log_prob_sum()
 
-        return _over_chains(one, p, spaces)(*p)
-
-    axes = {name: own for name, site in sites.items() if (own := _axes(name, site)) is not None}
-    parameters: dict[str, Any] = dict(spaces)
-    return Model(log_density, dims=axes | dict(dims or {}), coords=coords, **parameters)
+    return model_of(partial(_latent, function, args, kwargs), log_density, torch.func.vmap, dims, coords)
 
 
 def generated(
@@ -128,16 +113,13 @@ def generated(
     torch.Size([50, 4])
     """
     args, kwargs = tuple(model_args), dict(model_kwargs or {})
-    spaces = {name: _space(name, site) for name, site in _latent(function, args, kwargs).items()}
+    latent = _latent(function, args, kwargs)
 
-    def at(p: Any) -> dict[str, Array]:
-        def one(*values: Array) -> dict[str, Array]:
-            sites = _trace(function, args, kwargs, dict(zip(spaces, values, strict=True))).nodes
-            return {name: site["value"] for name, site in sites.items() if _is_deterministic(site)}
+    def one(values: dict[str, Array]) -> dict[str, Array]:
+        sites = _trace(function, args, kwargs, values).nodes
+        return {name: site["value"] for name, site in sites.items() if _is_deterministic(site)}
 
-        return _over_chains(one, p, spaces)(*p)
-
-    return at
+    return lambda p: over_chains(torch.func.vmap, one, p, latent)
 
 
 def _trace(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], values: dict[str, Any]) -> Any:
@@ -149,17 +131,10 @@ def _trace(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], va
         return poutine.trace(poutine.condition(function, data=values)).get_trace(*args, **kwargs)
 
 
-def _over_chains(one: Callable[..., Any], p: Any, spaces: Mapping[str, Constrained]) -> Callable[..., Any]:
-    """A function of the parameters of one chain, mapped over all leading axes."""
-    for _ in range(p[0].ndim - len(next(iter(spaces.values())).shape)):
-        one = torch.func.vmap(one)
-    return one
-
-
-def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], seed: int = 0) -> dict[str, Any]:
+def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], seed: int = 0) -> dict[str, Site]:
     """The sites that are not observed."""
     check_function("function", function, "(*model_args, **model_kwargs)")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), proper_priors():
         torch.manual_seed(seed)
         sites = _trace(function, args, kwargs, {}).nodes
     for name, site in sites.items():
@@ -169,7 +144,7 @@ def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], s
             if plate.full_size is not None and plate.size != plate.full_size:
                 raise CapabilityError(f"the plate {plate.name} takes a part of its rows: take all {plate.full_size}")
     latent = {
-        name: site
+        name: _site(name, site)
         for name, site in sites.items()
         if site["type"] == "sample" and not site["is_observed"] and not _is_subsample(site)
     }
@@ -189,20 +164,9 @@ def _is_deterministic(site: Mapping[str, Any]) -> bool:
     return site["type"] == "sample" and site["infer"].get("_deterministic", False)
 
 
-def _space(name: str, site: Mapping[str, Any]) -> Constrained:
+def _site(name: str, site: Mapping[str, Any]) -> Site:
     from pyro.distributions import constraints
 
-    return space_of(constraints, name, support_of(name, site["fn"]), tuple(site["value"].shape))
-
-
-def _axes(name: str, site: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Names of the axes of a site's values, from its plates; None where it is in none that is vectorised."""
-    plates = [plate for plate in site["cond_indep_stack"] if plate.dim is not None]
-    if not plates:
-        return None
-    shape = site["value"].shape
-    batch = len(shape) - site["fn"].event_dim
-    axes = [f"{name}_dim_{axis}" for axis in range(len(shape))]
-    for plate in plates:
-        axes[batch + plate.dim] = plate.name
-    return tuple(axes)
+    space = space_of(constraints, name, support_of(name, site["fn"]), tuple(site["value"].shape))
+    plates = [(plate.name, plate.dim) for plate in site["cond_indep_stack"] if plate.dim is not None]
+    return site_of(name, space, site["fn"].event_dim, plates)

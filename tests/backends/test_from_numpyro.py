@@ -5,7 +5,7 @@ import pytest
 
 import xpsample as xps
 from tests.conftest import x64
-from xpsample.core.errors import CapabilityError
+from xpsample.core.errors import CapabilityError, HyperparameterError
 
 jax = pytest.importorskip("jax")
 numpyro = pytest.importorskip("numpyro")
@@ -73,6 +73,10 @@ def test_names_plates_and_generated_values():
     theta = trace.map(from_numpyro.generated(eight_schools, (ERRORS,), {"y": EFFECTS}))["theta"]
     expected = trace["mu"][..., None] + trace["tau"][..., None] * trace["z"]
     assert theta.shape == (20, 4, 8) and np.allclose(theta, expected, rtol=1e-5)
+    with pytest.raises(
+        HyperparameterError, match=r"have the parameters \['mu', 'tau', 'z'\], and \['mu', 'tau', 'z', 'y'\]"
+    ):
+        trace.map(from_numpyro.generated(eight_schools, (ERRORS,)))  # without the observations
 
 
 @pytest.mark.slow
@@ -127,7 +131,11 @@ def refused():
         numpyro.sample("S", dist.WishartCholesky(4.0, jnp.eye(2)))
         numpyro.sample("R", dist.LKJ(3, 1.0))
 
+    def improper():
+        numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+
     return [
+        (improper, "give its parameter a proper prior"),
         (discrete, "z is discrete"),
         (moving, "x has another support"),
         (minibatch, "plate rows takes a part"),

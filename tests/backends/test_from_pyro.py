@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.errors import CapabilityError
+from xpsample.core.errors import CapabilityError, HyperparameterError
 
 torch = pytest.importorskip("torch")
 pyro = pytest.importorskip("pyro")
@@ -70,6 +70,10 @@ def test_names_plates_and_generated_values():
     theta = trace.map(from_pyro.generated(eight_schools, (ERRORS,), {"y": EFFECTS}))["theta"]
     expected = trace["mu"][..., None] + trace["tau"][..., None] * trace["z"]
     assert theta.shape == (20, 4, 8) and torch.allclose(theta, expected, rtol=1e-5)
+    with pytest.raises(
+        HyperparameterError, match=r"have the parameters \['mu', 'tau', 'z'\], and \['mu', 'tau', 'z', 'y'\]"
+    ):
+        trace.map(from_pyro.generated(eight_schools, (ERRORS,)))  # without the observations
 
 
 def test_axes_of_events_have_names_too():
@@ -120,7 +124,11 @@ def refused():
         beyond = [dist.transforms.AffineTransform(3.0, 2.0)]
         pyro.sample("late", dist.TransformedDistribution(dist.Gamma(2.0, 1.0), beyond))
 
+    def improper():
+        pyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+
     return [
+        (improper, "give its parameter a proper prior"),
         (discrete, "z is discrete"),
         (moving, "x has another support"),
         (minibatch, "plate rows takes a part"),

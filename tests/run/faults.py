@@ -18,16 +18,17 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import zarr
 
 import xpsample as xps
 from tests.conftest import Library, open_library, x64
 from tests.file_layer import FAULTS, Fault, FileLayer, Killed
 from tests.fuzz.uses import gaussian, real
 from xpsample.core import tree
-from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.core.errors import CheckpointError, CheckpointWarning, StoreError
 from xpsample.core.registry import to_host
 from xpsample.optimize.optimizers import Adam
-from xpsample.run import pace
+from xpsample.run import pace, store
 from xpsample.run.checkpoint import INDEX, Folder, Store
 from xpsample.score_mh import Denoising, fit, init_score_network
 
@@ -53,6 +54,23 @@ def _run(library: Library, kernel: Any, *recorders: Any, **settings: Any) -> Ent
     return call
 
 
+def _stored(library: Library) -> Entry:
+    """A run whose rows go to a store, of two chunks, in the folder of the checkpoint; in memory without one."""
+
+    def call(folder: Path | None) -> Arrays:
+        where, checkpoint = None, None
+        if folder is not None:
+            where, checkpoint = folder / "draws.zarr", xps.Checkpoint(folder, every=0.0)
+        recorders = (xps.Draws(store=where), xps.Moments())
+        settings = {"seed": 11, "progress": False, "recorders": recorders, "checkpoint": checkpoint}
+        one_by_one = {"async.concurrency": 1, "threading.max_workers": 1}  # a kill ends all that zarr does
+        with mock.patch.object(store, "CHUNK", 2 * 4 * 2 * 8), zarr.config.set(one_by_one):
+            trace = xps.sample(gaussian(), xps.RWM(0.5), real(library), 5, **settings)
+            return _host({"draws": np.asarray(trace.draws), "recorded": trace.recorded, "state": trace.state})
+
+    return call
+
+
 def _training(library: Library) -> Entry:
     rows = library.array(np.random.default_rng(0).standard_normal((16, 2)))
     gradient = xps.FiniteDifference(1e-3) if library.backend.autodiff is None else xps.Auto()
@@ -73,6 +91,7 @@ def entries(library: Library) -> dict[str, Entry]:
         "draws": _run(library, xps.RWM(0.5)),
         "warm-up": _run(library, xps.RWM(), xps.Statistics(), xps.Moments(), burn_in=2, warmup=4),
         "fit": _training(library),
+        "store": _stored(library),
     }
 
 
@@ -136,7 +155,7 @@ def _checkpointed(entry: Entry, layer: FileLayer) -> tuple[Arrays | str, list[st
                 result: Arrays | str = entry(layer.root / "run")
         except Killed:
             result = "killed"
-        except CheckpointError as error:
+        except (CheckpointError, StoreError) as error:
             result = "refused" if str(layer.root / "run") in str(error) else f"unclear: {error}"
         except Exception as error:
             result = f"{type(error).__name__}: {error}"

@@ -213,6 +213,11 @@ def test_a_run_of_nothing_still_tallies(library):
     assert trace.draws is None and trace.recorded == {} and trace.run_statistics.steps == 20
 
 
+def test_a_result_may_be_called_what_the_path_of_a_warm_up_is(library):
+    trace = run(library, 5, [xps.Record(name, lambda state: state.point.x) for name in ("tuned", "warmup")])
+    assert sorted(trace.recorded) == ["tuned", "warmup"] and trace.warmup is None
+
+
 def test_recorders_of_one_kind_and_two_names(library):
     recorders = (xps.Record("x", lambda s: s.point.x), xps.Record("twice", lambda s: 2 * s.point.x))
     recorded = run(library, 4, recorders).recorded

@@ -3,6 +3,7 @@
 import os
 import signal
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,14 +23,17 @@ from xpsample.core.errors import (
     Interrupted,
     LogDensityError,
     NoiseError,
+    RepellenceWarning,
     WorkerError,
 )
 from xpsample.kernels.traits import Trait
 from xpsample.run.noise import Native, derived
-from xpsample.run.shards import Shard, cut
+from xpsample.run.recorders import Recorder
+from xpsample.run.shards import Shard, _work, cut
 from xpsample.srmc.diagnostics import Repellence
 
 X0 = np.random.default_rng(0).normal(size=(7, 2))
+CALLS = []
 
 
 def processes(workers: int) -> ProcessPoolExecutor:
@@ -65,7 +69,7 @@ class Backwards(Executor):
 
     def submit(self, fn, /, *args, **kwargs):
         future = Future()
-        self.waiting.append((future, fn))
+        self.waiting.append((future, partial(fn, *args, **kwargs)))
         if len(self.waiting) == 3:
             for waiting, work in reversed(self.waiting):
                 waiting.set_result(work())
@@ -237,6 +241,44 @@ def test_results_of_recorders():
     assert np.array_equal(found["mean"]["of"][1], own.recorded["mean"]["of"])
 
 
+@dataclass(frozen=True)
+class Positions(Recorder):
+    """Does not say where its chain axis is."""
+
+    name: str = "positions"
+
+    def init(self, target, state):
+        return None
+
+    def update(self, target, carry, state, info):
+        return None, state.point.x
+
+    def result(self, target, carry, rows):
+        return rows
+
+
+def test_nothing_is_taken_for_chains_because_it_is_as_long():
+    pytest.importorskip("matplotlib")
+    x0 = np.random.default_rng(1).normal(size=(4, 4))
+    recorders = [xps.Record("mean", lambda state: state.point.x.mean(0)), Positions()]
+    found = xps.sample(TARGET, xps.MALA(0.5), x0, 2, seed=1, shards=2, recorders=recorders).recorded
+    assert found["mean"].shape == (2, 2, 4)  # four coordinates, and four chains
+    assert found["positions"].shape == (2, 2, 2, 4)  # two draws, and two chains in a shard
+    x0 = np.random.default_rng(1).normal(size=(4, 2))
+    trace = xps.sample(TARGET, xps.HMC(mass=xps.DenseMetric()), x0, 5, seed=1, warmup=40, shards=2)
+    path = trace.warmup
+    assert path["HMC.mass"].shape == (40, 2, 2, 2)
+    panel = trace.plot("warmup").axes[0]
+    assert [len(line.get_xdata()) for line in panel.lines] == [40] * 8  # a line for each entry of each shard
+    assert path["HMC.step_size"].shape == (40, 2)
+    sweep = np.random.default_rng(1).normal(size=(4, 3, 2))
+    kernel = xps.ParallelTempering(xps.RWM(), xps.Ladder(rungs=2))
+    path = xps.sample(TARGET, kernel, sweep, 5, seed=1, warmup=40, shards=2).warmup
+    assert path["ParallelTempering.betas"].shape == (40, 2, 2)  # two rungs, and two settings in a shard
+    assert path["RWM.step_size"].shape == (40, 2, 2, 2, 1)
+    assert path["scores"].shape == (40, 4, 3)
+
+
 # ---- workers that die, and runs that end early -------------------------------------------------------------
 
 
@@ -260,6 +302,74 @@ def test_a_lost_worker_is_replaced(tmp_path):
     assert mark.exists()
     assert len(made) == 2
     same(trace, shared())
+
+
+def ending(folder: Path, x):
+    """A score whose process is killed in the middle of a shard; and the next one is told to end."""
+    if x.shape[0] == 2:
+        CALLS.append(x)
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        if len(CALLS) == 40 and not (folder / number.name).exists():
+            (folder / number.name).touch()
+            os.kill(os.getpid(), number)
+            break
+    return -x
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_or_told_to_end_are_replaced(tmp_path):
+    target = xps.Target(log_density, score=partial(ending, tmp_path))
+    shared = partial(xps.sample, target, xps.MALA(0.5), X0, 60, seed=1, shards=3)
+    trace = shared(executor=partial(processes, 1), checkpoint=xps.Checkpoint(tmp_path / "run", every=0.0))
+    assert (tmp_path / "SIGKILL").exists() and (tmp_path / "SIGTERM").exists()
+    assert np.array_equal(trace.draws, shared().draws)
+
+
+def test_sigterm_ends_a_worker_and_not_the_run(monkeypatch):
+    def shard():
+        raise Interrupted("told to end", by="SIGTERM")
+
+    sent = []
+    monkeypatch.setattr(signal, "raise_signal", sent.append)
+    for caller, expected in ((os.getpid(), []), (os.getpid() + 1, [signal.SIGTERM])):
+        with pytest.raises(Interrupted):
+            _work(shard, caller)
+        assert sent == expected
+
+
+def test_a_broken_executor_is_waited_for_before_there_is_another():
+    seen = []
+
+    class Breaking(ThreadPoolExecutor):
+        def __init__(self):
+            seen.append("made")
+            super().__init__(1)
+
+        def submit(self, fn, /, *args, **kwargs):
+            if seen.count("made") == 2:
+                return super().submit(fn, *args, **kwargs)
+            future = Future()
+            future.set_exception(BrokenExecutor("a worker died"))
+            return future
+
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            seen.append("waited" if wait else "left")
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    same(run(executor=Breaking), run())
+    assert seen == ["made", "waited", "left", "made", "left"]
+
+
+def test_sigterm_of_all_processes_ends_the_run():
+    """The workers may end first."""
+
+    class Ended(Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            signal.raise_signal(signal.SIGTERM)
+            raise BrokenExecutor("the workers have ended")
+
+    with pytest.raises(Interrupted, match="SIGTERM after 0 of 3 shards"):
+        run(executor=Ended)
 
 
 def test_an_executor_that_breaks_says_how_to_go_on(tmp_path):
@@ -301,20 +411,25 @@ def test_dask_workers_one_of_which_is_killed(tmp_path, workers):
     same(trace, shared())
 
 
-def test_ctrl_c_keeps_the_shards_that_are_finished():
+@pytest.mark.parametrize("step", [1, 40])
+def test_ctrl_c_keeps_the_shards_that_are_finished(step):
+    """In the middle of a shard, and before its first step."""
     seen = []
 
     def interrupting(x):
         if not np.array_equal(x.shape, (7, 2)):
             seen.append(x.shape[0])
-        if seen.count(2) == 40:
+        if seen.count(2) == step:
             signal.raise_signal(signal.SIGINT)
         return -x
 
+    torch = pytest.importorskip("torch")
     target = xps.Target(log_density, score=interrupting)
     with pytest.raises(Interrupted, match="Ctrl-C after 1 of 3 shards") as caught:
-        xps.sample(target, xps.MALA(0.5), X0, 60, seed=1, shards=3)
-    assert caught.value.trace.draws.shape == (60, 3, 2)
+        xps.sample(target, xps.MALA(0.5), torch.asarray(X0), 60, seed=1, shards=3)
+    trace = caught.value.trace
+    assert isinstance(trace.draws, torch.Tensor) and trace.draws.shape == (60, 3, 2)
+    assert trace.metadata["seed"] == {"source": "Native", "seed": 1} and trace.metadata["shards"] == 1
 
 
 def test_a_run_goes_on_from_its_shards(tmp_path):
@@ -358,6 +473,7 @@ def test_an_error_says_of_which_chains_it_is():
         ({"shards": 8}, HyperparameterError, "shards must be a positive integer and at most 7"),
         ({"shards": 0}, HyperparameterError, "shards must be a positive integer"),
         ({"executor": 3}, CapabilityError, "executor must be a concurrent.futures.Executor"),
+        ({"executor": lambda: 3}, CapabilityError, "must make a concurrent.futures.Executor; got 3"),
         ({"until": xps.Until(ess=10)}, CapabilityError, "until= looks at all chains"),
         ({"recorders": [xps.Draws(store="unused.zarr")]}, CapabilityError, "shards cannot share the store"),
         ({"seed": xps.Replay({})}, NoiseError, "each shard draws noise of its own"),
@@ -373,6 +489,8 @@ def test_what_recorders_and_kernels_ask_for_is_asked_of_the_tuned_kernel():
     trace = xps.sample(TARGET, xps.SRMC(xps.MALA()), X0, 50, seed=1, warmup=50, shards=3, recorders=recorders)
     assert trace.recorded["theta"].shape == (50, 7, 2)
     assert trace.recorded["repellence"].alpha.shape == (7,)
+    with pytest.warns(RepellenceWarning, match="in 7 of 7 chains"):
+        xps.sample(TARGET, xps.SRMC(xps.MALA(0.5)), X0, 50, seed=1, shards=3, recorders=[Repellence(limit=1e-6)])
     bridge = xps.Bridge(xps.Target(lambda x: -0.05 * (x**2).sum(-1), score=lambda x: -0.1 * x), TARGET)
     islands = np.random.default_rng(1).normal(size=(2, 10, 2))
     with pytest.raises(CapabilityError, match="each shard would have a pilot of its own"):

@@ -17,7 +17,7 @@ from tests.run.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
-from xpsample.run import diagnosis, pace, store
+from xpsample.run import checkpoint, diagnosis, pace, store
 from xpsample.run import stored as on_disk
 from xpsample.run.store import RowStore
 from xpsample.zoo.gaussian import gaussian
@@ -65,6 +65,14 @@ def test_rows_on_the_disk_are_those_in_memory(tmp_path, library, burn_in, thinni
     same(library, in_memory(read.statistics), kept.statistics)
     same(library, read.draws[...], kept.draws)
     assert read.run_statistics.steps == kept.run_statistics.steps and read.metadata["kernel"] == kept.metadata["kernel"]
+
+
+def test_rows_of_no_numbers(tmp_path):
+    library = open_library("numpy", "float64")
+    recorders = [xps.Draws(store=tmp_path / "run.zarr"), xps.Record("none", lambda state: state.point.x[..., :0])]
+    run(library, 100, recorders=recorders, checkpoint=tmp_path / "saved")
+    trace = run(library, 120, recorders=recorders, checkpoint=tmp_path / "saved")
+    assert trace.recorded["none"][...].shape == (120, 300, 0)
 
 
 def test_brackets_read_as_numpy_does(tmp_path):
@@ -149,12 +157,57 @@ def test_rows_beyond_the_checkpoint_are_written_anew(tmp_path):
         run(library, 200, where, checkpoint=saved)
 
 
-def test_a_run_that_was_killed_before_its_first_save_begins_anew(tmp_path):
+def test_a_run_that_was_killed_before_its_first_save_begins_anew(tmp_path, monkeypatch):
     library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    monkeypatch.setattr(checkpoint.Store, "save", lambda *args, **kwargs: None)
     run(library, 50, where, checkpoint=tmp_path / "saved")
-    shutil.rmtree(tmp_path / "saved")
+    monkeypatch.undo()
     again = run(library, 80, where, checkpoint=tmp_path / "saved")
     same(library, again.draws[...], run(library, 80).draws)
+
+
+def test_another_checkpoint_does_not_begin_anew_in_the_place_of_draws(tmp_path):
+    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    run(library, 50, where, checkpoint=tmp_path / "saved")
+    for other in ({"checkpoint": tmp_path / "svaed"}, {}):
+        with pytest.raises(StoreError, match=r"run\.zarr holds 50 draws that another checkpoint counts: give that one"):
+            run(library, 20, where, **other)
+    again = run(library, 80, where, checkpoint=tmp_path / "saved")
+    same(library, again.draws[...], run(library, 80).draws)
+
+
+def test_every_write_that_fails_leaves_the_draws_before_it(tmp_path, monkeypatch):
+    """Also where arrays of a group have rows already that the others lack."""
+    pytest.importorskip("arviz_base")
+    library, put = open_library("numpy", "float64"), zarr.storage._local._put
+    monkeypatch.setattr(pace, "SECONDS", 1e-9)
+    whole, counts = run(library, 80), set()
+    for writes in range(20, 200, 3):
+        where, left = tmp_path / f"{writes}.zarr", iter(range(writes))
+
+        def failing(*args, left=left, **kwargs):
+            if next(left, None) is None:
+                raise OSError(errno.EIO, "Input/output error")
+            return put(*args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(zarr.storage._local, "_put", failing)
+            try:
+                run(library, 80, where)
+                break
+            except StoreError:
+                pass
+        try:
+            read = load(where)
+        except TraceError:
+            continue  # there were none
+        count = len(read.draws)
+        counts.add(count)
+        same(library, read.draws[...], whole.draws[:count])
+        tree_of = read.to_arviz()
+        np.testing.assert_array_equal(tree_of.posterior["x"], np.reshape(whole.draws[:count], (count, 300, 2)))
+        np.testing.assert_array_equal(tree_of.sample_stats["diverging"], whole.statistics["diverged"][:count])
+    assert counts == {37, 74}
 
 
 def test_until_stops_where_it_does_in_memory(tmp_path, library):
@@ -213,10 +266,10 @@ def test_two_runs_are_kept_apart(tmp_path):
 def test_stores_of_other_runs_are_refused(tmp_path):
     library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
     run(library, 20, where, checkpoint=saved)
-    with pytest.raises(StoreError, match=r"run\.zarr holds 20 draws of a run: use another path, or remove it"):
-        run(library, 20, where)
-    with pytest.raises(StoreError, match="holds 20 draws of a run"):
-        run(library, 20, where, seed=4, checkpoint=tmp_path / "other")
+    run(library, 20, tmp_path / "plain.zarr")
+    for settings in ({}, {"seed": 4, "checkpoint": tmp_path / "other"}):
+        with pytest.raises(StoreError, match=r"plain\.zarr holds 20 draws of a run: use another path, or remove it"):
+            run(library, 20, tmp_path / "plain.zarr", **settings)
     with pytest.raises(CheckpointError, match=r"draws are in .*run\.zarr: give Draws\(store="):
         run(library, 20, checkpoint=saved)
     with pytest.raises(StoreError, match="is not the store whose draws the checkpoint counts"):
@@ -241,6 +294,9 @@ def test_what_a_store_cannot_be(tmp_path, monkeypatch):
     two = [xps.Draws(store=tmp_path / "a"), xps.Draws("more", store=tmp_path / "b")]
     with pytest.raises(HyperparameterError, match="a run writes to one store"):
         run(library, 20, recorders=two)
+    same_name = [xps.Record("a/b", lambda state: state.n), xps.Record("a", lambda state: {"b": state.n})]
+    with pytest.raises(StoreError, match=r"two results would be stored as 'recorded/a/b'"):
+        run(library, 20, recorders=[xps.Draws(store=tmp_path / "a"), *same_name])
     with pytest.raises(StoreError, match=r"would write 4\.8e\+09 GB"):
         run(library, 10**15, recorders=[xps.Draws(store=tmp_path / "large")])
     monkeypatch.setitem(__import__("sys").modules, "zarr", None)
@@ -248,7 +304,7 @@ def test_what_a_store_cannot_be(tmp_path, monkeypatch):
         run(library, 20, tmp_path / "a")
 
 
-@pytest.mark.parametrize("damage", ["removed", "cut", "flipped", "metadata"])
+@pytest.mark.parametrize("damage", ["removed", "cut", "flipped", "shorter", "metadata"])
 def test_a_damaged_store_is_one_error_that_names_it(tmp_path, damage):
     library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
     trace = run(library, 100, where, checkpoint=tmp_path / "saved")
@@ -261,12 +317,18 @@ def test_a_damaged_store_is_one_error_that_names_it(tmp_path, damage):
     elif damage == "flipped":
         content[1000] ^= 1
         chunk.write_bytes(content)
+    elif damage == "shorter":
+        zarr.open_array(where / "posterior" / "x").resize((50, 300, 2))
+        trace = load(where)
     else:
         (where / "zarr.json").write_text("{")
     if damage != "metadata":
-        for use in (lambda: trace.draws[40], trace.summary, trace.diagnose, lambda: np.asarray(trace.draws)):
+        for use in (lambda: trace.draws[30:60], trace.summary, trace.diagnose, lambda: np.asarray(trace.draws)):
             with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*put a copy of it back"):
                 use()
+    if damage in ("removed", "shorter"):
+        with pytest.raises(StoreError, match="parts of posterior/x are missing"):
+            trace.to_arviz()
     if damage in ("removed", "metadata"):
         with pytest.raises(StoreError, match=r"run\.zarr cannot be read"):
             run(library, 120, where, checkpoint=tmp_path / "saved")
@@ -302,6 +364,7 @@ def test_a_model_has_its_names(tmp_path):
         there = theirs.posterior[name]
         np.testing.assert_array_equal(ours.posterior[name].transpose(*there.dims), there)
     assert list(ours.posterior.city.values) == ["Lima", "Rome", "Oslo"]
+    assert ours.attrs["kernel"] == theirs.attrs["kernel"] and ours.attrs["seed"] == theirs.attrs["seed"]
     assert set(theirs.sample_stats.data_vars) == set(ours.sample_stats.data_vars)
 
 
@@ -351,6 +414,6 @@ def test_an_address(library):
     stored = run(library, 100, where)
     same(library, stored.draws[...], run(library, 100).draws)
     assert load(where).draws.shape == (100, 300, 2)
-    with pytest.raises(TraceError, match="holds no store of draws"):
+    with pytest.raises(TraceError, match="is no store that holds draws"):
         load("memory://other/other.zarr")
     assert not Path("memory:").exists()

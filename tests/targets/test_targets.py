@@ -14,6 +14,7 @@ from xpsample.core import tree
 from xpsample.core.errors import CapabilityError
 from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
+from xpsample.run.identity import describe
 from xpsample.targets import Capability, Exact, Parametric, Shift, Target, Tempered, Tilted
 from xpsample.targets.bridge import Bridge
 from xpsample.targets.tilted import Difference
@@ -470,6 +471,23 @@ def test_a_lifted_function_keeps_its_name():
         """Doc."""
 
     assert xps.batched(my_density).__name__ == "my_density" and xps.batched(my_density).__doc__ == "Doc."
+
+
+def alone(x):
+    return -0.5 * x @ x
+
+
+@xps.batched
+def decorated(x):
+    return -0.5 * x @ x
+
+
+@pytest.mark.parametrize("lifted", [decorated, xps.batched(alone)], ids=["decorated", "called"])
+def test_a_lifted_function_can_be_sent_to_other_processes(lifted):
+    before = describe(lifted)
+    sent = pickle.loads(pickle.dumps(lifted))
+    np.testing.assert_array_equal(sent(POINTS), lifted(POINTS))
+    assert describe(lifted) == describe(sent) == before  # as a checkpoint knows it
 
 
 def test_a_lifted_density_is_sampled_like_the_batched_one(library):

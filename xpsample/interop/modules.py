@@ -7,6 +7,7 @@ from typing import Any
 from xpsample.core.arrays import Array
 from xpsample.core.checks import given
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.spaces.named import parameters
 from xpsample.targets.model import OPTIONS
 
 
@@ -88,8 +89,15 @@ def runs_of(parameters: Mapping[str, Array], axes: Mapping[str, int]) -> int:
 
 
 def by_name(p: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The parameters of a `Model`, by the names that they have in a module."""
-    names = [*names]
-    if len(p) != len(names):
-        raise HyperparameterError(f"the draws have {len(p)} parameters and the module has {len(names)}: {names}")
-    return dict(zip(names, p, strict=True))
+    """The parameters of a `Model`, by the names that they have in a module or a program.
+
+    Raises
+    ------
+    HyperparameterError
+        If they are those of another one.
+    """
+    own = tuple(names)
+    if getattr(p, "_fields", ()) != parameters(own)._fields:
+        theirs = [*getattr(p, "_fields", ())]
+        raise HyperparameterError(f"the draws have the parameters {theirs}, and {[*own]} are asked for")
+    return dict(zip(own, p, strict=True))

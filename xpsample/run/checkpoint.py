@@ -283,6 +283,7 @@ class Store:
             new = {key: array[saved:rows, ...] for key, array in named_rows(self.program, buffers)}
         else:
             self.disk.append(buffers, rows, totals.run_statistics(), whole=True)
+            self.disk.sync()
             buffers = self.disk.trace_rows(rows)
         if rows > saved and new:
             host = {key: np.ascontiguousarray(to_host(array)) for key, array in new.items()}
@@ -313,6 +314,8 @@ class Store:
         with replacing(index) as temporary:
             temporary.write_bytes(text)
         written.clear()
+        if self.disk is not None:
+            self.disk.note_counted()
         old, self.shards, self.state, self.step, self.text = self.state, shards, state, step, text
         if old is not None:
             with suppress(OSError):

@@ -16,6 +16,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import backend_of, to_host, unpacked
 from xpsample.core.version import __version__
+from xpsample.targets.batched import BEHIND
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The version that the code of functions is compiled by: that of another one has other digests."""
@@ -129,6 +130,7 @@ def _short(value: Any) -> str:
 def _function(f: Callable[..., Any], within: tuple) -> str:
     """The name of a function, and a digest of what it does."""
     name, enclosed = getattr(f, "__qualname__", type(f).__qualname__), partial(_enclosed, within=within)
+    name = name.removesuffix(BEHIND)  # which it has once it was sent to another process
     parts: list | None = None
     if isinstance(f, partial):
         name = f"partial of {getattr(f.func, '__qualname__', type(f.func).__qualname__)}"

@@ -72,7 +72,7 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     if is_address(where) or (path / "zarr.json").exists():
         found = load_store(where)
         if found is None:
-            raise TraceError(f"{where} holds no store of draws")
+            raise TraceError(f"{where} is no store that holds draws")
         trace = _assembled(*found)
     elif path.is_dir():
         try:

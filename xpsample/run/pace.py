@@ -1,5 +1,6 @@
 """How a run is cut into blocks of steps, between which it is saved and stopped."""
 
+import os
 import signal
 import threading
 import time
@@ -114,20 +115,37 @@ def interruptible() -> Iterator[Callable[[], str | None]]:
     that the program handles by itself, nothing is changed.
     """
     main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in ENDING if main}
+    before = {number: _usual(number, signal.getsignal(number)) for number in ENDING if main}
     own = {number: handler for number, handler in before.items() if handler in ENDING[number][1]}
-    noted: list[str] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if noted:
-            signal.signal(number, own[signal.Signals(number)])
-            signal.raise_signal(number)
-        noted.append(ENDING[signal.Signals(number)][0])
-
+    note = _Note(own)
     for number in own:
         signal.signal(number, note)
     try:
-        yield lambda: noted[0] if noted else None
+        yield lambda: note.first
     finally:
         for number, handler in own.items():
             signal.signal(number, handler)
+
+
+class _Note:
+    """Notes the first of some signals. A second one does what it always does, and so does each in a forked process."""
+
+    def __init__(self, usual: Mapping[signal.Signals, Any]) -> None:
+        self.usual, self._process = usual, os.getpid()
+        self.first: str | None = None
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was not brought here by a fork."""
+        return self._process == os.getpid()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.first is not None or not self.is_of_this_process:
+            signal.signal(number, self.usual[signal.Signals(number)])
+            signal.raise_signal(number)
+        self.first = ENDING[signal.Signals(number)][0]
+
+
+def _usual(number: signal.Signals, handler: Any) -> Any:
+    """What is done with a signal, but for the notes of a process that this one was forked from."""
+    return handler.usual[number] if isinstance(handler, _Note) and not handler.is_of_this_process else handler

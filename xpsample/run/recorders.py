@@ -36,13 +36,14 @@ class Recorder(ABC):
     ----------
     name : str
         The key of its result in the trace; different recorders of a run need different names.
-    chain_axis : int
+    chain_axis : int or None
         The first chain axis of the arrays of its result: 0, or 1 of those with an axis of draws in front. A run in
-        shards puts the chains side by side along it.
+        shards puts the chains side by side along it. Where it is None, such a run has the results of all shards,
+        (shard, ...).
     """
 
     name: str
-    chain_axis: ClassVar[int] = 0
+    chain_axis: ClassVar[int | None] = None
 
     @abstractmethod
     def init(self, target: BoundTarget, state: Any) -> Tree:
@@ -280,6 +281,7 @@ class Moments(Recorder):
     """
 
     name: str = "moments"
+    chain_axis = 0
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         zeros = target.xp.zeros_like(_values(target, state))
@@ -340,6 +342,7 @@ class BatchMeans(Recorder):
 
     size: int
     name: str = "batch_means"
+    chain_axis = 0
 
     def __post_init__(self) -> None:
         settle(self, "size", check_count)
@@ -393,6 +396,7 @@ class Histogram(Recorder):
     """
 
     name: str = "histogram"
+    chain_axis = 0
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x, space = state.point.x, target.space

@@ -20,10 +20,11 @@ from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
+from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.blocks import on_target
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.checkpoint import Checkpoint, opened
@@ -38,12 +39,13 @@ from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
     Draws,
+    Record,
     Recorder,
     Statistics,
     check_recorders,
     without_store,
 )
-from xpsample.run.shards import Pool, check_shards, make_shards, run_shards
+from xpsample.run.shards import Pool, Start, check_shards, make_shards, run_shards
 from xpsample.run.store import RowStore, locked
 from xpsample.run.trace import Trace
 from xpsample.run.until import Until, check_until
@@ -231,29 +233,42 @@ def _in_shards(
         )
     fewest = x0[: x0.shape[0] // count, ...]
     settings["warmup"] = warm_up_steps(kernel, fewest, settings["warmup"]) or None  # the same in all shards
-    carry = _at_start(program, x0, settings["warmup"])
+    carry, path = _at_start(program, x0, settings["warmup"])
     check_limits(program, carry, source, program.draws)
+    rows = {r.name: r.function(carry.state) for r in program.recorders if isinstance(r, Record)}
     run = partial(_one_run, target, progress=False, **settings)
     parts = make_shards(run, kernel, x0, source, count, checkpoint)
+
+    def of_all(trace: Trace) -> Trace:
+        own = {"kernel": show(kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
+        same = None if anything_left_out(kernel) else kernel
+        return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=same)
+
     with progress_bar(progress, count, unit="shard") as bar:
-        trace = run_shards(parts, executor, program.recorders, carry.state, bar)
-    own = {"kernel": show(kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
-    same = None if anything_left_out(kernel) else kernel
-    return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=same)
+        try:
+            return of_all(run_shards(parts, executor, program.recorders, Start(x0.shape[0], rows, path), bar))
+        except Interrupted as stop:
+            if stop.trace is not None:
+                stop.trace = of_all(stop.trace)
+            raise
 
 
-def _at_start(program: Program, x0: Array, warmup: int | None) -> Carry:
-    """The carry of a run at the start positions, with the first guesses of what a warm-up is to tune."""
+def _at_start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, dict[str, Array] | None]:
+    """The carry of a run at the start positions, with the first guesses of what a warm-up tunes; a row of its path."""
     if not warmup:
-        return program.init(x0)
+        return program.init(x0), None
     if isinstance(program.kernel, Piloted):
         raise CapabilityError(
             f"{type(program.kernel).__name__} leaves out what a pilot tunes, and each shard would have a pilot of its "
             "own: make a run without shards first, and cut that of its trace.kernel"
         )
     warming = replace(program, kernel=with_tuning(program.kernel, warmup, pooled=True), recorders=())
-    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, warming.init(x0).state)
-    return replace(program, kernel=kernel).start(state)
+    begun = warming.init(x0).state
+    zeros = 0.0 * program.target.as_floating(x0)[..., 0]
+    info = Info(zeros, zeros, zeros, Evaluations(0, 0, 0))
+    _, path = WarmUpPath(warming.kernel).update(program.target, None, begun, info)
+    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, begun)
+    return replace(program, kernel=kernel).start(state), path
 
 
 def _one_run(
@@ -284,8 +299,9 @@ def _one_run(
             processes.check_one("Draws(store=...)", "keep Moments(), or the draws themselves, a part in each process")
         source, path = as_noise_source(seed), None
         inside = kernel.tuning_inside
-        if isinstance(inside, Tuning):
-            program = replace(program, recorders=check_recorders((*program.recorders, TunedPath.of(inside))))
+        own = TunedPath.of(inside) if isinstance(inside, Tuning) else None
+        if own is not None:
+            program = replace(program, recorders=check_recorders((*program.recorders, own)))
         tuning = warm_up_steps(kernel, x0, warmup)
         found = None
         if tuning:
@@ -305,15 +321,15 @@ def _one_run(
             try:
                 trace = run_program(program, carry, source, store, progress, metadata, pace, until, disk=disk)
             except Interrupted as stop:
-                stop.trace = _with_path(stop.trace, path)
+                stop.trace = _with_path(stop.trace, path, own)
                 raise
-        return _with_path(trace, path)
+        return _with_path(trace, path, own)
 
 
-def _with_path(trace: Trace, path: dict[str, Array] | None) -> Trace:
-    """The trace with the path of its warm-up, or of what was tuned on the way."""
+def _with_path(trace: Trace, path: dict[str, Array] | None, own: TunedPath | None) -> Trace:
+    """The trace with the path of its warm-up, or with that which a recorder has of what was tuned on the way."""
     recorded = dict(trace.recorded)
-    return replace(trace, warmup=recorded.pop("tuned", path), recorded=recorded)
+    return replace(trace, warmup=path if own is None else recorded.pop(own.name), recorded=recorded)
 
 
 def _warm_up(

@@ -5,6 +5,8 @@ and which of them are lost changes nothing.
 """
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager, suppress
@@ -14,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from pickle import PicklingError
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +30,11 @@ from xpsample.core.tree import dtype_name
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint
+from xpsample.run.diagnosis import own_findings
 from xpsample.run.loading import on_arrays
 from xpsample.run.noise import Native, NoiseSource, Portable, derived
 from xpsample.run.pace import interruptible
-from xpsample.run.recorders import Record, Recorder
+from xpsample.run.recorders import Recorder
 from xpsample.run.summary import RunStatistics
 from xpsample.run.trace import Trace
 
@@ -82,6 +85,18 @@ def check_shards(
     if not isinstance(source, (Native, Portable)):
         raise NoiseError(f"each shard draws noise of its own, which {type(source).__name__} has none of: give a seed")
     return shards, source
+
+
+class Start(NamedTuple):
+    """What tells, at the start positions of all chains, which arrays are of the chains: those that are cut with them.
+
+    ``chains`` is the length of the first chain axis; ``recorded`` has a row of each `Record`, by name, and ``warmup``
+    one of the path of the warm-up, or None.
+    """
+
+    chains: int
+    recorded: Mapping[str, tree.Tree]
+    warmup: Mapping[str, Array] | None
 
 
 @dataclass(frozen=True)
@@ -144,7 +159,7 @@ def _check_folder(path: Path, shards: int) -> None:
 
 
 def run_shards(
-    shards: Sequence[Shard], pool: Pool | None, recorders: Sequence[Recorder], state: Any, bar: Any
+    shards: Sequence[Shard], pool: Pool | None, recorders: Sequence[Recorder], start: Start, bar: Any
 ) -> Trace:
     """Run all shards: the trace of all chains, on the host.
 
@@ -154,8 +169,7 @@ def run_shards(
     pool : Executor or callable, optional
         Without one the shards run here, one after another.
     recorders : sequence of Recorder
-    state : tree of arrays
-        The kernel's, at the start positions of all chains.
+    start : Start
     bar : tqdm.tqdm or None
         Counts shards.
 
@@ -176,12 +190,12 @@ def run_shards(
                 accepted = np.mean(trace.run_statistics.acceptance_probability)
                 bar.set_postfix_str(f"accepts {accepted:.2f}", refresh=False)
                 bar.update(1)
-    except Interrupted as stop:
-        done = [traces[i] for i in sorted(traces)]
+    except KeyboardInterrupt as stop:  # an Interrupted, or Ctrl-C between the runs of two shards
+        done, by = [traces[i] for i in sorted(traces)], getattr(stop, "by", "Ctrl-C")
         raise Interrupted(
-            f"{stop.by} after {len(done)} of {len(shards)} shards, whose chains are in this error's trace; {saved}",
-            join(done, recorders, state) if done else None,
-            by=stop.by,
+            f"{by} after {len(done)} of {len(shards)} shards, whose chains are in this error's trace; {saved}",
+            join(done, recorders, start) if done else None,
+            by=by,
         ) from None
     except BrokenExecutor as error:
         hint = "" if traces else ". Workers cannot import functions of a console or notebook: put them into a module"
@@ -189,7 +203,7 @@ def run_shards(
             f"a worker was lost after {len(traces)} of {len(shards)} shards ({error}). With a new executor {saved}; a "
             f"function that makes executors, such as executor=ProcessPoolExecutor, is called again by itself{hint}"
         ) from error
-    return join([traces[i] for i in range(len(shards))], recorders, state)
+    return join([traces[i] for i in range(len(shards))], recorders, start)
 
 
 def _here(shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
@@ -202,43 +216,77 @@ def _here(shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tupl
 
 def _there(pool: Pool, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
     """Shards as workers finish them. Where a function makes the executor, one that breaks is replaced."""
-    if isinstance(pool, Executor):
-        yield from _finished(pool, shards, traces)
-        return
     lost = 0
-    while len(traces) < len(shards):
-        before, executor = len(traces), pool()
-        try:
-            yield from _finished(executor, shards, traces)
-        except BrokenExecutor:
-            lost = lost + 1 if len(traces) == before else 1
-            if lost >= MOST_LOST:
-                raise
-        finally:
-            executor.shutdown(wait=False, cancel_futures=True)
+    with interruptible() as interrupted:
+        while len(traces) < len(shards):
+            before, executor = len(traces), pool if isinstance(pool, Executor) else _made(pool)
+            try:
+                yield from _finished(executor, shards, traces, interrupted)
+            except BrokenExecutor:
+                lost = lost + 1 if len(traces) == before else 1
+                if executor is pool or lost >= MOST_LOST:
+                    raise
+                executor.shutdown(wait=True)  # its other workers may still be saving their shards
+            finally:
+                if executor is not pool:
+                    executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _finished(executor: Executor, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
+def _made(pool: Callable[[], Executor]) -> Executor:
+    executor = pool()
+    if not isinstance(executor, Executor):
+        raise CapabilityError(
+            f"executor is a function and must make a concurrent.futures.Executor; got {given(executor)}"
+        )
+    return executor
+
+
+def _finished(
+    executor: Executor,
+    shards: Sequence[Shard],
+    traces: Mapping[int, Trace],
+    interrupted: Callable[[], str | None],
+) -> Iterator[tuple[int, Trace]]:
     """The shards that have no trace yet, as an executor finishes them."""
     futures: dict[int, Future] = {}
     finished: SimpleQueue[int] = SimpleQueue()
-    with interruptible() as interrupted:
-        try:
-            for i, shard in enumerate(shards):
-                if i not in traces:
-                    futures[i] = executor.submit(shard)
-                    futures[i].add_done_callback(partial(_note, finished, i))
-            while futures:
-                with suppress(Empty):
-                    i = finished.get(timeout=POLL)
-                    with _named(i, shards):
-                        trace = futures.pop(i).result()
-                    yield i, trace
-                if interrupted():
-                    raise Interrupted("", by=interrupted())
-        finally:
-            for future in futures.values():
-                future.cancel()
+    try:
+        for i, shard in enumerate(shards):
+            if i not in traces:
+                futures[i] = executor.submit(_work, shard, os.getpid())
+                futures[i].add_done_callback(partial(_note, finished, i))
+        while futures:
+            with suppress(Empty):
+                i = finished.get(timeout=POLL)
+                with _named(i, shards):
+                    trace = futures.pop(i).result()
+                yield i, trace
+            if interrupted():
+                raise Interrupted("", by=interrupted())
+    except BrokenExecutor:
+        if interrupted():  # the signal has ended the workers, too
+            raise Interrupted("", by=interrupted()) from None
+        raise
+    finally:
+        for future in futures.values():
+            future.cancel()
+
+
+def _work(shard: Shard, caller: int) -> Trace:
+    """What a worker does. SIGTERM, which executors end their workers by, ends it as soon as its shard is saved.
+
+    Parameters
+    ----------
+    shard : Shard
+    caller : int
+        The process that waits for the shard: where that makes it by itself, it is told.
+    """
+    try:
+        return shard()
+    except Interrupted as stop:
+        if stop.by == "SIGTERM" and os.getpid() != caller:
+            signal.raise_signal(signal.SIGTERM)
+        raise
 
 
 def _note(finished: SimpleQueue, i: int, future: Future) -> None:
@@ -247,19 +295,19 @@ def _note(finished: SimpleQueue, i: int, future: Future) -> None:
 
 @contextmanager
 def _named(i: int, shards: Sequence[Shard]) -> Iterator[None]:
-    """Say of which shard an error is, and what to do about a target that cannot be sent to a worker."""
+    """Say of which shard an error is, and what to do about a function that cannot be sent to a worker."""
     try:
         yield
     except (BrokenExecutor, Interrupted):
         raise
-    except (PicklingError, AttributeError, TypeError) as error:
-        if not isinstance(error, PicklingError) and "pickle" not in str(error):
-            raise
-        raise CapabilityError(
-            f"the target or the kernel cannot be sent to a worker ({error}): define its functions in a module, or take "
-            "an executor that sends functions by value, such as those of loky or dask"
-        ) from error
     except Exception as error:
+        if isinstance(error, PicklingError) or (
+            isinstance(error, AttributeError | TypeError) and "pickle" in str(error)
+        ):
+            raise CapabilityError(
+                f"the target, the kernel or a recorder cannot be sent to a worker ({error}): define its functions in a "
+                "module, or take an executor that sends functions by value, such as those of loky or dask"
+            ) from error
         first = sum(shard.x.shape[0] for shard in shards[:i])
         last = first + shards[i].x.shape[0] - 1
         error.add_note(f"This was in shard {i} of {len(shards)}, of chains {first} to {last}.")
@@ -269,49 +317,54 @@ def _named(i: int, shards: Sequence[Shard]) -> Iterator[None]:
 # ---- traces ----------------------------------------------------------------------------------------------------------
 
 
-def join(traces: Sequence[Trace], recorders: Sequence[Recorder], state: Any) -> Trace:
-    """The traces of shards as one, with their chains side by side; `state` is that of all chains at the start."""
+def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -> Trace:
+    """The traces of shards as one, with their chains side by side."""
     first = traces[0]
     chains = [np.shape(trace.run_statistics.moved)[0] for trace in traces]
 
-    def joined(parts: Sequence[Any], axis: int, *shared: int) -> Any:
-        if any(part is None for part in parts):
-            return None
-        lengths = [(n, *shared) for n in chains]
-        return tree.map(lambda *leaves: _joined(leaves, lengths, axis), *parts)
+    def joined(parts: Sequence[Any], axis: int | None) -> Any:
+        return None if parts[0] is None else tree.map(partial(_side_by_side, axis, 0), *parts)
 
-    def joined_results(recorder: Recorder) -> Any:
-        parts = [trace.recorded[recorder.name] for trace in traces]
-        if not isinstance(recorder, Record):
-            return joined(parts, recorder.chain_axis)
-        total = state.point.x.shape[0]
-        of_chains = tree.map(lambda leaf: leaf.shape[:1] == (total,), recorder.function(state))
-        return tree.map(lambda of, *own: np.concatenate(own, axis=1) if of else np.stack(own), of_chains, *parts)
+    def compared(rows: tree.Tree, parts: Sequence[tree.Tree], path: bool = False) -> Any:
+        """Parts (draw, ...) put side by side where rows of all chains are as long as these are many, and parts, too."""
 
-    recorded = {recorder.name: joined_results(recorder) for recorder in recorders if recorder.name in first.recorded}
-    known = first.metadata["diagnosis"]
-    findings = [finding for trace in traces for finding in trace.metadata["diagnosis"]["findings"]]
-    unique = list({json.dumps(finding): finding for finding in findings}.values())
+        def one(row: Array, *own: np.ndarray) -> np.ndarray:
+            lengths = row.shape[:1], [part.shape[1:2] for part in own]
+            pooled = path and lengths == ((1,), [(1,) for _ in own])
+            of_chains = pooled or lengths == ((start.chains,), [(n,) for n in chains])
+            return _side_by_side(1 if of_chains else None, 1 if path else 0, *own)
+
+        return tree.map(one, rows, *parts)
+
+    recorded = {}
+    for recorder in recorders:
+        if recorder.name in first.recorded:
+            parts, row = [trace.recorded[recorder.name] for trace in traces], start.recorded.get(recorder.name)
+            recorded[recorder.name] = joined(parts, recorder.chain_axis) if row is None else compared(row, parts)
+    paths = [trace.warmup for trace in traces]
+    state = tuple(trace.state for trace in traces)
+    found = own_findings([r for r in recorders if r.name in recorded], recorded, state)
+    known = first.metadata["diagnosis"] | {"findings": list({json.dumps(f): f for f in found}.values())}
     return Trace(
         draws=joined([trace.draws for trace in traces], 1),
         statistics=joined([trace.statistics for trace in traces], 1),
         recorded=recorded,
         run_statistics=_statistics([trace.run_statistics for trace in traces], chains),
-        state=tuple(trace.state for trace in traces),
-        metadata=first.metadata | {"shards": len(traces), "diagnosis": known | {"findings": unique}},
-        warmup=joined([trace.warmup for trace in traces], 1, 1),  # what a shard's chains share has length 1
+        state=state,
+        metadata=first.metadata | {"shards": len(traces), "diagnosis": known},
+        warmup=joined(paths, 1) if start.warmup is None else compared(start.warmup, paths, path=True),
     )
 
 
-def _joined(leaves: Sequence[np.ndarray], lengths: Sequence[tuple[int, ...]], axis: int) -> np.ndarray:
-    """Arrays side by side along a chain axis, which has one of the lengths that are given for each shard.
+def _side_by_side(axis: int | None, shards: int, *leaves: np.ndarray) -> np.ndarray:
+    """Arrays of shards side by side along an axis.
 
-    A count that has no such axis and is the same in all shards stays what it is, and all else is stacked, (shard, ...).
+    Where they have none, the shards get an axis of their own, `shards`; a number that is the same in all of them stays.
     """
-    if all(np.ndim(leaf) > axis and leaf.shape[axis] in own for leaf, own in zip(leaves, lengths, strict=True)):
+    if axis is not None and np.ndim(leaves[0]) > axis:
         return np.concatenate(leaves, axis=axis)
-    same = all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
-    return leaves[0] if np.ndim(leaves[0]) == 0 and same else np.stack(leaves)
+    same = np.ndim(leaves[0]) == 0 and all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
+    return leaves[0] if same else np.stack(leaves, axis=shards)
 
 
 def _statistics(parts: Sequence[RunStatistics], chains: Sequence[int]) -> RunStatistics:

@@ -6,10 +6,11 @@ any moment leaves a store whose rows count as before. What lies beyond is writte
 
 import json
 import shutil
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,12 +20,12 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.archives import structure, template
 from xpsample.core.arrays import Array
-from xpsample.core.atomic_files import exclusive, make_folder
+from xpsample.core.atomic_files import exclusive, make_folder, sync_files
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.stored import READING, StoredRows, handling
+from xpsample.run.stored import READING, StoredRows, chunk_keys, handling
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
@@ -44,6 +45,9 @@ ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "divergi
 
 EVERY_CHUNK = {"write_empty_chunks": True}
 """So that a chunk that is missing is lost, and not one of zeros."""
+
+METADATA = "zarr.json"
+"""The file of each array and group."""
 
 PARTIAL = ".partial"
 """What the temporary files of zarr end with."""
@@ -100,14 +104,15 @@ def read_about(where: str) -> dict[str, Any] | None:
 
 
 def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
-    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata."""
+    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
+
+    None where it holds no draws; a run may be making it just now.
+    """
     about = read_about(where)
-    if about is None:
+    if about is None or about["rows"] == 0:
         return None
-    known = about["run_statistics"]
-    statistics = {name: v if isinstance(v, dict) else np.asarray(v) for name, v in known.items()}
     arrays = stored_rows(where, about, about["rows"])
-    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": statistics}
+    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": _unpacked(about["run_statistics"])}
     return structure(kept), dict(tree.items(kept)), about["metadata"]
 
 
@@ -130,9 +135,9 @@ def locked(store: "RowStore | None") -> Iterator[None]:
     with ExitStack() as stack:
         if store is not None and not is_address(store.where):
             path = Path(store.where)
-            if path.exists() and not path.is_dir():
-                raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
             with handling(store.where, "written to", WRITING):
+                if path.exists() and not path.is_dir():
+                    raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
                 make_folder(path.parent)
                 try:
                     stack.enter_context(exclusive(path.with_name(f"{path.name}.lock")))
@@ -156,12 +161,33 @@ def open_datatree(where: str, rows: int) -> Any:
         If xarray is not installed.
     """
     try:
-        from xarray import open_datatree as opened
+        from xarray import DataTree, open_dataset
     except ImportError as error:
         raise ImportError('to_arviz() of a store needs xarray: pip install "xpsample[arviz]"') from error
     with handling(where, "read", READING):
-        found = opened(where, engine="zarr", consolidated=False, chunks=None)
-        return found.isel(draw=slice(rows), missing_dims="ignore")
+        about = read_about(where)
+        assert about is not None
+        for own in stored_rows(where, about, rows).values():
+            own.check()
+        groups: dict[str, list[str]] = {}
+        for node, _ in (*about["arrays"].values(), *about["values"].values()):
+            group, _, name = node.rpartition("/")
+            groups.setdefault(group, []).append(name)
+
+        def dataset(group: str, names: list[str], kept: list[str]) -> Any:
+            """Some of the arrays of a group, and the labels of their axes."""
+            left_out = [name for name in names if name not in kept]
+            settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": left_out}
+            return open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
+
+        def datasets(group: str, names: list[str]) -> Any:
+            try:
+                return dataset(group, names, names)
+            except ValueError:  # some have rows already that do not count, and the others have not
+                parts = {name: dataset(group, names, [name]) for name in names}
+                return parts[names[0]].assign({name: part[name] for name, part in parts.items()})
+
+        return DataTree.from_dict({group: datasets(group, names) for group, names in groups.items()})
 
 
 class RowStore:
@@ -178,6 +204,8 @@ class RowStore:
         self.where, self.rows, self.chunk, self.token = where, 0, 0, ""
         self._own = uuid4().hex[:12]
         self._arrays: dict[str, Any] = {}
+        self._synced = 0
+        """Rows that are on the disk for sure, where the store is in a folder."""
 
     def begin(
         self,
@@ -211,11 +239,21 @@ class RowStore:
         self._program, self._row, self._chains = program, row, tuple(x.shape[:-1])
         self._space = named({"x": program.target.space}) if shape_of(program.target.space) else program.target.space
         first = self._nodes(tree.map(lambda leaf: to_host(leaf)[None, ...], row))
+        names = [self._node(path) for path, _ in named_rows(program, row)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise StoreError(f"two results would be stored as {twice[0]!r}: avoid '/' in the names of results")
         there = self._there()
         if saved is not None:
             if there is None or there["token"] != saved[0]:
-                raise StoreError(f"{self.where} is not the store whose draws the checkpoint counts: {ELSE}, with both")
+                raise StoreError(
+                    f"{self.where} is not the store whose draws the checkpoint counts: give that one, or new paths for "
+                    "both"
+                )
             self._go_on(there, saved[1], first)
+        elif there is not None and there["counted"]:
+            raise StoreError(
+                f"{self.where} holds {there['rows']} draws that another checkpoint counts: give that one, {ELSE}"
+            )
         elif there is not None and there["rows"] and (not identity or there["identity"] != _plain(identity)):
             raise StoreError(f"{self.where} holds {there['rows']} draws of a run: {ELSE}")
         else:
@@ -227,6 +265,25 @@ class RowStore:
     def counted(self) -> dict[str, Any]:
         """What a checkpoint keeps of the store."""
         return {"where": self.where, "token": self.token, "rows": self.rows}
+
+    def note_counted(self) -> None:
+        """Put down that a checkpoint counts the rows, so that no run without it begins anew in their place."""
+        if not self._about["counted"]:
+            self._about["counted"] = True
+            with handling(self.where, "written to", WRITING):
+                self._commit()
+                self.sync()
+
+    def sync(self) -> None:
+        """Put on the disk what a checkpoint is to count. An address keeps what it has taken."""
+        if is_address(self.where):
+            return
+        root, changed = Path(self.where), [METADATA]
+        for node, array in self._arrays.items():
+            changed += [f"{node}/{METADATA}", *chunk_keys(array, self._synced, self.rows)]
+        everything = (path for path in root.rglob("*") if path.is_file())
+        sync_files(root, (root / name for name in changed) if self._synced else everything)
+        self._synced = self.rows
 
     def append(self, buffers: tuple | None, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
         """Write rows that are not there yet: up to `rows` if `whole`, else the full chunks among them.
@@ -250,7 +307,7 @@ class RowStore:
                     self._arrays[node].resize((hi, *values.shape[1:]))
                     self._arrays[node][lo:hi] = values
                 lo = hi
-            self._about |= {"rows": stop, "run_statistics": _plain(vars(run_statistics))}
+            self._about |= {"rows": stop, "run_statistics": _packed(run_statistics)}
             self._commit()
         self.rows = stop
 
@@ -319,8 +376,10 @@ class RowStore:
     def _there(self) -> dict[str, Any] | None:
         """What is there already; None where nothing is."""
         found = read_about(self.where)
-        if found is None and not is_address(self.where) and Path(self.where).exists():
-            others = [path.name for path in Path(self.where).iterdir() if path.suffix != PARTIAL]
+        if found is None and not is_address(self.where):
+            with handling(self.where, "read", READING):
+                there = Path(self.where).iterdir() if Path(self.where).exists() else ()
+                others = [path.name for path in there if path.suffix != PARTIAL]
             if others:
                 raise StoreError(f"{self.where} holds other files, such as {others[0]}: use another path")
         return found
@@ -340,6 +399,7 @@ class RowStore:
             "token": self.token,
             "writer": self._own,
             "rows": 0,
+            "counted": False,
             "chunk": self.chunk,
             "identity": _plain(identity),
             "metadata": _plain(metadata),
@@ -349,7 +409,7 @@ class RowStore:
                 name: [f"posterior/{name}", [*self._chains, *part.shape]]
                 for name, part in (zip(space.names, space.parts, strict=True) if isinstance(space, Named) else ())
             },
-            "run_statistics": _plain(vars(Totals().run_statistics())),
+            "run_statistics": _packed(Totals().run_statistics()),
         }
         with handling(self.where, "written to", WRITING):
             attributes = {ABOUT: json.dumps(self._about)}
@@ -379,7 +439,7 @@ class RowStore:
                 if found.shape[1:] != values.shape[1:] or found.dtype != values.dtype or found.shape[0] < rows:
                     raise ValueError(f"{node} has shape {found.shape} and dtype {found.dtype}")
         self._about = there | {"writer": self._own, "rows": rows}
-        self.chunk, self.token, self.rows = there["chunk"], there["token"], rows
+        self.chunk, self.token, self.rows, self._synced = there["chunk"], there["token"], rows, rows
         with handling(self.where, "written to", WRITING):
             self._commit()
             for node, values in first.items():
@@ -403,7 +463,9 @@ class RowStore:
         """Raise where a disk has too little room for the rows to come."""
         if is_address(self.where):
             return
-        needed, free = row * (self._program.draws - self.rows), shutil.disk_usage(self.where).free
+        needed, free = row * (self._program.draws - self.rows), inf
+        with suppress(OSError):  # a system that does not tell
+            free = shutil.disk_usage(self.where).free
         if needed > free:
             raise StoreError(
                 f"the run would write {needed / 1e9:.3g} GB to {self.where}, and {free / 1e9:.3g} GB are free there: "
@@ -414,3 +476,21 @@ class RowStore:
 def _plain(value: Any) -> Any:
     """JSON values, as they are when they are read."""
     return json.loads(json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)))
+
+
+def _packed(statistics: RunStatistics) -> dict[str, Any]:
+    """Run statistics as JSON values, arrays as their bytes: there may be many chains, and they are written often."""
+    return {
+        name: [str(value.dtype), value.shape, b64encode(value.tobytes()).decode()]
+        if isinstance(value, np.ndarray | np.generic)
+        else value
+        for name, value in vars(statistics).items()
+    }
+
+
+def _unpacked(packed: dict[str, Any]) -> dict[str, Any]:
+    """What `_packed` made JSON values of."""
+    return {
+        name: np.frombuffer(b64decode(value[2]), value[0]).reshape(value[1]) if isinstance(value, list) else value
+        for name, value in packed.items()
+    }

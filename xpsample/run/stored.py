@@ -33,6 +33,14 @@ def handling(where: str, doing: str, advice: str) -> Iterator[None]:
         raise StoreError(f"{where} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
 
 
+def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
+    """Where the store of a zarr array, which is cut along its first axis alone, has the chunks of some rows."""
+    if 0 in node.shape[1:]:
+        return []
+    chunks, rest = range(first // node.chunks[0], -(-stop // node.chunks[0])), (0,) * (node.ndim - 1)
+    return [f"{node.path}/{node.metadata.encode_chunk_key((i, *rest))}" for i in chunks]
+
+
 class StoredRows:
     """Rows of a run in a zarr store, shape (draw, *shape). Brackets read a part of them, ``rows[-1]``.
 
@@ -112,10 +120,14 @@ class StoredRows:
         """Draws as columns: these themselves."""
         return StoredColumns([(self, range(self.shape[-1]))], self.shape[1:-1])
 
-    def check(self) -> None:
-        """Raise StoreError if a part is missing, which zarr would read as empty."""
+    def check(self, rows: slice = slice(None)) -> None:
+        """Raise StoreError if a chunk of some rows is missing, which zarr would read as empty."""
+        from zarr.core.sync import sync
+
+        first, stop, _ = rows.indices(len(self))
         with handling(self.where, "read", READING):
-            if self._node.shape[0] < len(self) or self._node.nchunks_initialized < self._node.nchunks:
+            keys = chunk_keys(self._node, first, stop)
+            if self._node.shape[0] < stop or not all(sync(self._node.store.exists(key)) for key in keys):
                 raise ValueError(f"parts of {self._node.path} are missing")
 
     def read(
@@ -133,13 +145,14 @@ class StoredRows:
         if chosen.step < 0:
             upwards = chosen[::-1]
             return self.read(slice(max(0, upwards.start), upwards.stop, upwards.step), pick)[::-1]
-        self.check()
         with handling(self.where, "read", READING):
             out = np.empty((0,))
             done, lo, chunk = 0, chosen.start, self._node.chunks[0]
             while done < len(chosen):
                 hi = min(chosen.stop, (lo // chunk + 1) * chunk)
-                block = pick(np.reshape(self._node[lo : hi : chosen.step], (-1, *self.shape[1:])))
+                self.check(slice(lo, hi))
+                part = self._node[lo : hi : chosen.step]
+                block = pick(np.reshape(part, (len(part), *self.shape[1:])))
                 if not done:
                     out = np.empty((len(chosen), *block.shape[1:]), block.dtype)
                 out[done : done + len(block)] = block

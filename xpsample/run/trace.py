@@ -346,8 +346,14 @@ class Trace:
             If the trace holds no draws, or ``metadata["names"]`` does not fit them.
         """
         draws = self._some_draws()
+        attributes = {
+            key: value if _fits_attribute(value) else _json(key, value)
+            for key, value in (self.metadata | {"run_statistics": dict(vars(self.run_statistics))}).items()
+        } | {"inference_library": "xpsample"}
         if isinstance(draws, StoredRows):
-            return open_datatree(draws.where, len(draws))
+            found = open_datatree(draws.where, len(draws))
+            found.attrs = attributes
+            return found
         try:
             from arviz_base import from_dict
         except ImportError as error:
@@ -374,16 +380,7 @@ class Trace:
                 ARVIZ_NAMES.get(name, name): np.swapaxes(_one_chain_axis(to_host(own), chain_axes), 0, 1)
                 for name, own in self.statistics.items()
             }
-        attributes = {
-            key: value if _fits_attribute(value) else _json(key, value)
-            for key, value in (self.metadata | {"run_statistics": dict(vars(self.run_statistics))}).items()
-        }
-        return from_dict(
-            groups,
-            dims=dims,
-            coords=coords or None,
-            attrs={"/": attributes | {"inference_library": "xpsample"}},
-        )
+        return from_dict(groups, dims=dims, coords=coords or None, attrs={"/": attributes})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to a file, whole or not at all: a killed write leaves the old file.

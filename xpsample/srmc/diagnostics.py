@@ -86,6 +86,7 @@ class Repellence(Recorder):
     share: float = 0.75
     least_acceptance: float = 0.05
     name: str = "repellence"
+    chain_axis = 0
 
     def __post_init__(self) -> None:
         settle(self, "name", check_text)

@@ -53,6 +53,7 @@ class Estimator(Recorder):
 
     function: Callable[[Array], Array] = _identity
     name: str = "estimate"
+    chain_axis = 0
 
     def __post_init__(self) -> None:
         settle(self, "function", check_function, "(x)")

@@ -1,13 +1,17 @@
 """Lift a function of a single point to batches of chains."""
 
+import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
 from math import prod
-from typing import Any
+from typing import Any, final
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function
 from xpsample.core.registry import backend_of
+
+BEHIND = ".__wrapped__"
+"""Ends the name of a function behind a decorator."""
 
 
 def batched(f: Callable[..., Array]) -> Callable[..., Array]:
@@ -41,12 +45,19 @@ def batched(f: Callable[..., Array]) -> Callable[..., Array]:
     >>> trace.recorded["moments"].mean.shape
     (4, 2)
     """
+    return Lifted(check_function("f", f, "(x)"))
 
-    check_function("f", f, "(x)")
 
-    @wraps(f)
-    def lifted(x: Array, *data: Any) -> Array:
-        backend = backend_of(x)
+@final
+class Lifted:
+    """What `batched` makes. It can be sent to other processes where the function can be, also as a decorator."""
+
+    def __init__(self, f: Callable[..., Array]) -> None:
+        self.__wrapped__ = f
+        update_wrapper(self, f)
+
+    def __call__(self, x: Array, *data: Any) -> Array:
+        f, backend = self.__wrapped__, backend_of(x)
         chains = tuple(x.shape[:-1])
         if not chains:
             return f(x, *data)
@@ -57,4 +68,8 @@ def batched(f: Callable[..., Array]) -> Callable[..., Array]:
             out = backend.xp.stack([backend.xp.asarray(f(flat[i, ...], *data)) for i in range(flat.shape[0])])
         return backend.xp.reshape(out, (*chains, *out.shape[1:]))
 
-    return lifted
+    def __reduce__(self) -> tuple[Any, ...]:
+        f: Any = self.__wrapped__
+        if getattr(sys.modules.get(self.__module__), getattr(f, "__qualname__", ""), None) is self:
+            f.__qualname__ += BEHIND  # pickle looks for it under this name, and a decorated function has that
+        return batched, (f,)
