@@ -100,3 +100,11 @@ def test_the_bar_shows_acceptance_and_divergences_of_each_group(capsys):
     with pytest.warns(xps.core.errors.DivergenceWarning):
         xps.sample(wall, KERNEL, np.zeros((4, 2)), 400, seed=1, progress=True, burn_in=20)
     assert ", diverged " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 3), (2, 1, 3)])
+def test_the_bar_of_any_number_of_chains(shape, capsys):
+    pytest.importorskip("tqdm")
+    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1))
+    xps.sample(target, xps.RWM(0.5), np.zeros(shape), 20, seed=1, progress=True)
+    assert "accepts" in capsys.readouterr().err

@@ -88,7 +88,7 @@ def shown(sums: Info, steps: int, totals: Totals, axes: int) -> str:
     coarse, fine = (to_host(part).astype(np.float64) for _, part in tree.items(sums.acceptance_probability))
     accepted = (coarse + fine) / steps
     diverged = totals.sums.get("diverged", to_host(sums.diverged))
-    groups = tuple(range(axes - 2, np.ndim(accepted)))  # the pooled axis, or none
+    groups = tuple(range(max(0, axes - 2), np.ndim(accepted)))  # the pooled axis, or none
     rates = np.ravel(np.mean(accepted, axis=groups))
     counts = np.ravel(np.sum(diverged, axis=groups)) if np.ndim(diverged) == np.ndim(accepted) else np.ravel(diverged)
     several = [f"{rate:.2f}" for rate in rates[:MOST_GROUPS]] + ["..."] * (len(rates) > MOST_GROUPS)
