@@ -107,8 +107,8 @@ def kernels() -> list[Call]:
             "Table",
             Table,
             {
-                "step_sizes": array([0.5, 0.6, 0.7, 0.8], {"chains", "integers"}),
-                "balances": array([0.5, 0.6, 0.7, 0.8], {"chains", "zeros", "integers"}),
+                "step_sizes": array([0.5, 0.6, 0.7, 0.8], {"chains", "integers", "vector"}),
+                "balances": array([0.5, 0.6, 0.7, 0.8], {"chains", "zeros", "integers", "vector"}),
             },
             lambda made, lib: on_ones(xps.ACS(made), lib),
         ),
