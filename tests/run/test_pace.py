@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -242,16 +241,27 @@ def test_other_threads_than_the_main_one_handle_no_signals():
     assert results == [None]
 
 
+FORKED = """
+import os, signal, sys
+from contextlib import nullcontext
+from xpsample.run.pace import interruptible
+
+in_a_run = sys.argv[1] == "True"
+with interruptible() as noted:
+    child = os.fork()
+    if child == 0:
+        with interruptible() if in_a_run else nullcontext(lambda: None) as own:
+            signal.raise_signal(signal.SIGTERM)
+        os._exit(int(own() == "SIGTERM"))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == (1 if in_a_run else -signal.SIGTERM), code
+    assert noted() is None
+"""
+"""In a process of its own, without the threads that JAX has in this one."""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
 @pytest.mark.parametrize("in_a_run", [False, True])
 def test_a_run_notes_no_signals_for_the_processes_that_are_forked_from_it(in_a_run):
     """An executor's workers: they would never end."""
-    with interruptible() as noted:
-        child = os.fork()
-        if child == 0:
-            with interruptible() if in_a_run else nullcontext(lambda: None) as own:
-                signal.raise_signal(signal.SIGTERM)
-            os._exit(int(own() == "SIGTERM"))
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code == (1 if in_a_run else -signal.SIGTERM)
-        assert noted() is None
+    subprocess.run([sys.executable, "-c", FORKED, str(in_a_run)], check=True)
