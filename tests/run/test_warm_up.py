@@ -343,3 +343,11 @@ def test_the_way_is_judged_by_the_group_that_is_farthest_off():
     assert judge_warm_up({"log_density": rows}, pooled=True) is None
     assert judge_warm_up({"log_density": rows[:8]}, pooled=True) is None
     assert judge_warm_up({}, pooled=True) is None
+
+
+def test_chains_that_do_not_move_any_more_are_judged_without_a_warning():
+    """As on a discrete space, where all of them may sit on one state."""
+    rows = np.full((100, 4), -1 / 3)
+    assert judge_warm_up({"log_density": rows}, pooled=True) is None
+    rows[:60], rows[60:] = np.random.default_rng(0).normal(size=(60, 4)) - 50, 0.0
+    assert judge_warm_up({"log_density": rows}, pooled=True).value > 1
