@@ -6,6 +6,7 @@ from then on no call changes a file. A power cut loses what was not put on the d
 synchronised, and names that were made, changed or removed in a folder that was not.
 """
 
+import asyncio
 import builtins
 import errno
 import io
@@ -18,6 +19,7 @@ from typing import Any, Self
 from unittest import mock
 
 import numpy as np
+import zarr.core.sync
 
 CHANGES = frozenset({"create", "write", "truncate", "sync", "replace", "unlink", "mkdir"})
 """Calls that change what is on the disk."""
@@ -113,6 +115,7 @@ class FileLayer:
         return self
 
     def __exit__(self, *_: Any) -> None:
+        zarr.core.sync.sync(_others_end())
         self._stack.close()
         self.left_open = sorted(path.name for path in self._paths.values())
         for file in self._paths:
@@ -216,6 +219,12 @@ class FileLayer:
             if not path.parent.is_dir():
                 continue  # in a folder whose name is lost
             path.mkdir() if content is None else path.write_bytes(content)
+
+
+async def _others_end() -> None:
+    """Wait for what zarr still does in other threads, when one of several calls made together has failed."""
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
 
 
 def _apply(changes: dict[Path, _File | None], names: dict[Path, _File]) -> None:
