@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.errors import ConvergenceWarning, HyperparameterError
+from xpsample.core.errors import ConvergenceWarning, HyperparameterError, TraceError
 from xpsample.run.running import running
 from xpsample.zoo.gaussian import gaussian
 
@@ -67,6 +67,32 @@ def test_until_looks_at_running_figures(tmp_path):
     for limits, recorders in ((until, [xps.Moments()]), (xps.Until(rhat=1.1), [xps.BatchMeans(10)])):
         with pytest.raises(HyperparameterError, match=r"add Draws\(\).* or Moments\(\) for R-hat and BatchMeans"):
             run(until=limits, recorders=recorders)
+
+
+def test_the_summary_of_a_run_without_draws():
+    with_draws = run(recorders=(*RECORDERS, xps.Draws())).summary()
+    trace = run()
+    summary = trace.summary()
+    np.testing.assert_allclose(summary.mean, with_draws.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(summary.sd, with_draws.sd, rtol=1e-9)
+    # The variance of 200 batches of each of 4 chains has a relative standard error of sqrt(2 / 800): five of them.
+    np.testing.assert_allclose(summary.mcse, with_draws.mcse, rtol=5 * 0.5 * np.sqrt(2 / 800))
+    np.testing.assert_allclose(summary.ess_bulk, 4 * trace.recorded["moments"].variance.mean(0) / (4 * summary.mcse**2))
+    assert np.all(np.isnan(summary.ess_tail)) and summary.findings == trace.diagnose()
+    assert "20000 draws of 4 chains" in str(summary) and "batch means" in str(summary) and "!" not in str(summary)
+    with pytest.raises(TraceError, match="leave out by"):
+        trace.summary(by=())
+
+
+def test_a_summary_without_batches_and_of_stuck_chains():
+    without = run(500, recorders=[xps.Moments()]).summary()
+    assert np.all(np.isnan(without.ess_bulk)) and np.all(np.isnan(without.mcse)) and "constant" not in str(without)
+    with pytest.warns(ConvergenceWarning):
+        stuck = run(2000, kernel=xps.RWM(1e9)).summary()
+    assert str(stuck).count("! constant, rhat") == 2 and np.all(np.isnan(stuck.mcse))
+    with pytest.warns(ConvergenceWarning):
+        groups = run(3000, x0=np.stack([STARTS, 3 * STARTS]), kernel=xps.RWM(np.array([[1.5], [0.02]]))).summary()
+    assert groups.mean.shape == (2, 2) and np.all(groups.rhat[1] > 1.1) and np.all(groups.rhat[0] < 1.05)
 
 
 def test_one_chain_has_no_rhat():

@@ -442,6 +442,14 @@ def check_no_shards(path: Path, advice: str) -> None:
         raise CheckpointError(f"{path} holds a run in shards, such as {found[0]}: {advice}")
 
 
+def steps_in(path: Path) -> int:
+    """After how many steps the checkpoint in a directory was saved; 0 without one."""
+    try:
+        return Folder(path).content["step"]
+    except FileNotFoundError:
+        return 0
+
+
 def load_folder(path: Path) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
     """The trace of what a checkpoint holds: the structure of its parts, their arrays by name, and the metadata.
 

@@ -10,6 +10,7 @@ from xpsample.core.registry import to_host
 from xpsample.metrics.ranks import Mixing
 from xpsample.run.diagnosis import Figures
 from xpsample.run.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
+from xpsample.run.summary import RunStatistics, Summary
 
 FEWEST_BATCHES = 10
 """From how many batches on an ESS is estimated."""
@@ -18,14 +19,36 @@ FEWEST_BATCHES = 10
 class Running(NamedTuple):
     """Figures, of how many draws and chains, and whether they have an ESS.
 
-    The ESS is that of the mean, and there is none of the tails. R-hat compares whole chains, neither split nor
+    ``mean``, ``sd`` and ``mcse`` are of all chains of a group, (*groups, dim); the figures' own sd is within chains. The
+    ESS is that of the mean, and there is none of the tails. R-hat compares whole chains, neither split nor
     rank-normalised: Gelman and Rubin, Statistical Science 7 (1992) 457-472.
     """
 
     figures: Figures
+    mean: np.ndarray
+    sd: np.ndarray
+    mcse: np.ndarray
     draws: int
     chains: int
     has_ess: bool
+
+    def summary(self, names: Sequence[str], run_statistics: RunStatistics) -> Summary:
+        """The table of these figures; without findings."""
+        shape = self.mean.shape
+        _, _, (ess, _, rhat) = self.figures
+        return Summary(
+            names=tuple(names),
+            mean=self.mean,
+            sd=self.sd,
+            mcse=self.mcse,
+            ess_bulk=np.reshape(ess, shape) if self.has_ess else np.full(shape, np.nan),
+            ess_tail=np.full(shape, np.nan),
+            rhat=np.reshape(rhat, shape),
+            method="of running moments: the mean's ESS by batch means, R-hat of whole chains",
+            draws=self.draws,
+            chains=self.chains,
+            run_statistics=run_statistics,
+        )
 
     def worst(self) -> tuple[float, float]:
         """The least ESS and the largest R-hat; nan if there is none."""
@@ -57,13 +80,18 @@ def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None
         within = np.mean(variance, axis=-2)
         between = np.var(mean, axis=-2, ddof=1) if chains > 1 else np.full_like(within, np.nan)
         rhat = np.sqrt((draws - 1) / draws + between / within)
-        ess = np.full_like(within, np.inf)
+        sd = np.sqrt(
+            ((draws - 1) * np.sum(variance, axis=-2) + draws * chains * np.var(mean, axis=-2)) / (draws * chains - 1)
+        )
+        ess, mcse = np.full_like(within, np.inf), np.full_like(within, np.nan)
         if batches is not None and has_ess:
-            ess = chains * within / np.mean(_pooled(to_host(batches.mcse)) ** 2, axis=-2)
+            error = np.mean(_pooled(to_host(batches.mcse)) ** 2, axis=-2)
+            ess, mcse = chains * within / error, np.sqrt(np.where(error > 0, error, np.nan) / chains)
     unknown = np.full(ess.size, np.nan)
     columns = [(group, name) for group in np.ndindex(*groups) for name in (names(dim) if names else [""] * dim)]
     mixing = Mixing(np.ravel(ess), unknown, np.ravel(rhat))
-    return Running(Figures(columns, np.ravel(np.sqrt(within)), mixing), draws, chains, has_ess)
+    figures = Figures(columns, np.ravel(np.sqrt(within)), mixing)
+    return Running(figures, np.mean(mean, axis=-2), sd, mcse, draws, chains, has_ess)
 
 
 def can_tell(recorders: Sequence[Recorder], ess: bool) -> bool:

@@ -45,7 +45,7 @@ from xpsample.run.recorders import (
     check_recorders,
     without_store,
 )
-from xpsample.run.shards import Pool, Start, check_shards, make_shards, run_shards
+from xpsample.run.shards import Pool, Start, Workers, check_shards, make_shards, run_shards, run_until
 from xpsample.run.store import RowStore, locked
 from xpsample.run.trace import Trace
 from xpsample.run.until import Until, check_until
@@ -198,9 +198,7 @@ def sample(
                 )
             check_gradient(own, x0)
         if shards is not None or executor is not None:
-            if until is not None:
-                raise CapabilityError("until= looks at all chains, and shards are runs of their own: leave one out")
-            trace = _in_shards(target, kernel, x0, seed, shards, executor, checkpoint, progress, settings)
+            trace = _in_shards(target, kernel, x0, seed, shards, executor, checkpoint, until, progress, settings)
         else:
             trace = _one_run(
                 target, kernel, x0, seed=seed, checkpoint=checkpoint, until=until, progress=progress, **settings
@@ -217,6 +215,7 @@ def _in_shards(
     shards: int | None,
     executor: Pool | None,
     checkpoint: str | Path | Checkpoint | None,
+    until: Until | None,
     progress: bool | None,
     settings: dict[str, Any],
 ) -> Trace:
@@ -231,6 +230,11 @@ def _in_shards(
             "shards cannot share the store of Draws(store=...): keep Moments() or BatchMeans(), whose memory does not "
             "grow, or make a run with a seed and a store of its own for each part of the chains"
         )
+    if until is not None and checkpoint is None:
+        raise CapabilityError(
+            "until= looks at all chains between rounds of the shards, each of which goes on from the checkpoint of the "
+            "last: give a checkpoint, in a folder that all workers reach"
+        )
     fewest = x0[: x0.shape[0] // count, ...]
     settings["warmup"] = warm_up_steps(kernel, fewest, settings["warmup"]) or None  # the same in all shards
     carry, path = _at_start(program, x0, settings["warmup"])
@@ -244,9 +248,12 @@ def _in_shards(
         same = None if anything_left_out(kernel) else kernel
         return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=same)
 
-    with progress_bar(progress, count, unit="shard") as bar:
+    start = Start(x0.shape[0], rows, path)
+    with progress_bar(progress, count, unit="shard") as bar, Workers(executor) as workers:
         try:
-            return of_all(run_shards(parts, executor, program.recorders, Start(x0.shape[0], rows, path), bar))
+            if until is None:
+                return of_all(run_shards(parts, workers, program.recorders, start, bar))
+            return of_all(run_until(parts, workers, program.recorders, start, bar, until, program))
         except Interrupted as stop:
             if stop.trace is not None:
                 stop.trace = of_all(stop.trace)

@@ -5,11 +5,12 @@ and which of them are lost changes nothing.
 """
 
 import json
+import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -29,14 +30,17 @@ from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
-from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint
-from xpsample.run.diagnosis import own_findings
+from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint, steps_in
+from xpsample.run.diagnosis import own_findings, worst
 from xpsample.run.loading import on_arrays
 from xpsample.run.noise import Native, NoiseSource, Portable, derived
 from xpsample.run.pace import interruptible
+from xpsample.run.program import Program
 from xpsample.run.recorders import Recorder
+from xpsample.run.running import running
 from xpsample.run.summary import RunStatistics
 from xpsample.run.trace import Trace
+from xpsample.run.until import Stopping, Until
 
 POLL = 0.5
 """Seconds after which a run that waits for its workers looks whether it is to end."""
@@ -46,6 +50,9 @@ MOST_LOST = 3
 
 Pool = Executor | Callable[[], Executor]
 """What runs shards: an executor, or a function that makes one, again where one breaks."""
+
+FIRST, LATER = 200, 1.5
+"""Draws after which `until` looks first, and how many times as many there are from one look to the next."""
 
 
 def cut(chains: int, shards: int) -> list[tuple[int, int]]:
@@ -158,16 +165,65 @@ def _check_folder(path: Path, shards: int) -> None:
             )
 
 
+def rounds(draws: int, made: int = 0) -> Iterator[int]:
+    """How many draws shards have when `until` looks at them, up to `draws`; looks before `made` draws are left out."""
+    look = FIRST
+    while look < draws:
+        if look >= made:
+            yield look
+        look = math.ceil(LATER * look)
+    yield draws
+
+
+class Workers(AbstractContextManager):
+    """What runs shards: an executor that is given, or those that a function makes, which end with the block.
+
+    Parameters
+    ----------
+    pool : Executor or callable, optional
+        Without one the shards run here, one after another.
+    """
+
+    def __init__(self, pool: Pool | None) -> None:
+        self.pool = pool
+        self._made: Executor | None = None
+
+    def executor(self) -> Executor:
+        """The executor: the last that was made, if it was not broken."""
+        if isinstance(self.pool, Executor):
+            return self.pool
+        if self._made is None:
+            assert self.pool is not None
+            made = self.pool()
+            if not isinstance(made, Executor):
+                raise CapabilityError(
+                    f"executor is a function and must make a concurrent.futures.Executor; got {given(made)}"
+                )
+            self._made = made
+        return self._made
+
+    def replace(self) -> bool:
+        """Have the next executor made; False if it was given."""
+        if self._made is None:
+            return False
+        made, self._made = self._made, None
+        made.shutdown(wait=True)  # its other workers may still be saving their shards
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        if self._made is not None:
+            self._made.shutdown(wait=False, cancel_futures=True)
+
+
 def run_shards(
-    shards: Sequence[Shard], pool: Pool | None, recorders: Sequence[Recorder], start: Start, bar: Any
+    shards: Sequence[Shard], workers: Workers, recorders: Sequence[Recorder], start: Start, bar: Any
 ) -> Trace:
     """Run all shards: the trace of all chains, on the host.
 
     Parameters
     ----------
     shards : sequence of Shard
-    pool : Executor or callable, optional
-        Without one the shards run here, one after another.
+    workers : Workers
     recorders : sequence of Recorder
     start : Start
     bar : tqdm.tqdm or None
@@ -182,7 +238,7 @@ def run_shards(
     """
     traces: dict[int, Trace] = {}
     saved = "the same call goes on" if shards[0].checkpoint else "the same call, which has no checkpoint, begins anew"
-    finish = _here if pool is None else partial(_there, pool)
+    finish = _here if workers.pool is None else partial(_there, workers)
     try:
         for i, trace in finish(shards, traces):
             traces[i] = trace
@@ -206,6 +262,49 @@ def run_shards(
     return join([traces[i] for i in range(len(shards))], recorders, start)
 
 
+def run_until(
+    shards: Sequence[Shard],
+    workers: Workers,
+    recorders: Sequence[Recorder],
+    start: Start,
+    bar: Any,
+    until: Until,
+    program: Program,
+) -> Trace:
+    """Run all shards in rounds of more and more draws, each from the checkpoint of the last, until they are enough.
+
+    Parameters
+    ----------
+    shards, workers, recorders, start, bar
+        As in `run_shards`.
+    until : Until
+    program : Program
+        Of all chains; says how many steps give how many draws, and how many draws are the most.
+    """
+    made = max(program.rows(steps_in(Path(shard.checkpoint.path))) for shard in shards if shard.checkpoint)
+    looks = list(rounds(program.draws, made))
+    stopping = Stopping(until, looks, lambda draws: draws)
+    for draws in looks:
+        if bar is not None:
+            bar.reset()
+        part = [replace(shard, run=partial(shard.run, draws=draws)) for shard in shards]
+        trace = run_shards(part, workers, recorders, start, bar)
+        if stopping.holds(draws, partial(_figures, trace), float):
+            break
+    ended = stopping.finding(draws)
+    known = trace.metadata["diagnosis"]
+    found = [*known["findings"], *([] if ended is None else [ended.to_json()])]
+    return replace(trace, metadata=trace.metadata | {"diagnosis": known | {"findings": found}})
+
+
+def _figures(trace: Trace) -> tuple[float, float]:
+    """The least ESS and the largest R-hat."""
+    if trace.draws is not None:
+        return worst(trace.draws)
+    told = running(trace.recorded.values())
+    return (math.nan, math.nan) if told is None else told.worst()
+
+
 def _here(shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
     """Shards one after another, in this process."""
     for i, shard in enumerate(shards):
@@ -214,31 +313,18 @@ def _here(shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tupl
         yield i, trace
 
 
-def _there(pool: Pool, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
+def _there(workers: Workers, shards: Sequence[Shard], traces: Mapping[int, Trace]) -> Iterator[tuple[int, Trace]]:
     """Shards as workers finish them. Where a function makes the executor, one that breaks is replaced."""
     lost = 0
     with interruptible() as interrupted:
         while len(traces) < len(shards):
-            before, executor = len(traces), pool if isinstance(pool, Executor) else _made(pool)
+            before = len(traces)
             try:
-                yield from _finished(executor, shards, traces, interrupted)
+                yield from _finished(workers.executor(), shards, traces, interrupted)
             except BrokenExecutor:
                 lost = lost + 1 if len(traces) == before else 1
-                if executor is pool or lost >= MOST_LOST:
+                if lost >= MOST_LOST or not workers.replace():
                     raise
-                executor.shutdown(wait=True)  # its other workers may still be saving their shards
-            finally:
-                if executor is not pool:
-                    executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _made(pool: Callable[[], Executor]) -> Executor:
-    executor = pool()
-    if not isinstance(executor, Executor):
-        raise CapabilityError(
-            f"executor is a function and must make a concurrent.futures.Executor; got {given(executor)}"
-        )
-    return executor
 
 
 def _finished(

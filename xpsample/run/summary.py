@@ -57,7 +57,8 @@ class Summary:
         Mean, standard deviation and Monte Carlo standard error of the mean, in the unit of the coordinate.
     ess_bulk, ess_tail : numpy.ndarray, shape (*groups, dim)
         Rank-normalised effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws;
-        nan for a coordinate in which no chain moves or that is not finite, and for fewer than ten draws.
+        nan for a coordinate in which no chain moves or that is not finite, and for fewer than ten draws. Of a run that
+        keeps no draws they are those of `Moments` and `BatchMeans`: the ESS of the mean, and none of the tails.
     rhat : numpy.ndarray, shape (*groups, dim)
         R-hat; nan for a coordinate that is constant or not finite.
     method : str
@@ -182,7 +183,7 @@ class Summary:
             return []
         cases = {
             "not finite": not np.isfinite(sd),
-            "constant": np.isfinite(sd) and np.isnan(bulk),
+            "constant": np.isfinite(sd) and np.isnan(bulk) and (sd == 0 or np.isinf(rhat)),
             "rhat": rhat > LARGEST_RHAT,
             "ess_bulk": bulk < least,
             "ess_tail": tail < least,

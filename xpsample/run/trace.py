@@ -173,14 +173,22 @@ class Trace:
         Raises
         ------
         TraceError
-            If the trace holds no draws, or `by` or ``metadata["names"]`` does not fit them.
+            If the trace holds neither draws nor `Moments`, or `by` or ``metadata["names"]`` does not fit them.
 
         Notes
         -----
+        A run that keeps `Moments` and no draws has a summary of these, with an ESS where it keeps `BatchMeans`, too.
+
         ESS and R-hat are rank-normalised: Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021)
         667-718. From 32 chains on, R-hat is the nested one: Margossian et al., Bayesian Analysis (2024). On a discrete
         space whose variables have more than two states, each state has a row, of its indicator.
         """
+        told = running(self.recorded.values(), self._labels) if self.draws is None else None
+        if told is not None:
+            if by is not None:
+                raise TraceError("the table of running moments has the groups of the run: leave out by")
+            summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
+            return replace(summary, findings=self.diagnose())
         columns, labels = self._columns()
         axes = columns.ndim - 2
         if by is None:
@@ -445,8 +453,8 @@ class Trace:
         """The draws, if there are any."""
         if self.draws is None or 0 in self.draws.shape:
             raise TraceError(
-                f"this trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}), so it has no "
-                "summary and no ArviZ output: run again and record draws, with steps beyond the burn-in"
+                f"this trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}): run again with Draws() "
+                "among the recorders, or with Moments() for a summary alone, and with steps beyond the burn-in"
             )
         return self.draws
 
