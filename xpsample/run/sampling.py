@@ -117,7 +117,7 @@ def sample(
         A checkpoint of another run is refused. One process at a time may use a directory.
     until : Until, optional
         When the run may stop before all draws are made: ``Until(ess=400, rhat=1.01, seconds=600)``. `draws` is then the
-        most.
+        most. With `shards` it needs a checkpoint.
     progress : bool, optional
         Show a progress bar (tqdm), with the acceptance and the divergences of each group. By default, if tqdm is
         installed and stderr is a terminal.
