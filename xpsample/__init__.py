@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr
         PCN,
         RWM,
         ULA,
+        CycleSearch,
         Gibbs,
         IndependentMH,
         LocallyBalanced,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr
     from xpsample.run.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
     from xpsample.run.sampling import sample, steps
     from xpsample.run.trace import Trace
-    from xpsample.run.tune_acs import tune_acs
     from xpsample.run.until import Until
     from xpsample.sosmc import SOSMC
     from xpsample.spaces import (
@@ -124,6 +124,7 @@ __all__ = [
     "Circular",
     "CorrelationCholesky",
     "CovarianceCholesky",
+    "CycleSearch",
     "DenseMetric",
     "DiagonalMetric",
     "Draws",
@@ -191,7 +192,6 @@ __all__ = [
     "sample",
     "start",
     "steps",
-    "tune_acs",
 ]
 
 _ROOMS = (
@@ -234,6 +234,7 @@ _HOMES = {
         "PCN",
         "RWM",
         "ULA",
+        "CycleSearch",
         "Gibbs",
         "IndependentMH",
         "LocallyBalanced",
@@ -259,7 +260,6 @@ _HOMES = {
     "xpsample.targets.start": ("start",),
     "xpsample.run.loading": ("load",),
     "xpsample.run.trace": ("Trace",),
-    "xpsample.run.tune_acs": ("tune_acs",),
     "xpsample.run.until": ("Until",),
     "xpsample.sosmc": ("SOSMC",),
     "xpsample.spaces": (

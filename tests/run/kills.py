@@ -113,14 +113,6 @@ def _fit(loss: Any, start: Any, **settings: Any) -> Entry:
     return run
 
 
-def _tuned_acs(library: Library, steps: int, checkpoint: xps.Checkpoint | None) -> Any:
-    target, x0 = uses.binary(), library.array(np.zeros((4, 3)))
-    kernel = xps.tune_acs(
-        target, x0, 6, seed=2, step_sizes=(0.1, 1.0), steps=steps, checkpoint=checkpoint, progress=False
-    )
-    return {"step_sizes": kernel.cycle.step_sizes, "balances": kernel.cycle.balances}
-
-
 def _trained_rbm(library: Library, updates: int, checkpoint: xps.Checkpoint | None) -> Any:
     rows = library.array((np.random.default_rng(0).random((50, 5)) < 0.4).astype(np.float64))
     return train_rbm(rows, 3, 2 * updates, seed=1, batch=8, checkpoint=checkpoint, progress=False)._asdict()
@@ -151,7 +143,6 @@ def entries() -> dict[str, Entry]:
             _family, lambda lib: xps.SOSMC(sosmc.MarginalLikelihood(), LangevinMove(0.1), sosmc.SGD(0.1))
         ),
         "pcd": _on_reals(_family, lambda lib: PCD(RowBatches(uses.real(lib)), sosmc.SGD(0.1), 0.1)),
-        "tune_acs": _tuned_acs,
         "train_rbm": _trained_rbm,
         "fit": _fit(Denoising(0.5), score),
         "fit with patience": _fit(Denoising(0.5), score, validation=lambda rows: rows[:20, ...], patience=10**6),

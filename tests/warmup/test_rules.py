@@ -6,7 +6,7 @@ import pytest
 import xpsample as xps
 from tests.warmup.rules_support import couplings, gaussian, normals, spins
 from xpsample.core.errors import HyperparameterError
-from xpsample.kernels import ACS, DMALA, DULA, HMC, PCN, IndependentMH
+from xpsample.kernels import DMALA, DULA, HMC, PCN, IndependentMH
 from xpsample.warmup import left_out
 
 
@@ -40,7 +40,6 @@ def test_a_rule_in_place_of_a_value():
         (lambda: PCN(mean=xps.StepSize(0.5)), "mean must be a number or an array"),
         (lambda: xps.StepSize(1.0), "acceptance must be greater than 0 and below 1"),
         (DULA, "DULA needs a step_size: it accepts every move"),
-        (ACS, "ACS needs a cycle, such as tune_acs"),
     ],
 )
 def test_what_no_warm_up_tunes(make, message):

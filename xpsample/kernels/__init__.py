@@ -1,7 +1,8 @@
 """Kernels: one file per algorithm, each a frozen value with a pure step."""
 
-from xpsample.kernels.discrete.acs import ACS, ACSState, Cosine, Cycle, Table
+from xpsample.kernels.discrete.acs import ACS, ACSState
 from xpsample.kernels.discrete.balanced import Balancing, Barker, LocallyBalanced, Max, SquareRoot
+from xpsample.kernels.discrete.cycles import Cosine, Cycle, CycleSearch, Table
 from xpsample.kernels.discrete.dlp import DMALA, DULA
 from xpsample.kernels.discrete.gibbs import Gibbs, SingleFlip
 from xpsample.kernels.discrete.gwg import GWG
@@ -56,6 +57,7 @@ __all__ = [
     "ChainState",
     "Cosine",
     "Cycle",
+    "CycleSearch",
     "Gibbs",
     "IndependentMH",
     "Info",

@@ -6,9 +6,8 @@ from functools import cache, cached_property, singledispatch
 from typing import Any, NamedTuple
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.covariance import LowRankCovariance
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN
 from xpsample.core.registry import compiled
@@ -137,7 +136,7 @@ class Tuning(Kernel[TuningState, Any]):
         found: dict[str, Any] = {}
         for name, rule in self.rules.items():
             value = rule.final(xp, memory[name])
-            if isinstance(value, LowRankCovariance):
+            if not is_array(value):  # a low-rank covariance, or a cycle
                 found[name] = value.of_one_group()
                 continue
             own = 0  # axes of the value of one group

@@ -19,8 +19,8 @@ FEWEST_BATCHES = 10
 class Running(NamedTuple):
     """Figures, of how many draws and chains, and whether they have an ESS.
 
-    ``mean``, ``sd`` and ``mcse`` are of all chains of a group, (*groups, dim); the figures' own sd is within chains. The
-    ESS is that of the mean, and there is none of the tails. R-hat compares whole chains, neither split nor
+    ``mean``, ``sd`` and ``mcse`` are of all chains of a group, (*groups, dim); the figures' own sd is within chains.
+    The ESS is that of the mean, and there is none of the tails. R-hat compares whole chains, neither split nor
     rank-normalised: Gelman and Rubin, Statistical Science 7 (1992) 457-472.
     """
 

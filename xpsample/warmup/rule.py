@@ -93,7 +93,8 @@ class Rule(ToBeTuned):
     def final(self, xp: Any, memory: Tree) -> Any:
         """What the kernel's constructor takes when the warm-up ends: ``(*groups, 1)``, or ``(*groups, 1, dim)``.
 
-        A metric may be ``(*groups, dim, dim)``, too, or a `LowRankCovariance`.
+        A metric may be ``(*groups, dim, dim)``, too. What is no array, such as a `LowRankCovariance`, has a method
+        ``of_one_group``, which gives it without axes of groups where there is one group.
         """
 
     @abstractmethod

@@ -78,8 +78,7 @@ def test_unknown_backend(name, tmp_path, capsys):
 
 def test_all_samplers_make_the_same_inner_steps():
     settings = Settings(step_size=0.2, sweeps=5, refinements=2, scale=4.0, every=4)
-    x0 = np.random.default_rng(0).integers(0, 2, (3, 4)) * 1.0
-    for kernel, thinning in samplers(joint_bernoulli(isolated_modes()), x0, settings, seed=0).values():
+    for kernel, thinning in samplers(joint_bernoulli(isolated_modes()), settings).values():
         assert thinning * (kernel.sweeps * 2 if isinstance(kernel, HiSS) else 1) == 10
 
 

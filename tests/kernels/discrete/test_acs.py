@@ -1,5 +1,6 @@
 """The automatic cyclical sampler: its cycle, each step's matrix, and its tuning."""
 
+import itertools
 import math
 
 import numpy as np
@@ -19,7 +20,8 @@ from tests.kernels.discrete.discrete_support import (
 )
 from tests.kernels.support import NumPy, noise_of, walk
 from xpsample.core.errors import HyperparameterError
-from xpsample.kernels import ACS, DMALA, Cosine, Table
+from xpsample.kernels import ACS, DMALA, Cosine, CycleSearch, Table
+from xpsample.kernels.discrete.cycles import Tried
 from xpsample.spaces import Binary
 from xpsample.targets import Target
 
@@ -116,43 +118,99 @@ def test_a_table_may_have_a_column_for_each_chain(library):
 # ---- tuning ----------------------------------------------------------------------------------------------------------
 
 
+def tune(target, x0, **settings):
+    """The kernel that the warm-up of a short run finds."""
+    settings = {"seed": xps.Portable(1), "progress": False, "recorders": ()} | settings
+    return xps.sample(target, settings.pop("kernel", ACS()), x0, 1, **settings).kernel
+
+
+def coupled(dim, strength):
+    w = np.random.default_rng(0).normal(size=(dim, dim))
+    w = strength * (w + w.T)
+    return Target(lambda x: 0.5 * np.sum(x * (x @ w), -1), score=lambda x: x @ w, space=Binary())
+
+
 def test_on_independent_bits_the_largest_step_is_taken_with_the_largest_balance(library):
     """There balance 1 and an infinite step draw from the target itself: acceptance grows with both, to 1."""
     b = np.linspace(-2, 2, 6)
-    target = Target(lambda x, b: (x * b).sum(-1), score=lambda x, b: b + 0 * x, data=b, space=Binary())
-    if library.name == "array_api_strict":
-        target = Target(
-            lambda x, b: library.xp.sum(x * b, axis=-1), score=lambda x, b: b + 0 * x, data=b, space=Binary()
-        )
-    kernel = xps.tune_acs(target, library.array(np.zeros((20, 6))), 6, seed=1, step_sizes=(0.1, 1.0, 50.0), steps=10)
+    target = Target(
+        lambda x, b: library.xp.sum(x * b, axis=-1), score=lambda x, b: b + 0 * x, data=library.array(b), space=Binary()
+    )
+    kernel = tune(target, library.array(np.zeros((20, 6))), kernel=ACS(CycleSearch(length=6)), warmup=320)
     sizes, balances = library.host(kernel.cycle.step_sizes), library.host(kernel.cycle.balances)
-    assert sizes[0] == 50 and balances[0] == 0.95
+    assert sizes.shape == balances.shape == (6,)
+    assert sizes[0] == pytest.approx(50, rel=1e-3) and balances[0] == pytest.approx(0.95, abs=1e-3)
     assert np.all(np.diff(sizes) <= 0) and np.all(np.diff(balances) <= 0)
 
 
 def test_a_tuned_cycle_accepts_as_often_as_asked_for():
-    """On a coupled target, at the largest step, with 100 chains."""
-    w = np.random.default_rng(0).normal(size=(12, 12))
-    w = 0.8 * (w + w.T)
-    target = Target(lambda x: 0.5 * np.sum(x * (x @ w), -1), score=lambda x: x @ w, space=Binary())
-    kernel = xps.tune_acs(target, np.zeros((100, 12)), 8, seed=1, acceptance=0.6)
+    """On a coupled target, at the largest step and at the smallest, where chains are draws of the target."""
+    target = coupled(12, 0.8)
+    kernel = tune(target, np.zeros((100, 12)), kernel=ACS(CycleSearch(acceptance=0.7)))
     sizes, balances = kernel.cycle.step_sizes, kernel.cycle.balances
-    assert np.all(np.diff(sizes) <= 0) and np.all(np.diff(balances) <= 0) and 0.05 < sizes[-1] <= sizes[0] < 50
-    rates = [
-        xps.sample(
-            target, DMALA(size, beta), np.zeros((100, 12)), 100, seed=2, burn_in=100, progress=False
-        ).run_statistics.acceptance_probability.mean()
-        for size, beta in [(sizes[0], balances[0]), (1.6 * sizes[0], 0.5), (1.6 * sizes[-1], 0.5)]
-    ]
-    assert rates[0] > 0.57 and rates[1] < 0.63 and rates[2] < 0.63
+    assert len(sizes) == 20
+    assert np.all(np.diff(sizes) <= 0) and np.all(np.diff(balances) <= 0) and 0.05 < sizes[-1] < sizes[0] < 50
+    states = np.asarray(list(itertools.product((0.0, 1.0), repeat=12)))
+    weights = np.exp(target.log_density(states) - target.log_density(states).max())
+    draws = states[np.random.default_rng(1).choice(len(states), 2000, p=weights / weights.sum())]
+    # A step size of the grid is 1.6 times the one before it. A rate of 2,000 chains has an error below 0.01.
+    for size, balance in ((sizes[0], balances[0]), (sizes[-1], 0.5)):
+        rates = [
+            xps.sample(
+                target, DMALA(factor * size, balance), draws, 10, seed=2, progress=False
+            ).run_statistics.acceptance_probability.mean()
+            for factor in (1.0, 1.6)
+        ]
+        assert rates[0] > 0.67 and rates[1] < 0.73
 
 
-def test_integer_positions_are_tuned():
-    target = Target(lambda x: np.sum(x, -1), score=lambda x: 1 + 0 * x, space=Binary())
-    kernel = xps.tune_acs(target, np.zeros((5, 3), dtype=np.int64), 4, seed=1, steps=5)
-    assert (
-        xps.sample(target, kernel, np.zeros((5, 3), dtype=np.int64), 10, seed=1, progress=False).draws.dtype == np.int64
+def test_the_search_is_that_of_the_definition():
+    """From rates that are given: the ends, the cosine between them, and the balance of each step."""
+    search, growth = CycleSearch(length=5, acceptance=0.5, balance=0.8), (50 / 0.05) ** (1 / 15)
+
+    def found(rates):
+        return search.final(np, Tried(np.asarray(64.0), rates.reshape(1, 64), np.ones(64))).of_one_group()
+
+    rates = np.full((16, 4), 0.1)
+    rates[:4, 0], rates[:8, 2], rates[:4, 1], rates[0, 3] = 0.9, 0.7, 0.95, 1.0
+    table = found(rates)
+    smallest, largest = 0.05 * growth**3, 0.05 * growth**7
+    cosine = [largest * math.cos(math.pi * k / 10) ** 2 for k in range(5)]
+    np.testing.assert_allclose(table.step_sizes, np.maximum(cosine, smallest), rtol=1e-3)
+    # Balances are 0.5, 0.6, 0.7 and 0.8: the second accepts most up to the fourth size, the third above. That the
+    # smallest size accepts most with the fourth raises none.
+    place = np.log(table.step_sizes / 0.05) / np.log(growth)
+    np.testing.assert_allclose(table.balances, 0.6 + 0.1 * np.clip(place - 3, 0, 1), atol=2e-3)
+    none = np.full((16, 4), 0.2)
+    none[2, 1] = 0.4
+    assert found(none).step_sizes[0] == pytest.approx(0.05 * growth**2, rel=1e-3)  # the one that accepts most
+    np.testing.assert_allclose(found(np.ones((16, 4))).step_sizes, 50, rtol=1e-3)  # a cycle is of no use there
+
+
+def test_groups_have_cycles_of_their_own_and_integers_stay():
+    weak, strong = coupled(8, 0.1), coupled(8, 0.8)
+    both = Target(
+        lambda x: np.concatenate([weak.log_density(x[:1]), strong.log_density(x[1:])]),
+        score=lambda x: np.concatenate([weak.score(x[:1]), strong.score(x[1:])]),
+        space=Binary(),
     )
+    x0, kernel = np.zeros((2, 50, 8), dtype=np.int64), ACS(CycleSearch(acceptance=0.8))
+    cycle = tune(both, x0, kernel=kernel, warmup=640).cycle
+    assert cycle.step_sizes.shape == cycle.balances.shape == (20, 2, 1)
+    assert cycle.step_sizes[0, 0, 0] > 3 * cycle.step_sizes[0, 1, 0]
+    assert xps.sample(both, ACS(cycle), x0, 10, seed=1, progress=False).draws.dtype == np.int64
+
+
+def test_what_is_tuned_around_it():
+    """HiSS and tempering tune the cycle inside them; a sampler whose target changes says that it cannot."""
+    target, x0 = coupled(4, 0.5), np.zeros((20, 4))
+    assert tune(target, x0, kernel=xps.HiSS(ACS()), warmup=128).base.cycle.length == 20
+    tempered = tune(target, x0, kernel=xps.ParallelTempering(ACS(), [1.0, 0.3]), warmup=128)
+    assert tempered.base.cycle.step_sizes.shape == (20, 2, 1)
+    with pytest.raises(HyperparameterError, match=r"cannot tune ACS\.cycle by CycleSearch.* give a value"):
+        xps.AIS(ACS(), [0.0, 1.0])
+    with pytest.raises(HyperparameterError, match="ACS's cycle is tuned by a rule such as CycleSearch"):
+        tune(target, x0, kernel=ACS(xps.LowRankMetric()))
 
 
 @pytest.mark.parametrize(
@@ -163,9 +221,9 @@ def test_integer_positions_are_tuned():
         lambda: Cosine(1.0, 4, -1.0),
         lambda: Table(np.ones(3), np.ones(4)),
         lambda: Table(np.zeros(3), np.ones(3)),
-        lambda: xps.tune_acs(PROBLEMS["bits"].target, np.zeros((2, 4)), 0, seed=1),
-        lambda: xps.tune_acs(PROBLEMS["bits"].target, np.zeros((2, 4)), 4, seed=1, balance=0.4),
-        lambda: xps.tune_acs(PROBLEMS["bits"].target, np.zeros((2, 4)), 4, seed=1, step_sizes=(0.0, 1.0)),
+        lambda: CycleSearch(length=0),
+        lambda: CycleSearch(acceptance=1.0),
+        lambda: CycleSearch(balance=0.4),
     ],
 )
 def test_out_of_range(make):

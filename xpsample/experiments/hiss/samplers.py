@@ -14,10 +14,9 @@ from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Gaussian
-from xpsample.kernels import ACS, DMALA, GWG, Cosine, Gibbs, Kernel, ParallelTempering, SingleFlip
+from xpsample.kernels import ACS, DMALA, GWG, Cosine, CycleSearch, Gibbs, Kernel, ParallelTempering, SingleFlip
 from xpsample.metrics.discrete import coverage, kl_divergence, log_mean_absolute_error, total_variation
 from xpsample.run.recorders import Draws
-from xpsample.run.tune_acs import tune_acs
 from xpsample.spaces import Spins
 from xpsample.targets import Target
 
@@ -55,29 +54,23 @@ class Settings(NamedTuple):
     every: int
 
 
-def samplers(target: Target, x0: Any, settings: Settings, seed: int) -> dict[str, tuple[Kernel, int]]:
+def samplers(target: Target, settings: Settings) -> dict[str, tuple[Kernel, int]]:
     """Kernels by name, and the steps of each per kept draw: G L inner steps, one of HiSS.
 
     Parameters
     ----------
     target : Target
         On `Binary` or `Spins`. The paper's alpha is for {0, 1}: on spins 4 times that makes the same moves.
-    x0 : array, shape (chains, dim)
-        Start positions of the runs that tune ACS.
     settings : Settings
-    seed : int
-        Of these runs.
     """
     unit = 4.0 if isinstance(target.space, Spins) else 1.0
     base = DMALA(unit * settings.step_size)
     g, n, eta = settings.sweeps, settings.refinements, settings.scale
-    sizes = tuple(unit * np.geomspace(0.05, 50.0, 16))
-    tuned = tune_acs(target, x0, CYCLE, seed=seed, step_sizes=sizes, progress=False)
     return {
         "GWG": (GWG(), g * n),
         "DMALA": (base, g * n),
         "ACS": (ACS(Cosine(unit * settings.step_size, CYCLE)), g * n),
-        "ACS, tuned": (tuned, g * n),
+        "ACS, tuned": (ACS(CycleSearch(CYCLE)), g * n),
         "PT+DMALA, steps": (ParallelTempering(base, BETAS, settings.every), g * n),
         "PT+DMALA, draws": (
             ParallelTempering(base, BETAS, settings.every * g * n),
@@ -180,9 +173,7 @@ def compare(
             means |= mean_and_error(key, measured[key][-1])
         return {"backend": str(device), "sampler": name} | means | cost
 
-    with run.step(f"{device} tuning ACS"):
-        found = samplers(target, x0, settings, run.seed)
-    for name, (kernel, thinning) in found.items():
+    for name, (kernel, thinning) in samplers(target, settings).items():
         yield row(name, *run_states(run, target, kernel, thinning, x0, draws, f"{device} {name}"))
     free = dict.fromkeys(("seconds", "acceptance", "log_density", "score", "nfe"), 0.0)
     yield row(IID, independent(exact, draws, x0.shape[0], run.seed), free)

@@ -1,0 +1,263 @@
+"""Cycles of step sizes and balances of discrete Langevin steps, and the rule that finds one in a warm-up."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, check_number, given, settle
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import PER_CHAIN, ROWS_PER_CHAIN, check_range, check_reals
+from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded
+
+SMALLEST, LARGEST, SIZES = 0.05, 50.0, 16
+"""Step sizes that are tried, evenly on a logarithmic scale: from steps that flip next to nothing on {0, 1} to steps
+whose size counts for nothing on {-1, 1}."""
+
+GROWTH = math.log(LARGEST / SMALLEST) / (SIZES - 1)
+"""Of the logarithm of a step size, from one that is tried to the next."""
+
+BALANCES = 4
+"""Balances that are tried with each of them, from 1/2 on."""
+
+AT_FIRST = 0.25
+"""Share of the warm-up whose acceptances do not count, since the chains are on their way then."""
+
+
+class Cycle(ABC):
+    """Step sizes and balances of one cycle of `length` steps.
+
+    Attributes
+    ----------
+    length : int
+        Steps after which the cycle begins again.
+    """
+
+    length: int
+
+    @abstractmethod
+    def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
+        """Step size and balance of step k, a 0-d integer below `length`; both broadcast against the chain axes.
+
+        Parameters
+        ----------
+        like : array
+            Of the dtype that they shall have.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Cosine(Cycle):
+    """From ``2 step_size`` and `balance` at the start of a cycle down to nearly 0 and 1/2, along half a cosine.
+
+    With c = cos(pi k / length), alpha_k = step_size (c + 1) and beta_k = (balance - 1/2) / 2 c + (balance + 1/2) / 2.
+
+    Parameters
+    ----------
+    step_size : float or array
+        The mean step size of a cycle, as `DMALA`'s; broadcasts against the chain axes.
+    length : int
+        Steps of a cycle, at least 1.
+    balance : float or array
+        beta at the largest step; broadcasts against the chain axes.
+    """
+
+    step_size: Any = field(metadata=PER_CHAIN)
+    length: int
+    balance: Any = field(default=0.95, metadata=PER_CHAIN)
+
+    def __post_init__(self) -> None:
+        settle(self, "step_size", check_range, 0)
+        settle(self, "length", check_count)
+        settle(self, "balance", check_range, 0, closed=True)
+
+    def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
+        # (c + 1) / 2 is the square of the half angle's cosine, which does not cancel where a cycle ends.
+        share = xp.cos(xp.astype(k, like.dtype) * (0.5 * math.pi / self.length)) ** 2
+        return 2.0 * self.step_size * share, 0.5 + (self.balance - 0.5) * share
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Cycle):
+    """Given step by step; what `CycleSearch` finds.
+
+    Parameters
+    ----------
+    step_sizes, balances : array, shape (length,) or (length, ...)
+        Of every step of a cycle, in the library of the positions; further axes broadcast against the chain axes.
+    """
+
+    step_sizes: Array = field(metadata=ROWS_PER_CHAIN)
+    balances: Array = field(metadata=ROWS_PER_CHAIN)
+
+    def __post_init__(self) -> None:
+        for name in ("step_sizes", "balances"):
+            check_range(
+                name, check_reals(name, getattr(self, name), "an array (length, ...)"), 0, closed=name == "balances"
+            )
+            if not getattr(self, name).ndim:
+                raise HyperparameterError(f"{name} must have a row for each step; got {given(getattr(self, name))}")
+        if self.step_sizes.shape[0] != self.balances.shape[0]:
+            shapes = tuple(self.step_sizes.shape), tuple(self.balances.shape)
+            raise HyperparameterError(
+                f"step_sizes and balances are of one cycle; got shapes {shapes[0]} and {shapes[1]}"
+            )
+
+    def of_one_group(self) -> "Table":
+        """With one axis, where no chains have values of their own."""
+        if math.prod(self.step_sizes.shape[1:]) * math.prod(self.balances.shape[1:]) != 1:
+            return self
+        return Table(*(rows[(slice(None), *[0] * (rows.ndim - 1))] for rows in (self.step_sizes, self.balances)))
+
+    @property
+    def length(self) -> int:  # type: ignore[override]
+        """Rows of the table."""
+        return self.step_sizes.shape[0]
+
+    def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
+        row = xp.reshape(k, (1,))
+        return tuple(xp.take(table, row, axis=0)[0, ...] for table in (self.step_sizes, self.balances))
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate(Cycle):
+    """One step size and one balance, 0-d arrays, which the warm-up tries."""
+
+    step_size: Array
+    balance: Array
+
+    length = 1
+
+    def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
+        return self.step_size, self.balance
+
+
+class Tried(NamedTuple):
+    """The memory of a search: steps made (0-d), the sums of the acceptance probabilities of each candidate in each
+    group, ``(*groups, 1, candidates)``, and how many times each was tried, (candidates,)."""
+
+    n: Array
+    accepted: Array
+    times: Array
+
+
+@dataclass(frozen=True)
+class CycleSearch(Rule):
+    """The cycle of `ACS` by acceptance rates, as Pynadath et al. (2024) find it.
+
+    The warm-up makes its steps with 64 pairs of a step size and a balance in turn, each of which leaves the target
+    invariant. The smallest step size of the cycle is the largest that accepts as often as asked for with balance 1/2;
+    the largest is the largest that does so with some balance. In between the step sizes follow half a cosine. Each has
+    the balance with which it accepts most, falling along the cycle. Where no larger step is accepted often enough, the
+    cycle is constant: such a target has no use for one.
+
+    Parameters
+    ----------
+    length : int
+        Steps of a cycle.
+    acceptance : float
+        The mean acceptance probability asked for.
+    balance : float
+        The largest beta, at least 1/2.
+
+    See Also
+    --------
+    ACS : The kernel whose cycle it finds.
+    Table : What it finds.
+
+    Notes
+    -----
+    The published search goes through candidates one after another, from both ends; what it finds depends on where it
+    starts. The pairs here are a grid, step sizes from 0.05 to 50 and balances from 1/2 to `balance`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> b = np.array([1.0, -1.0, 0.5])
+    >>> target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    >>> kernel = xps.ACS(xps.CycleSearch(length=6))
+    >>> trace = xps.sample(target, kernel, np.zeros((8, 3)), 600, seed=1)
+    >>> len(trace.kernel.cycle.step_sizes)
+    6
+    """
+
+    length: int = 20
+    acceptance: float = 0.5
+    balance: float = 0.95
+
+    rank = 1
+    patience = 5.0
+
+    def __post_init__(self) -> None:
+        settle(self, "length", check_count)
+        settle(self, "acceptance", check_number, 0, 1, below=True)
+        settle(self, "balance", check_number, 0.5, closed=True)
+
+    def init(self, xp: Any, point: Any, pooled: bool) -> Tried:
+        zero = per_group(xp, point.x, pooled)[..., None]
+        none = xp.zeros(SIZES * BALANCES, dtype=zero.dtype, device=device_of(zero))
+        return Tried(xp.sum(xp.zeros_like(zero)), zero + none, none)
+
+    def value(self, xp: Any, memory: Tried, kernel: Any) -> Cycle:
+        """The next candidate."""
+        place = memory.n % (SIZES * BALANCES)
+        size = rounded(xp, math.log(SMALLEST) + GROWTH * xp.floor(place / BALANCES), STEP_BITS)
+        return _Candidate(size, self._balance(place % BALANCES))
+
+    def update(self, memory: Tried, seen: Seen) -> tuple[Tried, Seen]:
+        xp, times = seen.xp, memory.times
+        this = (_places(xp, times) == memory.n % times.shape[0]) & (seen.n > AT_FIRST * seen.steps)
+        this = xp.astype(this, times.dtype)
+        accepted = xp.astype(seen.mean(seen.info.acceptance_probability), times.dtype)[..., None]
+        return Tried(memory.n + 1, memory.accepted + this * accepted, times + this), seen
+
+    def final(self, xp: Any, memory: Tried) -> Table:
+        rates = self._rates(xp, memory)
+        smallest, largest = self._ends(xp, rates)
+        halfway = 0.5 * math.pi / self.length
+        share = xp.cos(halfway * _places(xp, xp.stack([memory.n] * self.length))) ** 2
+        log_sizes = xp.maximum(smallest[..., None], largest[..., None] + xp.log(share))
+
+        # Each step size that was tried has the balance that accepts most, but none above those of larger step sizes.
+        best = self._balance(xp.astype(xp.argmax(rates, axis=-1), rates.dtype))
+        places, last = _places(xp, best), ((largest - math.log(SMALLEST)) / GROWTH)[..., None, None]
+        larger = (places[:, None] <= places) & (places < last + 0.5)
+        best = xp.min(xp.where(larger, best[..., None, :], self.balance), axis=-1)
+        between = xp.abs((log_sizes[..., None] - math.log(SMALLEST)) / GROWTH - places)
+        balances = xp.sum(xp.clip(1.0 - between, min=0.0) * best[..., None, :], axis=-1)
+        balances = xp.round(balances * STEP_BITS) / STEP_BITS
+        return Table(xp.moveaxis(rounded(xp, log_sizes, STEP_BITS), -1, 0), xp.moveaxis(balances, -1, 0))
+
+    def path(self, xp: Any, memory: Tried) -> Array:
+        """The smallest and the largest step size of the cycle, by what was seen so far, ``(*groups, 1, 2)``."""
+        return xp.exp(xp.stack([*self._ends(xp, self._rates(xp, memory))], axis=-1))
+
+    def _balance(self, place: Array) -> Array:
+        return 0.5 + (self.balance - 0.5) / (BALANCES - 1) * place
+
+    def _rates(self, xp: Any, memory: Tried) -> Array:
+        """Mean acceptance probabilities, ``(*groups, 1, sizes, balances)``, rounded: what is the same is a tie."""
+        rates = memory.accepted / xp.clip(memory.times, min=1.0)
+        return xp.reshape(xp.round(rates * 2**20) / 2**20, (*rates.shape[:-1], SIZES, BALANCES))
+
+    def _ends(self, xp: Any, rates: Array) -> tuple[Array, Array]:
+        """The logarithms of the smallest and of the largest step size, ``(*groups, 1)``."""
+        return self._largest(xp, rates[..., 0]), self._largest(xp, xp.max(rates, axis=-1))
+
+    def _largest(self, xp: Any, rates: Array) -> Array:
+        """The log of the largest step size that accepts often enough, or of the one that accepts most.
+
+        ``(*groups, 1, sizes)`` to ``(*groups, 1)``.
+        """
+        last = xp.max(xp.where(rates >= self.acceptance, _places(xp, rates), -1.0), axis=-1)
+        most = xp.astype(xp.argmax(rates, axis=-1), rates.dtype)
+        return math.log(SMALLEST) + GROWTH * xp.where(last >= 0, last, most)
+
+
+def _places(xp: Any, like: Array) -> Array:
+    """0, 1, 2, ... along the last axis, (n,)."""
+    return xp.arange(like.shape[-1], dtype=like.dtype, device=device_of(like))
