@@ -153,7 +153,7 @@ def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draw
                 "rhat",
                 rhat > LARGEST_RHAT,
                 -rhat,
-                f"R-hat above {LARGEST_RHAT}, {{worst:.3g}} at worst,",
+                f"R-hat above {LARGEST_RHAT}, {{worst:.4g}} at worst,",
                 "the chains have not mixed: run longer, or try another kernel or a preconditioner",
             ),
             (

@@ -216,6 +216,11 @@ class CycleSearch(Rule):
         return Tried(memory.n + 1, memory.accepted + this * accepted, times + this), seen
 
     def final(self, xp: Any, memory: Tried) -> Table:
+        if not xp.all(memory.times > 0):
+            raise HyperparameterError(
+                f"the search for a cycle tries {SIZES * BALANCES} settings, and the warm-up was too short for all of "
+                f"them: give warmup={10 * SIZES * BALANCES} or so, or leave warmup out"
+            )
         rates = self._rates(xp, memory)
         smallest, largest = self._ends(xp, rates)
         halfway = 0.5 * math.pi / self.length
