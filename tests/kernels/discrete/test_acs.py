@@ -187,6 +187,24 @@ def test_the_search_is_that_of_the_definition():
     np.testing.assert_allclose(found(np.ones((16, 4))).step_sizes, 50, rtol=1e-3)  # a cycle is of no use there
 
 
+def test_the_same_cycle_on_every_library(library):
+    """And the same chains after it; the rates come from densities that libraries round differently."""
+    w = coupled(6, 0.7).score(np.eye(6)) * 1.0
+    xp = library.xp
+
+    def target(w):
+        return Target(lambda x, w: 0.5 * xp.sum(x * (x @ w), axis=-1), score=lambda x, w: x @ w, data=w, space=Binary())
+
+    settings = {"warmup": 400, "seed": xps.Portable(3), "progress": False}
+    found = xps.sample(target(library.array(w)), ACS(), library.array(np.zeros((8, 6))), 50, **settings)
+    here = Target(lambda x: 0.5 * np.sum(x * (x @ w), -1), score=lambda x: x @ w, space=Binary())
+    expected = xps.sample(here, ACS(), np.zeros((8, 6)), 50, **settings)
+    for name in ("step_sizes", "balances"):
+        own = library.host(getattr(found.kernel.cycle, name))
+        np.testing.assert_allclose(own, getattr(expected.kernel.cycle, name), rtol=1e-12)
+    np.testing.assert_array_equal(library.host(found.draws), expected.draws)
+
+
 def test_groups_have_cycles_of_their_own_and_integers_stay():
     weak, strong = coupled(8, 0.1), coupled(8, 0.8)
     both = Target(
