@@ -20,9 +20,10 @@ from array_api_compat import array_namespace
 
 import xpsample
 from xpsample import Portable, Target, sample
-from xpsample.core import registry
+from xpsample.core import errors, registry
 from xpsample.core.errors import DiagnosisWarning
 from xpsample.core.registry import to_host
+from xpsample.metrics.findings import Finding
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -203,21 +204,30 @@ def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_p
     inventory = inventories.InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="")
     documented = {name for kind in inventory.data.values() for name in kind}
     assert not [name for name in xpsample.__all__ if f"xpsample.{name}" not in documented]
+    for pointer in (*map(errors.entry, raised()), *(errors.entry(kind, "diagnosis") for kind in finding_kinds())):
+        page, anchor = re.fullmatch(r"docs: (.+)#(.+)", pointer).groups()
+        assert f'id="{anchor}"' in (tmp_path / "html" / f"{page}.html").read_text(), f"nothing is at {pointer}"
 
 
-def test_errors_and_findings_have_their_entries():
-    from xpsample.core import errors
-    from xpsample.metrics.findings import Finding
+def raised() -> list[str]:
+    """The classes of errors and warnings, but for those of findings."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
+    return [kind.__name__ for kind in kinds if not issubclass(kind, DiagnosisWarning)]
 
-    page = (DOCS / "troubleshooting.md").read_text()
-    kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, BaseException)]
-    assert [name for name in kinds if name not in page] == []
+
+def finding_kinds() -> set[str]:
+    """The kinds of findings, all named in `Finding`."""
     source = "".join(path.read_text() for path in (ROOT / "xpsample").rglob("*.py"))
     found = set(re.findall(r'(?:Finding|_of_columns)\(\s*"(\w+)"', source))
     named = set(re.findall(r'``"(\w+)"``', Finding.__doc__))
     assert {"ladder", "tilt_idle", "until"} <= found <= named
-    diagnosis = (DOCS / "diagnosis.md").read_text()
-    assert [kind for kind in named if f"`{kind}`" not in diagnosis] == []
+    return named
+
+
+def test_errors_and_findings_have_their_entries():
+    page, diagnosis = ((DOCS / f"{name}.md").read_text() for name in ("troubleshooting", "diagnosis"))
+    assert [name for name in raised() if name not in page] == []
+    assert [kind for kind in finding_kinds() if f"`{kind}`" not in diagnosis] == []
 
 
 def test_the_support_table_has_the_kernels_and_libraries_of_the_suite():
