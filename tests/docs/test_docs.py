@@ -33,6 +33,9 @@ PAGES = [
     ROOT / "README.md",
     *sorted(p for p in DOCS.rglob("*.md") if not ELSEWHERE.match(p.relative_to(DOCS).parts[0])),
 ]
+WIDTH = 88
+"""Columns of code that stand on a page of the site without scrolling; so in docs/ruff.toml."""
+
 CUSTOM_KERNEL = DOCS / "developer" / "custom-kernel.md"
 CUSTOM_BACKEND = DOCS / "developer" / "custom-backend.md"
 
@@ -107,6 +110,22 @@ def test_python_blocks_run(page: Path, elsewhere, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     with torch.random.fork_rng(devices=[]):  # a page may seed the global generator, for modules
         run_page(page, tmp_path)
+
+
+def test_code_fits_its_page(tmp_path: Path) -> None:
+    pages, long = [ROOT / "README.md", *DOCS.rglob("*.md")], []
+    for page in pages:
+        for language in ("python", "py", "toml", "shell", "bash", "console"):
+            for line, code in blocks(page, language):
+                found = [text for text in code.splitlines() if language != "console" or re.match("[$#>]", text)]
+                long += [f"{page}, block of line {line}: {text}" for text in found if len(text) > WIDTH]
+    assert not long, "\n".join(long)
+    for page in (DOCS / "tutorials").glob("*.md"):  # their cells are unknown to ruff, which formats all other blocks
+        for line, code in blocks(page, "python"):
+            (tmp_path / f"{page.stem}-{line}.py").write_text(code)
+    command = ["ruff", "format", "--diff", "--line-length", str(WIDTH), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_readme_shows_ten_lines_of_use() -> None:
