@@ -60,8 +60,14 @@ html_title = f"xpsample {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#1f5f99", "color-brand-content": "#1f5f99"},
-    "dark_css_variables": {"color-brand-primary": "#7fb3d5", "color-brand-content": "#7fb3d5"},
+    "light_css_variables": {
+        "color-brand-primary": "#1f5f99",
+        "color-brand-content": "#1f5f99",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#7fb3d5",
+        "color-brand-content": "#7fb3d5",
+    },
 }
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -72,7 +78,11 @@ if SITE:  # where the site will be; only then is the network needed, for the lis
     extensions += ["sphinx.ext.intersphinx", "sphinxext.opengraph"]
     html_baseurl = ogp_site_url = SITE
     picture = "_generated/pictures/hmc.png"
-    ogp_social_cards = {"image": picture, "image_mini": picture, "line_color": "#1f5f99"}
+    ogp_social_cards = {
+        "image": picture,
+        "image_mini": picture,
+        "line_color": "#1f5f99",
+    }
     intersphinx_mapping = {
         "python": ("https://docs.python.org/3/", None),
         "numpy": ("https://numpy.org/doc/stable/", None),
@@ -81,10 +91,18 @@ if SITE:  # where the site will be; only then is the network needed, for the lis
         "jax": ("https://docs.jax.dev/en/latest/", None),
         "arviz": ("https://python.arviz.org/en/stable/", None),
     }
-    numpydoc_xref_aliases |= DEFAULT_LINKS | {"array": "array_api.array", "bool": ":class:`python:bool`"}
-    numpydoc_xref_aliases |= {name: f":class:`{name}`" for name in ("numpy.ndarray", "torch.nn.Module", "pathlib.Path")}
+    numpydoc_xref_aliases |= DEFAULT_LINKS | {
+        "array": "array_api.array",
+        "bool": ":class:`python:bool`",
+    }
+    numpydoc_xref_aliases |= {
+        name: f":class:`{name}`"
+        for name in ("numpy.ndarray", "torch.nn.Module", "pathlib.Path")
+    }
     html_theme_options |= {  # links to edit a page
-        "source_repository": os.environ.get("READTHEDOCS_GIT_CLONE_URL", "").removesuffix(".git"),
+        "source_repository": os.environ.get(
+            "READTHEDOCS_GIT_CLONE_URL", ""
+        ).removesuffix(".git"),
         "source_branch": "main",
         "source_directory": "docs/",
     }
@@ -99,7 +117,9 @@ def draw_pictures(app: Any) -> None:
     pictures.draw_all(GENERATED / "pictures")
 
 
-def escape_shapes(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def escape_shapes(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Shapes such as (*chains, dim) are no emphasis: escape their stars outside literals."""
     for i, line in enumerate(lines):
         parts = re.split(r"(``.*?``)", line)
@@ -110,10 +130,16 @@ def escape_shapes(app: Any, what: str, name: str, obj: Any, options: Any, lines:
 def link_classes(app: Any, env: Any, node: Any, content: Any) -> Any:
     """The classes of `xpsample` by their own names, in the docstrings of its rooms too."""
     name = node["reftarget"]
-    if node.get("refdomain") != "py" or name.split(".")[0] not in xpsample.__all__ or not name[:1].isupper():
+    if (
+        node.get("refdomain") != "py"
+        or name.split(".")[0] not in xpsample.__all__
+        or not name[:1].isupper()
+    ):
         return None
     found = f"xpsample.{name}"
-    return env.get_domain("py").resolve_xref(env, node["refdoc"], app.builder, node["reftype"], found, node, content)
+    return env.get_domain("py").resolve_xref(
+        env, node["refdoc"], app.builder, node["reftype"], found, node, content
+    )
 
 
 def setup(app: Any) -> None:

@@ -38,12 +38,21 @@ def by_hand() -> None:
     for name, ratios in numbers["ratios"].items():
         library, kernel = name.split(", ")
         style = "-" if kernel == "MALA" else "--"
-        axes.plot(numbers["chains"], ratios, style, marker="o", color=COLOURS[library], label=name)
+        axes.plot(
+            numbers["chains"],
+            ratios,
+            style,
+            marker="o",
+            color=COLOURS[library],
+            label=name,
+        )
     axes.axhline(1.0, color="#6b6b6b", linewidth=0.8)
     set_up(axes, numbers["chains"])
     axes.set_ylim(0.0, 1.7)
     axes.set_ylabel("time of a step / code by hand")
-    axes.legend(ncols=3, frameon=False, fontsize="small", loc="lower center", handlelength=3.0)
+    axes.legend(
+        ncols=3, frameon=False, fontsize="small", loc="lower center", handlelength=3.0
+    )
     figure.savefig(DOCS / "_static" / "by-hand.png", dpi=130)
 
 
@@ -55,12 +64,18 @@ def libraries() -> None:
     panels = figure.subplots(1, 2, sharey=True)
     for axes, kernel in zip(panels, ("MALA", "HMC"), strict=True):
         for library, colour in COLOURS.items():
-            microseconds = [ns / 1000 for ns in numbers["nanoseconds"][f"{kernel}, 10, {library}"]]
-            axes.plot(numbers["chains"], microseconds, marker="o", color=colour, label=library)
+            microseconds = [
+                ns / 1000 for ns in numbers["nanoseconds"][f"{kernel}, 10, {library}"]
+            ]
+            axes.plot(
+                numbers["chains"], microseconds, marker="o", color=colour, label=library
+            )
         set_up(axes, numbers["chains"])
         axes.set_yscale("log")
         axes.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
-        axes.set_title(kernel if kernel == "MALA" else "HMC, 10 leapfrog steps", fontsize="medium")
+        axes.set_title(
+            kernel if kernel == "MALA" else "HMC, 10 leapfrog steps", fontsize="medium"
+        )
     panels[0].set_ylabel("microseconds of a step\nfor each chain")
     panels[1].legend(frameon=False)
     figure.savefig(DOCS / "_static" / "libraries.png", dpi=130)

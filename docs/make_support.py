@@ -6,7 +6,9 @@ kernels and the libraries of the table with those of the suite.
 
 import os
 
-os.environ.setdefault("JAX_ENABLE_X64", "1")  # so that the table has JAX in float64, too
+os.environ.setdefault(
+    "JAX_ENABLE_X64", "1"
+)  # so that the table has JAX in float64, too
 
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,13 +31,24 @@ def main() -> None:
     passed = {(row.scenario.name, _place(row)) for row in rows}
     places = list(dict.fromkeys(map(_place, rows)))
     names = list(dict.fromkeys(row.scenario.name for row in rows))
-    lines = ["| kernel | " + " | ".join(places) + " |", "| --- |" + " --- |" * len(places)]
-    lines += [f"| {n} | " + " | ".join("yes" if (n, p) in passed else "-" for p in places) + " |" for n in names]
+    lines = [
+        "| kernel | " + " | ".join(places) + " |",
+        "| --- |" + " --- |" * len(places),
+    ]
+    lines += [
+        f"| {n} | "
+        + " | ".join("yes" if (n, p) in passed else "-" for p in places)
+        + " |"
+        for n in names
+    ]
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     skipped = "".join(f"- {text}\n" for text in missing())
     OUT.write_text(
         f"{len(rows)} of {len(rows)} rows passed on {datetime.now(UTC):%Y-%m-%d}, with {versions}.\n\n"
-        ":::{dropdown} The table\n" + "\n".join(lines) + "\n:::\n\nNot run, for want of a device:\n\n" + skipped
+        ":::{dropdown} The table\n"
+        + "\n".join(lines)
+        + "\n:::\n\nNot run, for want of a device:\n\n"
+        + skipped
     )
 
 

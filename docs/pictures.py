@@ -56,12 +56,22 @@ def picture(name: str) -> Callable[[Callable[[Panel], None]], Callable[[Panel], 
     return register
 
 
-def contours(panel: Panel, target: Any, x: tuple[float, float], y: tuple[float, float]) -> None:
+def contours(
+    panel: Panel, target: Any, x: tuple[float, float], y: tuple[float, float]
+) -> None:
     """Lines of equal density."""
     grid = np.stack(np.meshgrid(np.linspace(*x, 150), np.linspace(*y, 150)), axis=-1)
     density = target.prepare(grid, xps.MALA(0.1).requires).evaluate(grid).log_density
     levels = np.max(density) - np.array([6.0, 4.0, 2.5, 1.3, 0.5, 0.1])
-    panel.contour(grid[..., 0], grid[..., 1], density, levels=levels, colors=GREY, linewidths=0.7, alpha=0.8)
+    panel.contour(
+        grid[..., 0],
+        grid[..., 1],
+        density,
+        levels=levels,
+        colors=GREY,
+        linewidths=0.7,
+        alpha=0.8,
+    )
     panel.set(xlim=x, ylim=y)
 
 
@@ -71,7 +81,13 @@ def path(panel: Panel, draws: np.ndarray, colour: str = BLUE, **line: Any) -> No
     panel.plot(*draws[0], "o", color=RED, ms=5)
 
 
-def chain(kernel: Any, steps: int, target: Any = BANANA, start: np.ndarray = START, seed: int = 3) -> np.ndarray:
+def chain(
+    kernel: Any,
+    steps: int,
+    target: Any = BANANA,
+    start: np.ndarray = START,
+    seed: int = 3,
+) -> np.ndarray:
     """One chain with its start, (step, 2)."""
     trace = xps.sample(target, kernel, start, steps, seed=seed)
     return np.concatenate([start, trace.draws[:, 0]])
@@ -83,7 +99,12 @@ def on_banana(panel: Panel, kernel: Any, steps: int = 60, seed: int = 3) -> None
     path(panel, chain(kernel, steps, seed=seed))
 
 
-def bars(panel: Panel, draws: np.ndarray, density: Callable[[np.ndarray], np.ndarray], colour: str = BLUE) -> None:
+def bars(
+    panel: Panel,
+    draws: np.ndarray,
+    density: Callable[[np.ndarray], np.ndarray],
+    colour: str = BLUE,
+) -> None:
     """A histogram of numbers, and the density that they should have."""
     low, high = np.min(draws), np.max(draws)
     x = np.linspace(low, high, 400)
@@ -100,7 +121,10 @@ def lattices(panel: Panel, kernel: Any, steps: tuple[int, ...]) -> None:
     images = [x0[0], *(draws[n - 1] for n in steps)]
     gap = np.full((side, 2), np.nan)
     rows = [part for image in images for part in (image.reshape(side, side), gap)][:-1]
-    panel.imshow(np.concatenate(rows, axis=1), cmap=matplotlib.colors.ListedColormap([BLUE, "#e8edf2"]))
+    panel.imshow(
+        np.concatenate(rows, axis=1),
+        cmap=matplotlib.colors.ListedColormap([BLUE, "#e8edf2"]),
+    )
     panel.set_title(f"steps 0, {', '.join(map(str, steps))}", color=GREY, fontsize=8)
 
 
@@ -133,10 +157,17 @@ def _mala(panel: Panel) -> None:
 def _hmc(panel: Panel) -> None:
     contours(panel, BANANA, (-4.0, 4.0), (-3.0, 6.0))
     rng, step_size, leaps, steps = np.random.default_rng(7), 0.1, 25, 10
-    noise = {"momentum": rng.standard_normal((steps, 1, 2)), "accept": rng.random((steps, 1))}
-    draws = xps.sample(BANANA, xps.HMC(step_size, leaps), START, steps, seed=xps.Replay(noise)).draws
+    noise = {
+        "momentum": rng.standard_normal((steps, 1, 2)),
+        "accept": rng.random((steps, 1)),
+    }
+    draws = xps.sample(
+        BANANA, xps.HMC(step_size, leaps), START, steps, seed=xps.Replay(noise)
+    ).draws
     starts = np.concatenate([START[None], draws])
-    for x, p in zip(starts, noise["momentum"], strict=False):  # the same leapfrog steps, one by one
+    for x, p in zip(
+        starts, noise["momentum"], strict=False
+    ):  # the same leapfrog steps, one by one
         points = [x]
         for _ in range(leaps):
             p = p + 0.5 * step_size * BANANA.score(x)
@@ -172,7 +203,9 @@ def _underdamped(panel: Panel) -> None:
 def _myula(panel: Panel) -> None:
     target = xps.Target(None, score=lambda x: 1.0 - x)
     kernel = xps.MYULA(0.02, regularizer=xps.L1(), smoothing=0.02)
-    draws = xps.sample(target, kernel, np.zeros((500, 1)), 300, seed=1, burn_in=100).draws
+    draws = xps.sample(
+        target, kernel, np.zeros((500, 1)), 300, seed=1, burn_in=100
+    ).draws
     bars(panel, draws.ravel(), lambda x: np.exp(-0.5 * (x - 1) ** 2 - np.abs(x)))
 
 
@@ -180,10 +213,20 @@ def _myula(panel: Panel) -> None:
 def _acceptance(panel: Panel) -> None:
     target = xps.Target(None, score=two_modes_score, acceptance=LineIntegral())
     contours(panel, TWO_MODES, (-4.5, 4.5), (-2.6, 2.6))
-    grid = np.stack(np.meshgrid(np.linspace(-4, 4, 14), np.linspace(-2.2, 2.2, 9)), axis=-1)
+    grid = np.stack(
+        np.meshgrid(np.linspace(-4, 4, 14), np.linspace(-2.2, 2.2, 9)), axis=-1
+    )
     arrows = two_modes_score(grid)
     arrows = arrows / (1 + np.linalg.norm(arrows, axis=-1, keepdims=True))
-    panel.quiver(grid[..., 0], grid[..., 1], arrows[..., 0], arrows[..., 1], color=GREEN, width=0.004, scale=20)
+    panel.quiver(
+        grid[..., 0],
+        grid[..., 1],
+        arrows[..., 0],
+        arrows[..., 1],
+        color=GREEN,
+        width=0.004,
+        scale=20,
+    )
     path(panel, chain(xps.RWM(1.2), 60, target, MODES[:1], seed=5))
 
 
@@ -192,7 +235,9 @@ def _score_mh(panel: Panel) -> None:
     density = lambda x: np.exp(-(x**4))  # noqa: E731
     score = lambda x: -4 * x**3  # noqa: E731
     x0 = np.zeros((2000, 1))
-    plain = xps.sample(xps.Target(None, score=score), xps.ULA(0.06), x0, 30, seed=1, burn_in=50).draws
+    plain = xps.sample(
+        xps.Target(None, score=score), xps.ULA(0.06), x0, 30, seed=1, burn_in=50
+    ).draws
     target = xps.Target(None, score=score, acceptance=LineIntegral())
     adjusted = xps.sample(target, xps.MALA(0.06), x0, 30, seed=1, burn_in=50).draws
     bars(panel, adjusted.ravel(), density)
@@ -237,7 +282,9 @@ def _hiss(panel: Panel) -> None:
 def _two_opt(panel: Panel) -> None:
     cities = np.random.default_rng(4).random((24, 2))
     start = np.random.default_rng(1).permutation(24)[None]
-    tour = xps.sample(tsp(cities, 0.02), xps.TwoOpt(), start, 4000, seed=1, recorders=()).state.point.x[0]
+    tour = xps.sample(
+        tsp(cities, 0.02), xps.TwoOpt(), start, 4000, seed=1, recorders=()
+    ).state.point.x[0]
     for order, shift, colour in ((start[0], 0.0, GREY), (tour, 1.2, BLUE)):
         points = cities[np.append(order, order[0])] + np.array([shift, 0.0])
         panel.plot(points[:, 0], points[:, 1], "-o", color=colour, ms=3, lw=0.9)
@@ -246,10 +293,14 @@ def _two_opt(panel: Panel) -> None:
 
 def running_means(panel: Panel, base: Any, repelled: Any, title: str) -> None:
     """The mean of all draws so far, of 15 chains with and 15 without repellence."""
-    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
+    target = xps.Target(
+        lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v
+    )
     n = np.arange(1, 401)[:, None]
     for kernel, colour in ((base, RED), (repelled, BLUE)):
-        draws = xps.sample(target, kernel, np.random.default_rng(0).normal(size=(15, 1)), 400, seed=1).draws[..., 0]
+        draws = xps.sample(
+            target, kernel, np.random.default_rng(0).normal(size=(15, 1)), 400, seed=1
+        ).draws[..., 0]
         panel.plot(n, np.cumsum(draws, axis=0) / n, color=colour, lw=0.7, alpha=0.8)
     panel.axhline(0, color=GREY, lw=1, ls="--")
     panel.set(ylim=(-1.2, 1.2))
@@ -259,14 +310,20 @@ def running_means(panel: Panel, base: Any, repelled: Any, title: str) -> None:
 
 @picture("srmc")
 def _srmc(panel: Panel) -> None:
-    repelled = xps.SRMC(xps.ULA(0.1), 5.0, xps.PowerLaw(1.0, offset=10.0), tilt=xps.Exact())
+    repelled = xps.SRMC(
+        xps.ULA(0.1), 5.0, xps.PowerLaw(1.0, offset=10.0), tilt=xps.Exact()
+    )
     running_means(panel, xps.ULA(0.1), repelled, "running means; red: ULA, blue: SRMC")
 
 
 @picture("srmc-theory")
 def _srmc_theory(panel: Panel) -> None:
     alpha = np.linspace(0, 10, 200)
-    for precision, colour in ((0.5, GREY), (1.0, GREEN), (2.0, BLUE)):  # of a normal; the mean of x, rho = 1 (Eq. 16)
+    for precision, colour in (
+        (0.5, GREY),
+        (1.0, GREEN),
+        (2.0, BLUE),
+    ):  # of a normal; the mean of x, rho = 1 (Eq. 16)
         panel.plot(alpha, 1 / (1 + 2 * alpha * precision), color=colour, lw=1.5)
     panel.set_xlabel("alpha", color=GREY)
     panel.set_title("variance of a mean / the base kernel's", color=GREY, fontsize=8)
@@ -291,7 +348,9 @@ def _svgd(panel: Panel) -> None:
 
 @picture("tempering")
 def _tempering(panel: Panel) -> None:
-    target = gaussian_mixture([0.5, 0.3, 0.2], np.array([[-4.0, 0.0], [4.0, 0.0], [0.0, 5.0]]), 0.7)
+    target = gaussian_mixture(
+        [0.5, 0.3, 0.2], np.array([[-4.0, 0.0], [4.0, 0.0], [0.0, 5.0]]), 0.7
+    )
     contours(panel, target, (-7, 7), (-4, 8))
     kernel = xps.ParallelTempering(xps.MALA(0.5), xps.geometric_ladder(6, 0.03))
     draws = chain(kernel, 400, target, np.array([[-4.0, 0.0]]), seed=2)
@@ -304,29 +363,39 @@ def _annealed(panel: Panel) -> None:
     target = xps.Target(None, score=mixture.score, data=mixture.data)
     sigmas = [6.0 * s for s in xps.geometric_ladder(24, 0.02)]
     x0 = 7.0 * np.random.default_rng(0).standard_normal((60, 1))
-    draws = xps.sample(target, xps.Annealed(xps.ULA(0.15), sigmas, steps=5), x0, len(sigmas), seed=1).draws
+    draws = xps.sample(
+        target, xps.Annealed(xps.ULA(0.15), sigmas, steps=5), x0, len(sigmas), seed=1
+    ).draws
     panel.plot(np.concatenate([x0[None], draws])[..., 0], color=BLUE, lw=0.5, alpha=0.7)
     panel.set_xlabel("noise level, from high to low", color=GREY)
 
 
 def _wide_to_two(kernel: Any, draws: int) -> np.ndarray:
-    wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)
+    wide = xps.Target(
+        lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9
+    )
     two = gaussian_mixture([0.5, 0.5], np.array([[-2.5], [2.5]]), 0.4)
     x0 = 3 * np.random.default_rng(0).standard_normal((60, 1))
-    return np.concatenate([x0[None], xps.sample(xps.Bridge(wide, two), kernel, x0, draws, seed=1).draws])[..., 0]
+    return np.concatenate(
+        [x0[None], xps.sample(xps.Bridge(wide, two), kernel, x0, draws, seed=1).draws]
+    )[..., 0]
 
 
 @picture("ais")
 def _ais(panel: Panel) -> None:
     betas = np.linspace(0, 1, 30) ** 2
-    panel.plot(_wide_to_two(xps.AIS(xps.RWM(0.6), betas), 29), color=BLUE, lw=0.5, alpha=0.7)
+    panel.plot(
+        _wide_to_two(xps.AIS(xps.RWM(0.6), betas), 29), color=BLUE, lw=0.5, alpha=0.7
+    )
     panel.set_xlabel("step, from the prior to the target", color=GREY)
 
 
 @picture("smc")
 def _smc(panel: Panel) -> None:
     paths = _wide_to_two(xps.TemperedSMC(xps.RWM(0.6), np.linspace(0, 1, 30) ** 2), 29)
-    panel.plot(np.arange(30)[:, None] + 0 * paths, paths, ".", color=BLUE, ms=3, alpha=0.6)
+    panel.plot(
+        np.arange(30)[:, None] + 0 * paths, paths, ".", color=BLUE, ms=3, alpha=0.6
+    )
     panel.set_xlabel("step, from the prior to the target", color=GREY)
 
 
@@ -341,7 +410,9 @@ def _sosmc(panel: Panel) -> None:
     )
     x0 = np.random.default_rng(0).standard_normal((8, 200, 2))
     kernel = xps.SOSMC(RewardReverseKL(reward, beta=0.5), LangevinMove(0.3), Adam(0.1))
-    trace = xps.sample(family, kernel, x0, 80, seed=1, recorders=[SOSMCHistory({"reward": reward})])
+    trace = xps.sample(
+        family, kernel, x0, 80, seed=1, recorders=[SOSMCHistory({"reward": reward})]
+    )
     panel.plot(trace.recorded["history"]["reward"].reshape(80, 8), color=BLUE, lw=0.8)
     panel.axhline(np.exp(2) / (1 + np.exp(2)), color=GREY, ls="--", lw=1)
     panel.set_xlabel("iteration", color=GREY)
@@ -376,7 +447,9 @@ def breast_cancer_figure() -> Any:
     )
     flat = draws.reshape(-1, 31)
     order = np.argsort(np.abs(flat.mean(axis=0)))[-9:]
-    low, quarter, half, three_quarters, high = np.quantile(flat[:, order], (0.05, 0.25, 0.5, 0.75, 0.95), axis=0)
+    low, quarter, half, three_quarters, high = np.quantile(
+        flat[:, order], (0.05, 0.25, 0.5, 0.75, 0.95), axis=0
+    )
     rows = np.arange(len(order))
     left.hlines(rows, low, high, color=BLUE, lw=1.2)
     left.hlines(rows, quarter, three_quarters, color=BLUE, lw=4)
@@ -385,9 +458,27 @@ def breast_cancer_figure() -> Any:
     left.set_yticks(rows, [data.names[i] for i in order], color=GREY)
     left.set_title("which measurements tell a malignant mass", color=GREY)
     first, second = order[-1], order[-2]
-    for chain, colour in zip(np.moveaxis(draws, 1, 0)[:3], (BLUE, RED, GREEN), strict=True):
-        middle.plot(chain[:60, first], chain[:60, second], "-o", color=colour, ms=2, lw=0.5, alpha=0.8)
-    middle.plot(flat[::10, first], flat[::10, second], ".", color=GREY, ms=1, alpha=0.5, zorder=0)
+    for chain, colour in zip(
+        np.moveaxis(draws, 1, 0)[:3], (BLUE, RED, GREEN), strict=True
+    ):
+        middle.plot(
+            chain[:60, first],
+            chain[:60, second],
+            "-o",
+            color=colour,
+            ms=2,
+            lw=0.5,
+            alpha=0.8,
+        )
+    middle.plot(
+        flat[::10, first],
+        flat[::10, second],
+        ".",
+        color=GREY,
+        ms=1,
+        alpha=0.5,
+        zorder=0,
+    )
     middle.set_xlabel(data.names[first], color=GREY)
     middle.set_ylabel(data.names[second], color=GREY)
     middle.set_title("60 steps of three chains", color=GREY)
@@ -397,7 +488,14 @@ def breast_cancer_figure() -> Any:
     for label, colour in ((0, BLUE), (1, RED)):
         own = np.nonzero(data.test_labels[rank] == label)[0]
         right.vlines(own, low[rank][own], high[rank][own], color=colour, lw=1)
-        right.plot(own, half[rank][own], "o", color=colour, ms=2, label=("benign", "malignant")[label])
+        right.plot(
+            own,
+            half[rank][own],
+            "o",
+            color=colour,
+            ms=2,
+            label=("benign", "malignant")[label],
+        )
     right.legend(frameon=False, labelcolor=GREY, loc="upper left")
     right.set_xlabel("114 patients who were held out", color=GREY)
     right.set_title("risk, and how sure it is (90 %)", color=GREY)
@@ -424,13 +522,40 @@ def choose_figure() -> Any:
     arrow = {"arrowstyle": "->", "color": GREY, "shrinkA": 2, "shrinkB": 2}
     for i, (question, answer) in enumerate(questions):
         x, up = 2.0 * i, 1 if i % 2 else -1
-        panel.text(x, 0, question, ha="center", va="center", color=BLUE, bbox=box | {"ec": BLUE})
-        panel.text(x, 0.95 * up, answer, ha="center", va="center", color=GREY, bbox=box | {"ec": GREY})
+        panel.text(
+            x,
+            0,
+            question,
+            ha="center",
+            va="center",
+            color=BLUE,
+            bbox=box | {"ec": BLUE},
+        )
+        panel.text(
+            x,
+            0.95 * up,
+            answer,
+            ha="center",
+            va="center",
+            color=GREY,
+            bbox=box | {"ec": GREY},
+        )
         panel.annotate("", (x, 0.62 * up), (x, 0.28 * up), arrowprops=arrow)
         panel.text(x + 0.08, 0.43 * up, "no", color=GREY, va="center")
-        panel.annotate("", (x + (1.45 if i < 4 else 1.35), 0), (x + 0.55, 0), arrowprops=arrow)
+        panel.annotate(
+            "", (x + (1.45 if i < 4 else 1.35), 0), (x + 0.55, 0), arrowprops=arrow
+        )
         panel.text(x + 0.9, 0.08, "yes", color=GREY)
-    panel.text(10, 0, "HMC()\nNUTS()", ha="center", va="center", color=GREEN, weight="bold", bbox=box | {"ec": GREEN})
+    panel.text(
+        10,
+        0,
+        "HMC()\nNUTS()",
+        ha="center",
+        va="center",
+        color=GREEN,
+        weight="bold",
+        bbox=box | {"ec": GREEN},
+    )
     return figure
 
 
@@ -455,7 +580,9 @@ def draw_all(folder: Path) -> None:
         panel.spines[:].set_color(GREY)
         panel.spines[:].set_alpha(0.4)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DiagnosisWarning)  # these runs are for a picture
+            warnings.simplefilter(
+                "ignore", DiagnosisWarning
+            )  # these runs are for a picture
             function(panel)
         panel.set(xticks=(), yticks=())
         figure.savefig(file, dpi=110, transparent=True)
@@ -470,5 +597,7 @@ def _is_older(file: Path) -> bool:
 if __name__ == "__main__":  # the picture of the README
     plt.rcParams.update({"font.size": 8})
     breast_cancer_figure().savefig(
-        Path(__file__).parent / "_static" / "breast-cancer.png", dpi=110, metadata={"Software": ""}
+        Path(__file__).parent / "_static" / "breast-cancer.png",
+        dpi=110,
+        metadata={"Software": ""},
     )

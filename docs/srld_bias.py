@@ -27,7 +27,15 @@ def row(*cells: object) -> None:
 def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
     """Of the draws of each chain about the true mean 0, averaged over coordinates: (strengths, chains)."""
     x0 = np.random.default_rng(0).standard_normal((len(ALPHA), CHAINS, dim))
-    run = sample(gaussian(np.eye(dim)), kernel, x0, STEPS, burn_in=burn_in, seed=1, recorders=(Moments(),))
+    run = sample(
+        gaussian(np.eye(dim)),
+        kernel,
+        x0,
+        STEPS,
+        burn_in=burn_in,
+        seed=1,
+        recorders=(Moments(),),
+    )
     moments = run.recorded["moments"]
     lost = np.any(np.asarray(run.run_statistics.diverged) > 0, axis=-1)
     second = np.mean(moments.variance + moments.mean**2, axis=-1)
@@ -36,7 +44,12 @@ def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
 
 def cells(values: np.ndarray) -> list[str]:
     """Means over chains with their standard errors."""
-    return ["diverges" if not np.all(v < 1e6) else f"{v.mean():.3f} ± {v.std() / np.sqrt(len(v)):.3f}" for v in values]
+    return [
+        "diverges"
+        if not np.all(v < 1e6)
+        else f"{v.mean():.3f} ± {v.std() / np.sqrt(len(v)):.3f}"
+        for v in values
+    ]
 
 
 def table(settings: dict[str, tuple[Kernel, int, int]]) -> None:
@@ -47,9 +60,15 @@ def table(settings: dict[str, tuple[Kernel, int, int]]) -> None:
         row(name, *cells(variances(kernel, dim, burn_in)))
 
 
-def ula(m: int, dim: int, history: type[History] = Thinned, **kernel: object) -> tuple[Kernel, int, int]:
+def ula(
+    m: int, dim: int, history: type[History] = Thinned, **kernel: object
+) -> tuple[Kernel, int, int]:
     """SRLD over ULA with M positions, one every EVERY steps."""
-    return SRLD(ULA(ETA), ALPHA[:, None], history(m, EVERY), RBF(**kernel)), dim, 2 * m * EVERY
+    return (
+        SRLD(ULA(ETA), ALPHA[:, None], history(m, EVERY), RBF(**kernel)),
+        dim,
+        2 * m * EVERY,
+    )
 
 
 def over(base: Kernel) -> tuple[Kernel, int, int]:
@@ -85,10 +104,22 @@ def balanced() -> None:
             kernel = SRLD(ULA(ETA), Balanced(m * EVERY), Thinned(m, EVERY))
             x0 = np.random.default_rng(0).standard_normal((CHAINS, dim))
             target = gaussian(np.eye(dim))
-            run = sample(target, kernel, x0, STEPS, burn_in=3 * m * EVERY, seed=1, recorders=(Moments(),))
+            run = sample(
+                target,
+                kernel,
+                x0,
+                STEPS,
+                burn_in=3 * m * EVERY,
+                seed=1,
+                recorders=(Moments(),),
+            )
             moments = run.recorded["moments"]
             second = np.mean(moments.variance + moments.mean**2, axis=-1)
-            row(f"M = {m}, dim {dim}", f"{np.median(run.state.alpha):.1f}", *cells(second[None]))
+            row(
+                f"M = {m}, dim {dim}",
+                f"{np.median(run.state.alpha):.1f}",
+                *cells(second[None]),
+            )
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def test_experiment_options_and_errors(capsys, monkeypatch):
     assert exit_code("run", "made-up", "--nonsense") == 2
     capsys.readouterr()
     assert cli.main(["run", "made-up", "--times", "13"]) == 1
-    assert capsys.readouterr().err == "xpsample: thirteen is out of range\n"
+    assert capsys.readouterr().err == "xpsample: thirteen is out of range\n  docs: troubleshooting#xpsampleerror\n"
 
 
 def test_help_is_called_as_the_command_was(capsys, monkeypatch):

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         close_stdout()
         return CLOSED_PIPE
     except (XpsampleError, OSError) as error:
-        print(f"xpsample: {error}", file=sys.stderr)
+        print("\n  ".join([f"xpsample: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
         try:
             sys.stdout.flush()
         except OSError:

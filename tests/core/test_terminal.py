@@ -80,3 +80,13 @@ def test_on_a_terminal_one_line_counts_and_goes_away(capsys, monkeypatch):
     progress.say("found")
     clear = "\r\033[K"
     assert capsys.readouterr() == ("found\n", f"  waiting for someth 2 s{clear}  waiting for someth 3 s{clear}")
+
+
+def test_where_no_thread_can_start_lines_are_printed_all_the_same(capsys, monkeypatch):
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(terminal.Thread, "start", refused)
+    with Progress("waiting") as progress:
+        progress.say("done")
+    assert capsys.readouterr().out == "done\n"

@@ -20,9 +20,10 @@ from array_api_compat import array_namespace
 
 import xpsample
 from xpsample import Portable, Target, sample
-from xpsample.core import registry
+from xpsample.core import errors, registry
 from xpsample.core.errors import DiagnosisWarning
 from xpsample.core.registry import to_host
+from xpsample.metrics.findings import Finding
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -32,6 +33,9 @@ PAGES = [
     ROOT / "README.md",
     *sorted(p for p in DOCS.rglob("*.md") if not ELSEWHERE.match(p.relative_to(DOCS).parts[0])),
 ]
+WIDTH = 88
+"""Columns of code that stand on a page of the site without scrolling; so in docs/ruff.toml."""
+
 CUSTOM_KERNEL = DOCS / "developer" / "custom-kernel.md"
 CUSTOM_BACKEND = DOCS / "developer" / "custom-backend.md"
 
@@ -106,6 +110,22 @@ def test_python_blocks_run(page: Path, elsewhere, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     with torch.random.fork_rng(devices=[]):  # a page may seed the global generator, for modules
         run_page(page, tmp_path)
+
+
+def test_code_fits_its_page(tmp_path: Path) -> None:
+    pages, long = [ROOT / "README.md", *DOCS.rglob("*.md")], []
+    for page in pages:
+        for language in ("python", "py", "toml", "shell", "bash", "console"):
+            for line, code in blocks(page, language):
+                found = [text for text in code.splitlines() if language != "console" or re.match("[$#>]", text)]
+                long += [f"{page}, block of line {line}: {text}" for text in found if len(text) > WIDTH]
+    assert not long, "\n".join(long)
+    for page in (DOCS / "tutorials").glob("*.md"):  # their cells are unknown to ruff, which formats all other blocks
+        for line, code in blocks(page, "python"):
+            (tmp_path / f"{page.stem}-{line}.py").write_text(code)
+    command = ["ruff", "format", "--diff", "--line-length", str(WIDTH), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_readme_shows_ten_lines_of_use() -> None:
@@ -203,21 +223,30 @@ def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_p
     inventory = inventories.InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="")
     documented = {name for kind in inventory.data.values() for name in kind}
     assert not [name for name in xpsample.__all__ if f"xpsample.{name}" not in documented]
+    for pointer in (*map(errors.entry, raised()), *(errors.entry(kind, "diagnosis") for kind in finding_kinds())):
+        page, anchor = re.fullmatch(r"docs: (.+)#(.+)", pointer).groups()
+        assert f'id="{anchor}"' in (tmp_path / "html" / f"{page}.html").read_text(), f"nothing is at {pointer}"
 
 
-def test_errors_and_findings_have_their_entries():
-    from xpsample.core import errors
-    from xpsample.metrics.findings import Finding
+def raised() -> list[str]:
+    """The classes of errors and warnings, but for those of findings."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
+    return [kind.__name__ for kind in kinds if not issubclass(kind, DiagnosisWarning)]
 
-    page = (DOCS / "troubleshooting.md").read_text()
-    kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, BaseException)]
-    assert [name for name in kinds if name not in page] == []
+
+def finding_kinds() -> set[str]:
+    """The kinds of findings, all named in `Finding`."""
     source = "".join(path.read_text() for path in (ROOT / "xpsample").rglob("*.py"))
     found = set(re.findall(r'(?:Finding|_of_columns)\(\s*"(\w+)"', source))
     named = set(re.findall(r'``"(\w+)"``', Finding.__doc__))
     assert {"ladder", "tilt_idle", "until"} <= found <= named
-    diagnosis = (DOCS / "diagnosis.md").read_text()
-    assert [kind for kind in named if f"`{kind}`" not in diagnosis] == []
+    return named
+
+
+def test_errors_and_findings_have_their_entries():
+    page, diagnosis = ((DOCS / f"{name}.md").read_text() for name in ("troubleshooting", "diagnosis"))
+    assert [name for name in raised() if name not in page] == []
+    assert [kind for kind in finding_kinds() if f"`{kind}`" not in diagnosis] == []
 
 
 def test_the_support_table_has_the_kernels_and_libraries_of_the_suite():

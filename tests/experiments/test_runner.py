@@ -310,7 +310,7 @@ def stopping(error):
 
 def test_what_was_measured_before_an_error_is_kept(run_it, tmp_path, capsys):
     assert run_it(stopping(XpsampleError("thirteen is out of range"))) == 1
-    assert capsys.readouterr().err == "xpsample: thirteen is out of range\n"
+    assert capsys.readouterr().err == "xpsample: thirteen is out of range\n  docs: troubleshooting#xpsampleerror\n"
     assert [row["name"] for row in json.loads((tmp_path / "out" / "results.json").read_text())] == ["one"]
     text = (tmp_path / "out" / "report.txt").read_text()
     assert "stopped by XpsampleError, with 1 row of results" in text and "what came out" not in text

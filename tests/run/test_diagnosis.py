@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning
+from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
 from xpsample.run import diagnosis
 from xpsample.run.diagnosis import Screen
 from xpsample.srmc.diagnostics import Repellence
@@ -43,7 +43,7 @@ def test_steps_that_are_too_small_for_a_wide_coordinate():
     found = kinds(trace)
     assert found["rhat"].value > 2 and found["rhat"].coordinates == ("x[1]",)
     assert {"ess_bulk", "ess_tail"} <= set(found)
-    assert [text for _, text in warned] == [str(f) for f in trace.diagnose()]
+    assert [text for _, text in warned] == [f"{f} [{entry(f.kind, 'diagnosis')}]" for f in trace.diagnose()]
     assert {category for category, _ in warned} == {ConvergenceWarning}
 
 

@@ -3,8 +3,17 @@
 from typing import Any
 
 
+def entry(name: str, page: str = "troubleshooting") -> str:
+    """Where the docs tell of a class of errors or a kind of findings: a page, and an anchor in it."""
+    return f"docs: {page}#{name.lower().replace('_', '-')}"
+
+
 class XpsampleError(Exception):
-    """Base class of all errors raised by xpsample."""
+    """Base class of all errors raised by xpsample. A note below the message names its entry in the docs."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.add_note(entry(type(self).__name__))
 
 
 class PositionError(XpsampleError, ValueError):
@@ -74,11 +83,15 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, message: str, trace: Any = None, fitted: Any = None, by: str | None = None) -> None:
         super().__init__(message)
+        self.add_note(entry("Interrupted"))
         self.trace, self.fitted, self.by = trace, fitted, by or "Ctrl-C"
 
 
 class CheckpointWarning(UserWarning):
     """A run could not be saved; it went on."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} [{entry('CheckpointWarning')}]"
 
 
 class DiagnosisWarning(UserWarning):

@@ -82,12 +82,14 @@ class Progress:
         self._printed()
 
     def __enter__(self) -> "Progress":
-        self._thread.start()
+        with suppress(RuntimeError):  # Python in a browser has no threads: it says nothing
+            self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._clear()
 
     def say(self, text: str) -> None:

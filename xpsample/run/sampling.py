@@ -15,7 +15,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, given
 from xpsample.core.devices import current_device
-from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError
+from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError, entry
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
@@ -522,7 +522,8 @@ def _warn(trace: Trace) -> None:
     """A line for each thing that is wrong with a run."""
     for finding in trace.diagnose():
         if finding.kind != "few_draws":
-            warnings.warn(str(finding), category(finding), stacklevel=3)
+            text = f"{finding} [{entry(finding.kind, 'diagnosis')}]"
+            warnings.warn(text, category(finding), stacklevel=3)
 
 
 def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
