@@ -27,6 +27,7 @@ def run_on_cupy(*paths: str) -> tuple[int, str]:
     return int(re.search(r"(\d+) passed", child.stdout)[1]), child.stdout
 
 
+@pytest.mark.slow
 def test_core_runs():
     """Noise, checkpoints and recorders."""
     passed, printed = run_on_cupy(

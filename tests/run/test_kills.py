@@ -31,8 +31,11 @@ def kill(library, kills, *names):
     return sum(row["kills"] for row in found)
 
 
-def test_a_few():
-    assert kill("numpy", 2, "mala", "sr-hmc-stable", "fit", "warm-up", "store") >= 5
+@pytest.mark.parametrize(
+    "names", [("sr-hmc-stable", "warm-up"), pytest.param(("mala", "fit", "store"), marks=pytest.mark.slow)], ids=len
+)
+def test_a_few(names):
+    assert kill("numpy", 2, *names) >= len(names)
 
 
 @pytest.mark.slow
@@ -46,7 +49,8 @@ def test_many_kernels_and_entry_points(part):
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_other_libraries(library):
-    names = ("warm-up", "store", "sr-mala", "tempering", "sosmc", "fit", "fit score balance")
+    """A warm-up, particles, and a training with derivatives in its loss; others save as these do."""
+    names = ("warm-up", "sosmc", "fit score balance")
     assert kill(library, 2, *names) > len(names)
 
 
@@ -56,7 +60,7 @@ def test_two_processes_in_one_folder():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("library", ["numpy", "jax"])
 def test_two_processes_in_one_folder_often(library):
     (row,) = attacked(library, "--together", 6, "mala")
     assert row["differing"] == 0 and row["killed"] > 0, row
