@@ -197,6 +197,25 @@ def global_generators_left_alone() -> Iterator[None]:
     assert not drawn, f"the global generator of {' and of '.join(drawn)} was drawn from or seeded"
 
 
+@pytest.fixture(autouse=True)
+def settings_left_alone() -> Iterator[None]:
+    """Fail a test that leaves another setting of the process behind: tests after it would see it, in some orders."""
+    before = _settings()
+    yield
+    after = _settings()
+    changed = [name for name in before if name in after and before[name] != after[name]]
+    assert not changed, f"{' and '.join(changed)} was changed and not put back"
+
+
+def _settings() -> dict[str, Any]:
+    states: dict[str, Any] = {name: signal.getsignal(getattr(signal, name)) for name in ("SIGINT", "SIGTERM")}
+    if "jax" in sys.modules:
+        states["jax_enable_x64"] = sys.modules["jax"].config.jax_enable_x64
+    if "torch" in sys.modules:
+        states["torch's default dtype"] = sys.modules["torch"].get_default_dtype()
+    return states
+
+
 def _global_generators() -> dict[str, bytes]:
     _, key, *position = np.random.get_state()  # noqa: NPY002
     imports = "jax" in sys.modules  # whose import draws from NumPy's

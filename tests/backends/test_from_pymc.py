@@ -27,6 +27,14 @@ def quick_compilation():
         yield
 
 
+@pytest.fixture(autouse=True)
+def settings_of_jax():
+    """The import of PyTensor's part for JAX switches 64-bit types on, which other tests are not to see."""
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
 def in_pymc():
     with pm.Model(coords=LABELS) as model:
         mu, tau = pm.Normal("mu", 0.0, 5.0), pm.HalfCauchy("tau", 5.0)

@@ -224,8 +224,11 @@ def test_ctrl_c_in_the_last_block_is_not_lost():
 
 def test_a_program_that_handles_ctrl_c_itself_is_left_to():
     seen = []
-    signal.signal(signal.SIGINT, lambda *a: seen.append(1))
-    assert run(X0, seed=Stopping(40)).draws.shape[0] == 600 and seen
+    before = signal.signal(signal.SIGINT, lambda *a: seen.append(1))
+    try:
+        assert run(X0, seed=Stopping(40)).draws.shape[0] == 600 and seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_other_threads_than_the_main_one_handle_no_signals():
