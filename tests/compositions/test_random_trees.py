@@ -172,7 +172,7 @@ def test_many_random_trees_give_the_same_chain_elsewhere(library, composition, f
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["jax"], indirect=True)
-@settings(max_examples=60, **FIXED)
+@settings(max_examples=30, **FIXED)
 @given(composition=compositions(), few=FEW)
 def test_random_trees_give_the_same_chain_compiled(library, composition, few):
     same_elsewhere(library, *composition, few)
