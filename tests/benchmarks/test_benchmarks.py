@@ -22,6 +22,7 @@ NO_ALGORITHM = {
     "common",
     "compose",
     "covariance",
+    "cycles",
     "following",
     "kernel",
     "microcanonical",

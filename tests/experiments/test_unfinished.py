@@ -260,7 +260,7 @@ def test_a_damaged_file_of_rows_is_one_error_that_names_it(run_it, tmp_path, cap
         capsys.readouterr()
         assert run_it(two, *options) == 1
         error = capsys.readouterr().err
-        assert f"{path} cannot be read" in error and "remove it and begin anew" in error and error.count("\n") == 1
+        assert f"{path} cannot be read" in error and "remove it and begin anew" in error and error.count("\n") == 2
     path.unlink()
     assert run_it(two) == 0
 

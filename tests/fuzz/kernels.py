@@ -112,7 +112,7 @@ def kernels() -> list[Call]:
             },
             lambda made, lib: on_ones(xps.ACS(made), lib),
         ),
-        Call("ACS", xps.ACS, {"cycle": arg(Cosine(0.5, 4), NONE)}, on_ones),
+        Call("ACS", xps.ACS, {"cycle": arg(Cosine(0.5, 4), {"none"})}, on_ones),
         Call(
             "HiSS",
             xps.HiSS,

@@ -166,7 +166,6 @@ class CycleSearch(Rule):
     See Also
     --------
     ACS : The kernel whose cycle it finds.
-    Table : What it finds.
 
     Notes
     -----
