@@ -59,6 +59,7 @@ html_theme = "furo"
 html_title = f"xpsample {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "search.js")
 html_theme_options = {
     "light_css_variables": {
         "color-brand-primary": "#1f5f99",
