@@ -1,6 +1,6 @@
 """Draw the charts of the pages on performance from the numbers in ``measurements/``.
 
-``python docs/make_charts.py`` writes ``_static/by-hand.png`` and ``_static/libraries.png``.
+``python docs/make_charts.py`` writes ``_static/by-hand.png``, ``_static/libraries.png`` and ``_static/samplers.png``.
 """
 
 import json
@@ -12,6 +12,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 DOCS = Path(__file__).parent
+GREY = "#8a8f98"  # on light and on dark pages
+SAMPLERS = {
+    "HMC": "#2e7ebb",
+    "NUTS": "#d1495b",
+    "MAMS": "#3f9b6c",
+    "MALA": "#b07d2b",
+    "MCLMC": "#8d6bb8",
+}
 COLOURS = {"NumPy": "#00568A", "torch": "#B3440A", "JAX": "#2F7D32"}
 
 
@@ -81,6 +89,38 @@ def libraries() -> None:
     figure.savefig(DOCS / "_static" / "libraries.png", dpi=130)
 
 
+def samplers() -> None:
+    """Gradients of the samplers of this library, divided by those published for BlackJAX."""
+    targets = read("samplers.json")["gradients"]
+    figure = Figure(figsize=(7.0, 3.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.axvline(1.0, color=GREY, linewidth=0.8)
+    for place, (sampler, colour) in enumerate(SAMPLERS.items()):
+        for row, numbers in enumerate(targets.values()):
+            if sampler in numbers:
+                median, least, largest, published = numbers[sampler]
+                height = row + 0.14 * (place - 2)
+                ends = [least / published, largest / published]
+                axes.plot(ends, [height, height], color=colour, linewidth=1.2)
+                axes.plot(median / published, height, "o", color=colour, markersize=5)
+        axes.plot([], [], "o-", color=colour, label=sampler)
+    axes.set_yticks(range(len(targets)), targets)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xticks([0.1, 0.2, 0.5, 1, 2], ["0.1", "0.2", "0.5", "1", "2"])
+    axes.minorticks_off()
+    axes.set_xlabel("gradients, ours divided by the published")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(ncols=5, frameon=False, loc="outside upper center", labelcolor=GREY)
+    axes.tick_params(colors=GREY)
+    axes.xaxis.label.set_color(GREY)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(GREY)
+    figure.savefig(DOCS / "_static" / "samplers.png", dpi=130, transparent=True)
+
+
 if __name__ == "__main__":
     by_hand()
     libraries()
+    samplers()

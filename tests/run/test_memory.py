@@ -1,10 +1,11 @@
-"""A run that keeps moments only uses memory that does not grow with its length."""
+"""What runs and their summaries keep in memory."""
 
 import tracemalloc
 
 import numpy as np
 
 from xpsample import RWM, BatchMeans, Moments, sample
+from xpsample.run import stored
 from xpsample.zoo.gaussian import gaussian
 
 
@@ -29,3 +30,19 @@ def test_memory_of_a_moments_run_is_flat():
     # 5 standard errors, by the run's own estimate: error probability below 1e-5 for the 8 numbers.
     assert np.all(np.abs(moments.mean) < 5 * batches.mcse)
     np.testing.assert_allclose(moments.variance, 1, atol=0.15)
+
+
+def test_a_summary_takes_little_memory_beside_the_draws(monkeypatch):
+    """Columns are worked on some at a time: a summary of 2.5 GB took 25 GB before, and ended the process."""
+    monkeypatch.setattr(stored, "WORKED", 2**16)
+    trace = sample(gaussian(np.eye(300)), RWM(0.1), np.zeros((16, 300)), 400, seed=1, progress=False)
+    tracemalloc.start()
+    in_parts = trace.summary()
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert used < trace.draws.nbytes
+    monkeypatch.undo()
+    at_once = trace.summary()
+    assert at_once.names == in_parts.names
+    for name in ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"):
+        np.testing.assert_allclose(getattr(in_parts, name), getattr(at_once, name), rtol=1e-9)

@@ -207,9 +207,13 @@ class StoredColumns:
 
     def blocks(self) -> Iterator[np.ndarray]:
         """All draws of all columns, some columns at a time, in order."""
-        each = int(np.prod(self.shape[:-1]))
-        many, few = max(1, READ // each), max(1, WORKED // each)
+        many = max(1, READ // int(np.prod(self.shape[:-1])))
         for lo in range(0, self.shape[-1], many):
-            values = self.read(columns=slice(lo, lo + many))
-            for i in range(0, values.shape[-1], few):
-                yield values[..., i : i + few]
+            yield from column_blocks(self.read(columns=slice(lo, lo + many)))
+
+
+def column_blocks(values: np.ndarray) -> Iterator[np.ndarray]:
+    """As many columns at a time, (draw, *chains, column), as figures are computed of at once."""
+    few = max(1, WORKED // int(np.prod(values.shape[:-1])))
+    for i in range(0, values.shape[-1], few):
+        yield values[..., i : i + few]

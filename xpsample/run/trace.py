@@ -21,7 +21,7 @@ from xpsample.run.diagnosis import Figures, diagnose, indicators
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
 from xpsample.run.running import running
 from xpsample.run.store import ARVIZ_NAMES, open_datatree
-from xpsample.run.stored import StoredColumns, StoredRows
+from xpsample.run.stored import StoredColumns, StoredRows, column_blocks
 from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.named import Named, named, named_from_json, parameters
@@ -218,8 +218,10 @@ class Trace:
                 diverged=arranged(statistics.diverged, 0),
             )
         tables, left = [], list(labels)
-        for part in columns.blocks() if stored else [to_host(columns)]:
-            draws = arranged(part.astype(np.float64), 1)
+        if not stored:
+            columns = arranged(to_host(columns), 1)
+        for part in columns.blocks() if stored else column_blocks(columns):
+            draws = (arranged(part, 1) if stored else part).astype(np.float64)
             names, left = left[: draws.shape[-1]], left[draws.shape[-1] :]
             rows = draws
             if known.get("categorical"):
@@ -238,8 +240,7 @@ class Trace:
             for name, values in self.statistics.items()
             if values.shape == self.draws.shape[:-1]
         }
-        looked_at = columns if stored else draws
-        return replace(summary, findings=diagnose(looked_at, labels, statistics, by_step, known, figures))
+        return replace(summary, findings=diagnose(columns, labels, statistics, by_step, known, figures))
 
     def diagnose(self) -> tuple[Finding, ...]:
         """What is wrong with the run: no findings are no proof, but each of them is a reason not to use the draws.
