@@ -74,7 +74,7 @@ def clear(rows: int, columns: int, size: tuple[float, float], **axes: Any) -> An
 
 def save(figure: Figure, name: str) -> None:
     """Write a figure without a ground."""
-    figure.savefig(DOCS / "_static" / f"{name}.png", dpi=110, transparent=True)
+    figure.savefig(DOCS / "_static" / f"{name}.png", dpi=130, transparent=True)
 
 
 def set_up(axes: Axes, chains: list[int]) -> None:
@@ -143,7 +143,7 @@ def binary_networks() -> None:
     rows = table("experiments/hiss-bnn.md", "sampler", "RMSE", "paper")
     data = list(dict.fromkeys(row["data, inner steps"] for row in rows))
     samplers = list(dict.fromkeys(r["sampler"].strip("*") for r in rows if r["sd"]))
-    figure, panels = clear(1, len(data), (8.4, 3.6), sharey=True, sharex=True)
+    figure, panels = clear(1, len(data), (6.4, 3.4), sharey=True, sharex=True)
     for axes, name in zip(panels[0], data, strict=True):
         for row in (row for row in rows if row["data, inner steps"] == name):
             value, sampler = float(row["log likelihood"]), row["sampler"].strip("*")
@@ -158,7 +158,7 @@ def binary_networks() -> None:
             else:
                 style = "-" if sampler == "the training mean" else ":"
                 axes.axvline(value, color=GREY, linestyle=style, linewidth=1)
-        axes.set_title(f"{name} steps", fontsize="medium", loc="left")
+        axes.set_title(name.split(",")[0], fontsize="medium", loc="left")
     panels[0, 0].set_yticks(range(len(samplers)), samplers)
     panels[0, 0].invert_yaxis()
     panels[0, 1].set_xlabel("test log likelihood: better to the right")
@@ -169,7 +169,7 @@ def hvps() -> None:
     """The cost of Hessian-vector products in every way, before and with the plain loop."""
     for page in ("2026-11-hvps", "2026-11-hvps-plain-loop"):
         rows = table(f"measurements/{page}.md", "data", "library", "way", "1 chain")
-        figure, panels = clear(2, 3, (8.4, 5.6), sharex=True, sharey=True)
+        figure, panels = clear(2, 3, (6.8, 5.6), sharex=True, sharey=True)
         ways: dict[str, Any] = {}
         for line, data in zip(panels, ("100 x 10", "455 x 31"), strict=True):
             for axes, library in zip(line, COLOURS, strict=True):
@@ -213,7 +213,7 @@ def peers() -> None:
     """Every ratio of a step's time to that of another library or of code by hand."""
     rows = table("measurements/2026-11-performance.md", "peer", "dim", "our score")
     names = list(dict.fromkeys(row["peer"] for row in rows))
-    figure, panels = clear(1, 1, (7.4, 4.0))
+    figure, panels = clear(1, 1, (6.2, 4.2))
     axes = panels[0, 0]
     groups = [(k, s) for k in ("MALA", "HMC") for s in ("analytic", "autodiff")]
     for i, (kernel, score) in enumerate(groups):
@@ -249,7 +249,7 @@ def repellence() -> None:
         "measurements/2026-11-repellence.md", "target", "base", "error of the mean"
     )
     targets = list(dict.fromkeys(row["target"] for row in rows))
-    figure, panels = clear(1, 1, (7.4, 5.2))
+    figure, panels = clear(1, 1, (6.2, 5.0))
     axes = panels[0, 0]
     bases = {"MALA": BLUE, "HMC": RED, "RWM": GREEN, "ULA, `Exact`": PURPLE}
     for i, (base, colour) in enumerate(bases.items()):
