@@ -46,8 +46,8 @@ LEGEND = """\
 from       where the chains start: at draws of the target, or of the wider prior N(0, I) of the logistic regression
 capped     Exact, gamma capped by Stable, which follows the curvature; guarded: Exact, the strength by Adaptive
 cells      MSE of the running mean divided by that of the base kernel after the same steps, the median of the data
-           sets with its 95 % interval; on how many of the data sets it is below 1; the share of chains that break: the mean is
-           worse than one exact draw would be on average, or the mean acceptance is below 0.01
+           sets with its 95 % interval; on how many of the data sets it is below 1; the share of chains that break: the
+           mean is worse than one exact draw would be on average, or the mean acceptance is below 0.01
 evals      scores + Hessian-vector products per step, 1 and 10 without repellence"""
 PAPER = """\
 tilt (Fig. 5, alpha = 1, one data set): for MALA very small eps are harmful, 0.1, 1 and alpha are alike; HMC is much
