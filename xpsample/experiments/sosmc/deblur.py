@@ -239,7 +239,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """By setup, the error with weights over that without, with either step."""
+    """By setup, the error with weights divided by that without, with either step."""
     lines = []
     for name in run.shown:
         own = {row["method"].rpartition(" ")[0]: row for row in rows if row["setup"] == name}

@@ -220,7 +220,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
                 iterations = every * np.arange(1, len(values) + 1)
                 axes.plot(iterations, values, color=COLOURS[method], lw=1.2, label=method)
         row[1].set_title("mean reward of the particles", fontsize=9)
-        row[2].set_title("ESS of the weights over particles", fontsize=9)
+        row[2].set_title("ESS of the weights / particles", fontsize=9)
         row[2].set_ylim(0, 1.05)
         for axes in row[1:]:
             axes.set_xlabel("iteration")

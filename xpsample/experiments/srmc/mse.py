@@ -56,7 +56,7 @@ LEGEND = """\
 scale      first factor of the history's gamma_n = scale (n + 1)^-rho
 MSE        mean over the chains of |running mean - true mean|^2 after the last step; +- its 95 % half width
 median     the same, median over the chains
-/step      MSE over that of alpha = 0 after the same steps, low and high its 95 % interval; med/step of the medians
+/step      MSE divided by that of alpha = 0 after the same steps, low and high its 95 % interval; med/step: medians
 /eval      the same at equal scores + Hessian-vector products; alpha = 0 is charged as the base kernel, without hvps
 far        chains whose mean is worse than one exact draw would be on average (squared error above the target's trace)
 stuck      chains with a mean acceptance probability below 0.01; div: chains with a divergent step"""
@@ -289,7 +289,7 @@ def _sweep(
 
 
 def equal_work(curve: Curve, k: int) -> float:
-    """MSE of the k-th alpha over that of the first at the evaluations that the first has spent at the end.
+    """MSE of the k-th alpha divided by that of the first at the evaluations that the first has spent at the end.
 
     The dearer kernel has then made fewer steps; its MSE there is interpolated between the logarithms. Infinite where
     a mean was so far out that its square overflowed.

@@ -164,7 +164,7 @@ def errors(
 
 
 def compared(squared: np.ndarray, base: np.ndarray, resamples: int = 2000) -> dict[str, float]:
-    """Mean of squared errors over that of a base kernel, with a 95 % bootstrap interval, and the ratio of medians.
+    """Mean of squared errors divided by a base kernel's, with a 95 % bootstrap interval, and the ratio of medians.
 
     Chains are resampled, independently in both: (chain,) and (chain,) share starts and no noise.
     """
@@ -200,7 +200,7 @@ RATIO_COLUMNS = columns(
 )
 
 RATIO_LEGEND = """\
-ratio    MSE of the running mean over that of the same kernel with alpha = 0 after the same steps; low, high its 95 %
-         interval (bootstrap over chains); median: of the medians over the chains
+ratio    MSE of the running mean divided by that of the same kernel with alpha = 0 after the same steps; low, high its
+         95 % interval (bootstrap of chains); median: of the medians of the chains
 broken   chains that are far (mean worse than one exact draw would be on average) or stuck (mean acceptance below 0.01)
 div      chains with a divergent step; evals: scores + Hessian-vector products per step"""

@@ -169,7 +169,6 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
         return f"{row['target'].capitalize()}, SR-{row['kernel']}"
 
     plot_ratios(figure, rows, panel, lambda row: row["method"], "reference", r"$\alpha_\mathrm{ref}$")
-    figure.suptitle("Error against repellence strength", fontsize=15, fontweight="bold")
 
 
 EXPERIMENT = Experiment(

@@ -169,7 +169,6 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
         return rf"$\rho$ = {row['rho']:g}" if row["sweep"] == "rho" else row["tilt"]
 
     plot_ratios(figure, rows, panel, curve, "alpha", r"$\alpha$")
-    figure.suptitle("The history's decay, and the tilt", fontsize=15, fontweight="bold")
 
 
 EXPERIMENT = Experiment(
