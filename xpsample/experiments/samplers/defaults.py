@@ -19,6 +19,7 @@ from xpsample.metrics.convergence import mcse_mean
 from xpsample.metrics.findings import LARGEST_RHAT
 from xpsample.metrics.ranks import normal_quantile
 from xpsample.run.noise import Portable
+from xpsample.run.stored import column_blocks
 from xpsample.zoo.benchmarks import Benchmark
 
 DRAWS = 1000
@@ -66,7 +67,8 @@ def run_of(
     began = time.perf_counter()
     trace = run.sample(benchmark.target(), kernel, x0, DRAWS, seed=Portable(seed), quiet=True)
     seconds, summary = time.perf_counter() - began, trace.summary()
-    errors, beyond = _errors(benchmark, to_host(trace.draws).astype(np.float64), KNOWN_WITHIN.get(name, 0.0))
+    draws = to_host(trace.draws).astype(np.float64, copy=False)
+    errors, beyond = _errors(benchmark, draws, KNOWN_WITHIN.get(name, 0.0))
     bound = float(normal_quantile(np.asarray(1 - FALSE_ALARM / (2 * errors.size))))
     rhat, says = float(np.max(summary.rhat)), [finding.kind for finding in summary.findings]
     right = rhat < LARGEST_RHAT and np.max(beyond) < bound
@@ -97,7 +99,8 @@ def _errors(benchmark: Benchmark, draws: np.ndarray, known_within: float) -> tup
         values, sd = values[..., of], np.sqrt(variance[of])
         if values.size:
             error = np.abs(np.mean(values, axis=(0, 1)) - mean[of])
-            found.append((error / sd, np.clip(error - known_within * sd, 0, math.inf) / mcse_mean(values)))
+            mcse = np.concatenate([mcse_mean(block) for block in column_blocks(values)])
+            found.append((error / sd, np.clip(error - known_within * sd, 0, math.inf) / mcse))
     errors, beyond = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return errors, np.where(np.isnan(beyond), math.inf, beyond)
 
