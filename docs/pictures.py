@@ -443,7 +443,7 @@ def breast_cancer_figure() -> Any:
     x0 = xps.start(target, like=np.zeros(31), chains=8, seed=0)
     draws = xps.sample(target, xps.HMC(), x0, 1000, seed=1).draws
     figure, (left, middle, right) = plt.subplots(
-        1, 3, figsize=(10, 3.4), layout="constrained", width_ratios=(1.5, 1, 1.3)
+        1, 3, figsize=(8.4, 3.3), layout="constrained", width_ratios=(1.2, 1.1, 1.1)
     )
     flat = draws.reshape(-1, 31)
     order = np.argsort(np.abs(flat.mean(axis=0)))[-9:]
@@ -456,32 +456,33 @@ def breast_cancer_figure() -> Any:
     left.plot(half, rows, "o", color="white", ms=3, mec=BLUE)
     left.axvline(0, color=GREY, lw=0.8, ls=":")
     left.set_yticks(rows, [data.names[i] for i in order], color=GREY)
-    left.set_title("which measurements tell a malignant mass", color=GREY)
+    left.set_title("what tells a malignant mass", color=GREY)
     first, second = order[-1], order[-2]
     for chain, colour in zip(
         np.moveaxis(draws, 1, 0)[:3], (BLUE, RED, GREEN), strict=True
     ):
         middle.plot(
-            chain[:60, first],
-            chain[:60, second],
+            chain[:25, first],
+            chain[:25, second],
             "-o",
             color=colour,
-            ms=2,
-            lw=0.5,
-            alpha=0.8,
+            ms=3,
+            lw=0.8,
+            alpha=0.9,
         )
     middle.plot(
         flat[::10, first],
         flat[::10, second],
         ".",
         color=GREY,
-        ms=1,
+        ms=2,
         alpha=0.5,
+        mew=0,
         zorder=0,
     )
     middle.set_xlabel(data.names[first], color=GREY)
     middle.set_ylabel(data.names[second], color=GREY)
-    middle.set_title("60 steps of three chains", color=GREY)
+    middle.set_title("25 steps of three chains", color=GREY)
     risk = 1 / (1 + np.exp(-flat[::4] @ data.test_features.T))  # (draw, patient)
     low, half, high = np.quantile(risk, (0.05, 0.5, 0.95), axis=0)
     rank = np.argsort(half)
@@ -493,7 +494,7 @@ def breast_cancer_figure() -> Any:
             half[rank][own],
             "o",
             color=colour,
-            ms=2,
+            ms=3,
             label=("benign", "malignant")[label],
         )
     right.legend(frameon=False, labelcolor=GREY, loc="upper left")
