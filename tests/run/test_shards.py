@@ -282,6 +282,13 @@ def test_nothing_is_taken_for_chains_because_it_is_as_long():
     assert path["scores"].shape == (40, 4, 3)
 
 
+def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
+    x0 = np.concatenate([X0[:4], 1e5 + X0[4:]])  # the second shard is far out
+    with pytest.warns(ConvergenceWarning, match="on their way when the warm-up ended"):
+        trace = xps.sample(TARGET, xps.RWM(), x0, 20, seed=1, warmup=60, shards=2)
+    assert trace.diagnose()[0].kind == "warmup"
+
+
 # ---- runs that end when they have drawn enough ---------------------------------------------------------------
 
 ENOUGH = xps.Until(ess=800, rhat=1.01)
