@@ -54,6 +54,9 @@ MOST_STATES = 64
 COPIED = 2**23
 """Values up to which draws are copied to the host as a whole."""
 
+OF_ANOTHER_TARGET = Trait.TAKES_ESTIMATES | Trait.SEPARATE
+"""Of chains that sample another density than the target that they are given, as those of MYULA do."""
+
 
 class Figures(NamedTuple):
     """Columns, the standard deviation of each, and how they mixed."""
@@ -66,7 +69,7 @@ class Figures(NamedTuple):
 def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
     """What a diagnosis needs to know of a run beside its results, as JSON values."""
     return {
-        "chains": bool(kernel.traits & Trait.SAMPLES),
+        "chains": bool(kernel.traits & Trait.SAMPLES) or OF_ANOTHER_TARGET in kernel.traits,
         "adjusted": bool(kernel.traits & Trait.INVARIANT),
         "tilted": bool(kernel.traits & Trait.SAMPLES) and not kernel.traits & Trait.UNTILTED,
         "optimal_acceptance": kernel.optimal_acceptance,
