@@ -203,6 +203,22 @@ def test_islands_of_particles():
     assert np.allclose(np.concatenate(found), np.log(2 * np.pi), atol=0.2)
 
 
+def test_chains_of_annealed_importance_sampling_are_cut():
+    """With the values that a pilot of all of them found, as the message of a kernel without them says."""
+    wide = xps.Target(lambda x: -0.5 * (x**2).sum(-1) / 10, score=lambda x: -x / 10)
+    bridge, betas = xps.Bridge(wide, TARGET), np.linspace(0.0, 1.0, 11)
+    x0 = np.sqrt(10) * np.random.default_rng(1).normal(size=(200, 2))
+    shared = partial(xps.sample, bridge, draws=1, burn_in=9)
+    with pytest.raises(CapabilityError, match=r"run without shards first, and cut that of its trace\.kernel"):
+        shared(xps.AIS(xps.MALA(), betas), x0=x0, seed=1, shards=2)
+    kernel = shared(xps.AIS(xps.MALA(), betas), x0=x0, seed=1).kernel
+    trace = shared(kernel, x0=x0, seed=1, shards=2)
+    own = shared(kernel, x0=x0[100:], seed=derived(Native(1), "shard-1-of-2"))
+    assert np.array_equal(trace.state[1].log_weight, own.state.log_weight)
+    found = xps.log_normalizer(np.concatenate([state.log_weight for state in trace.state]), np.log(20 * np.pi))
+    assert abs(found.value - np.log(2 * np.pi)) < 5 * found.standard_error
+
+
 @pytest.mark.parametrize(
     "scenario",
     [s for s in scenarios() if not s.libraries and Trait.SEPARATE in s.kernel(np.asarray).traits],

@@ -96,8 +96,6 @@ class AIS(Piloted):
     betas: Sequence[float]
     approximate: bool = False
 
-    traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
-
     def __post_init__(self) -> None:
         settle(self, "approximate", check_flag)
         needs = dict(NEEDED_TO_WEIGH)
@@ -108,6 +106,10 @@ class AIS(Piloted):
             check_given("AIS with approximate=True", self.base)
         following("AIS", self.base)
         settle(self, "betas", check_ladder)
+
+    @property
+    def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
+        return self.base.traits & Trait.SEPARATE
 
     def rows(self, x: Array) -> int:
         """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
