@@ -52,7 +52,7 @@ class Finding:
         A word for programs: ``"divergences"``, ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"modes"``, ``"rhat"``,
         ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``, ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
-        ``"warmup"``, ``"until"``, or that of a recorder's own.
+        ``"annealing"``, ``"warmup"``, ``"until"``, or that of a recorder's own.
     what : str
         What was found.
     value : float
@@ -390,6 +390,25 @@ def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> li
         advice = "modes hardly mix: run longer, take a base kernel that moves further, or a better ladder"
         found.append(Finding("round_trips", what, trips, advice))
     return found
+
+
+def judge_annealing(name: str, at: float, end: float, left: int | None = None) -> list[Finding]:
+    """Whether particles were still on their way down a ladder when the run ended.
+
+    Parameters
+    ----------
+    name : str
+        What the ladder is of.
+    at, end : float
+        Where they are, and where the ladder ends.
+    left : int, optional
+        Steps still to be made, where that is known.
+    """
+    if at == end or left == 0:
+        return []
+    what = f"the run ended at {name} {at:.3g} on the way to {end:.3g}: nothing that it gives is of the target yet"
+    more = "more steps" if left is None else f"{left} more step{'s' * (left != 1)}"
+    return [Finding("annealing", what, at, f"make {more}, by draws or burn_in")]
 
 
 def judge_energy(energy: np.ndarray) -> Finding | None:
