@@ -19,6 +19,7 @@ from xpsample.metrics.findings import (
     Finding,
     few_draws,
     judge_acceptance,
+    judge_batches,
     judge_divergences,
     judge_energy,
     judge_figures,
@@ -84,7 +85,7 @@ def diagnose(
     statistics: Mapping[str, Array],
     known: Mapping[str, Any],
     figures: Figures | None = None,
-    running: tuple[Figures, int, int] | None = None,
+    running: tuple[Figures, int, int, int | None] | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong with a run.
 
@@ -100,8 +101,8 @@ def diagnose(
         What `about` gave, and under ``findings`` what the recorders found.
     figures : Figures, optional
         Of all columns, where they are there already.
-    running : (Figures, int, int), optional
-        Figures of a run without draws, and how many draws and chains they are of.
+    running : (Figures, int, int, int or None), optional
+        Figures of a run without draws, how many draws and chains they are of, and the draws of a batch.
     """
     found: list[Finding | None] = [Finding.from_json(fields) for fields in known.get("findings", ())]
     moved, accepted = (np.asarray(a) for a in (run_statistics.moved, run_statistics.acceptance_probability))
@@ -128,8 +129,9 @@ def diagnose(
                 # All else that the figures show is what growing chains look like.
                 mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
     elif running is not None and known.get("chains", True):
-        columns, sd, mixed = running[0]
-        mixes += judge_figures(columns, sd, mixed, *running[1:])
+        (columns, sd, mixed), rows, chains, batch = running
+        mixes += judge_figures(columns, sd, mixed, rows, chains)
+        found.append(None if batch is None else judge_batches(columns, mixed.ess_bulk, rows * chains, batch))
     found.append(judge_acceptance(accepted, known.get("optimal_acceptance"), _slow(mixes, accepted.shape[:-1])))
     if "energy" in statistics:
         found.append(judge_energy(to_host(_last(statistics["energy"])).astype(np.float64)))

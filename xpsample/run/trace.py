@@ -276,7 +276,7 @@ class Trace:
             self.run_statistics,
             self.statistics,
             known,
-            running=None if told is None else (told.figures, told.draws, told.chains),
+            running=None if told is None else (told.figures, told.draws, told.chains, told.batch),
         )
 
     def plot(self, kind: str = "trace_dist", names: Sequence[str] | None = None) -> Any:
