@@ -170,17 +170,19 @@ def _last(rows: Array | StoredRows) -> Array:
     return rows[-max(2, COPIED // math.prod(rows.shape[1:])) :, ...] if isinstance(rows, StoredRows) else rows
 
 
-def worst(draws: Array | StoredColumns) -> tuple[float, float]:
+def worst(draws: Array | StoredColumns, categorical: bool = False) -> tuple[float, float]:
     """The least ESS (bulk or tail) of the columns that look worst, and the largest R-hat; nan if there is none.
 
     Parameters
     ----------
     draws : array or StoredColumns, shape (draw, *chains, dim)
+    categorical : bool
+        Whether coordinates are names of states: each state then has a column, of its indicator.
     """
     screen = Screen(draws, [""] * draws.shape[-1])
     if screen.rows < FEWEST_DRAWS:
         return math.nan, math.nan
-    found = screen.figures(longest=screen.rows).mixing
+    found = screen.figures(categorical, longest=screen.rows).mixing
     with np.errstate(all="ignore"):
         least = np.fmin(found.ess_bulk, found.ess_tail)
     return (

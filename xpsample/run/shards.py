@@ -300,7 +300,7 @@ def run_until(
 def _figures(trace: Trace) -> tuple[float, float]:
     """The least ESS and the largest R-hat."""
     if trace.draws is not None:
-        return worst(trace.draws)
+        return worst(trace.draws, trace.metadata["diagnosis"]["categorical"])
     told = running(trace.recorded.values())
     return (math.nan, math.nan) if told is None else told.worst()
 
