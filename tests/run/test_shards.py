@@ -234,6 +234,13 @@ def test_chains_of_kernels_that_say_so_are_separate(scenario):
     assert not np.array_equal(x0, other)
 
 
+def test_a_cycle_is_searched_for_in_each_shard():
+    b = np.array([1.0, -1.0])
+    target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    trace = xps.sample(target, xps.ACS(), np.zeros((8, 2)), 50, seed=1, shards=2)
+    assert trace.warmup["ACS.cycle"].shape == (trace.metadata["warmup"], 2, 2)  # shards, and the ends of the cycle
+
+
 def test_chains_that_repel_each_other_are_not_cut():
     with pytest.raises(CapabilityError, match=r"SRLD cannot be cut, since its chains depend on each other"):
         xps.sample(TARGET, xps.SRLD(xps.ULA(0.1), 1.0, shared=True), X0, 10, seed=1, shards=2)
