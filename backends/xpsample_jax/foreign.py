@@ -45,7 +45,8 @@ class Foreign(Kernel[ForeignState, Info]):
 
     make: Callable[[Callable[[Array], Array]], _Sampler]
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
-    traits = Trait.SAMPLES | Trait.UNTILTED | Trait.INVARIANT | Trait.EXACT  # its states hold densities: not MOVABLE
+    # Its states hold densities: not MOVABLE.
+    traits = Trait.SAMPLES | Trait.UNTILTED | Trait.INVARIANT | Trait.EXACT | Trait.SEPARATE
 
     def init(self, target: BoundTarget, x: Array) -> ForeignState:
         if not isinstance(x, jax.Array):

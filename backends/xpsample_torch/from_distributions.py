@@ -5,13 +5,15 @@ from copy import copy
 from typing import Any
 
 import torch
-from torch.distributions import Distribution, TransformedDistribution, constraints
+from torch.distributions import Distribution, TransformedDistribution, VonMises, constraints
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function, given
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.tree import Tree
 from xpsample.interop.constraints import space_of
+from xpsample.spaces.constrained import Circular
+from xpsample.spaces.space import Constrained
 from xpsample.targets.model import Model, check_density
 
 
@@ -80,9 +82,7 @@ def model(
             raise HyperparameterError(
                 f"the prior of {name} is a distribution, such as Normal(0, 1); got {given(prior)}"
             )
-        spaces[name] = space_of(
-            constraints, name, support_of(name, prior), tuple(prior.batch_shape + prior.event_shape)
-        )
+        spaces[name] = space_of_prior(constraints, name, prior, tuple(prior.batch_shape + prior.event_shape))
     unchecked = [_unchecked(prior) for prior in priors.values()]
 
     def log_density(p: Any, *data: Any) -> Array:
@@ -94,21 +94,29 @@ def model(
     return Model(log_density, data=data, dims=dims, coords=coords, **spaces)
 
 
-def support_of(name: str, prior: Distribution) -> Any:
-    """The constraint of a parameter's values.
+def space_of_prior(constraints: Any, name: str, prior: Distribution, shape: tuple[int, ...]) -> Constrained:
+    """The space of a parameter's values, (*shape) of one chain; `constraints` is the module of their supports.
 
     Raises
     ------
     CapabilityError
-        Where torch does not know it.
+        Where torch does not know the support, or no space stands for it.
     """
+    if _is_angle(prior):
+        return Circular(*shape)
     try:
         support = prior.support
     except NotImplementedError as error:
         kind = type(prior).__name__
         raise CapabilityError(f"the prior of {name}, {kind}, does not say where its values are") from error
     _check_support(name, prior)
-    return support
+    return space_of(constraints, name, support, shape)
+
+
+def _is_angle(prior: Distribution) -> bool:
+    """Whether values are angles, which torch says are all real numbers: the density repeats, and chains would drift."""
+    inside = () if isinstance(prior, TransformedDistribution) else vars(prior).values()
+    return isinstance(prior, VonMises) or any(_is_angle(own) for own in inside if isinstance(own, Distribution))
 
 
 def _check_support(name: str, prior: Any) -> None:

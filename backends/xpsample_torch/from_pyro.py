@@ -9,10 +9,9 @@ import torch
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function
 from xpsample.core.errors import CapabilityError
-from xpsample.interop.constraints import space_of
 from xpsample.interop.sites import Site, model_of, over_chains, proper_priors, site_of
 from xpsample.targets.model import Model
-from xpsample_torch.from_distributions import support_of
+from xpsample_torch.from_distributions import space_of_prior
 
 
 def model(
@@ -167,6 +166,6 @@ def _is_deterministic(site: Mapping[str, Any]) -> bool:
 def _site(name: str, site: Mapping[str, Any]) -> Site:
     from pyro.distributions import constraints
 
-    space = space_of(constraints, name, support_of(name, site["fn"]), tuple(site["value"].shape))
+    space = space_of_prior(constraints, name, site["fn"], tuple(site["value"].shape))
     plates = [(plate.name, plate.dim) for plate in site["cond_indep_stack"] if plate.dim is not None]
     return site_of(name, space, site["fn"].event_dim, plates)

@@ -60,6 +60,7 @@ def test_chains_and_statistics(kernel):
     assert abs(float(trace.draws.var()) - 1) < 5 * np.sqrt(2 / 400)
     assert 0.5 < float(trace.run_statistics.acceptance_probability.mean()) <= 1
     assert trace.run_statistics.diverged.sum() == 0
+    assert xps.sample(target, kernel(), jnp.zeros((4, 2)), 2, seed=1, shards=2).draws.shape == (2, 4, 2)
 
 
 def test_what_they_are_refused_in():

@@ -51,6 +51,18 @@ def test_density_is_that_of_the_distributions_and_their_bijections():
     assert torch.allclose(model.target.log_density(x), expected)
 
 
+def test_angles_are_on_the_circle():
+    """torch says that they are all real numbers, where their density repeats."""
+    angle = D.VonMises(torch.ones(2, **DOUBLE), 2 * torch.ones(2, **DOUBLE))
+    mixed = D.MixtureSameFamily(D.Categorical(torch.ones(2, **DOUBLE)), angle)
+    model = from_distributions.model(a=angle, b=D.Independent(angle, 1), c=mixed)
+    assert model.space.parts == (xps.Circular(2), xps.Circular(2), xps.Circular())
+    x = model.start(like=torch.zeros(0, **DOUBLE), chains=3, seed=0)
+    values, log_jacobian = model.values(x), -0.5 * (x**2).sum(-1)
+    expected = angle.log_prob(values.a).sum(-1) + angle.log_prob(values.b).sum(-1) + mixed.log_prob(values.c)
+    assert torch.allclose(model.target.log_density(x), expected + log_jacobian)
+
+
 def test_posterior_of_a_normal_mean():
     y = torch.tensor([1.0, 2.0, 4.0, 5.0])
 

@@ -97,6 +97,14 @@ def test_posterior_of_a_normal_mean():
     assert abs(float(trace["mu"].var()) - 0.5) < 5 * 0.5 * np.sqrt(2 / 1000)
 
 
+def test_angles_are_on_the_circle():
+    def angles():
+        with pyro.plate("rows", 3):
+            pyro.sample("a", dist.VonMises(0.0, 1.0).mask(True))
+
+    assert from_pyro.model(angles).space.parts == (xps.Circular(3),)
+
+
 def refused():
     """Models, what each has, and what the message says."""
 

@@ -20,6 +20,7 @@ def of_every_kind():
         "pair": (stats.multivariate_normal([0.0, 1.0], [[1.0, 0.5], [0.5, 1.0]]), xps.Real(2)),
         "heavy": (stats.multivariate_t([0.0, 0.0], df=4), xps.Real(2)),
         "shares": (stats.dirichlet([0.5, 2.0, 3.0]), xps.Simplex(3)),
+        "angle": (stats.vonmises([1.0, 3.0], loc=2.0), xps.Circular(2)),
         "direction": (stats.vonmises_fisher([1.0, 0.0, 0.0], 2.0), xps.UnitVector(3)),
     }
 
@@ -63,6 +64,7 @@ def test_what_cannot_be_taken_is_refused():
     for value, message in (
         (stats.poisson(3.0), "x is discrete"),
         (stats.wishart(3, np.eye(2)), "no space"),
+        (stats.vonmises(3.0, scale=2.0), "circle is not 2 pi long"),
         (stats.genpareto([-0.5, 0.5]), "bounded and some are not"),
     ):
         with pytest.raises(CapabilityError, match=message):

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 import xpsample as xps
 from tests.kernels.support import BOUND, CHAINS, GAUSSIAN, noise_of, score, start, walk
 from xpsample.conformance import invariance, reference, scenarios
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.kernels import MYULA
 from xpsample.prox import L1, AnisotropicTV, IsotropicTV
 
@@ -101,6 +101,13 @@ def test_total_variation_of_two_pixels(g):
     assert abs(np.mean(v * v) / expected - 1) < 0.05 + BOUND * math.sqrt(3 / CHAINS)  # 0.05 covers the step size
     assert abs(np.mean(np.sum(draws, axis=1) ** 2 / 2) - 1) < 0.02 + BOUND * math.sqrt(2 / CHAINS)
     assert mean_under(-0.5 * GRID**2, GRID**2) > 2 * expected
+
+
+def test_chains_that_have_not_mixed_say_so():
+    target = xps.Target(None, score=lambda x: 2.0 - x)
+    kernel = MYULA(1e-4, regularizer=L1(), smoothing=0.05)
+    with pytest.warns(ConvergenceWarning, match="R-hat above"):
+        xps.sample(target, kernel, np.array([[-50.0], [50.0]]), 500, seed=1)
 
 
 def test_the_strength_may_come_from_the_parameters(library):

@@ -10,9 +10,11 @@ from scipy.stats import binom
 from tests.enumerated import listed, quadratic
 from tests.kernels.support import COVARIANCE, noise_of, walk
 from xpsample import Portable, sample
-from xpsample.core.errors import HyperparameterError, TraceError
-from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, Gibbs
+from xpsample.core.errors import ConvergenceWarning, HyperparameterError, TraceError
+from xpsample.kernels import DMALA, GWG, HMC, MALA, RWM, ULA, Gibbs
 from xpsample.particles.ais import AIS, AISState, log_normalizer
+from xpsample.particles.annealed import Annealed
+from xpsample.particles.smc import TemperedSMC
 from xpsample.targets import Capability, Target
 from xpsample.targets.bridge import AnnealedTarget, Bridge
 from xpsample.zoo.gaussian import gaussian
@@ -158,6 +160,31 @@ def test_an_annealing_goes_on_from_a_checkpoint(tmp_path):
     resumed = sample(bridge, kernel, x0, 8, seed=1, checkpoint=tmp_path, progress=False)
     whole = sample(bridge, kernel, x0, 8, seed=1, progress=False)
     np.testing.assert_array_equal(resumed.state.log_weight, whole.state.log_weight)
+
+
+SHORT = [
+    (AIS(RWM(1.0), BETAS), 4, 8, "at beta 0.5 on the way to 1: .* make 4 more steps"),
+    (TemperedSMC(RWM(1.0), BETAS), 7, 8, "at beta 0.875 .* make 1 more step, by"),
+    (TemperedSMC(RWM(0.2), ess=0.5), 1, 30, "at beta 0.* make more steps"),
+    (Annealed(ULA(0.1), (4.0, 2.0, 1.0, 1.0), 2), 2, 3, "at noise level 2 on the way to 1: .* make 2 more steps"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "few", "enough", "message"), SHORT, ids=["AIS", "SMC", "SMC-ess", "Annealed"])
+def test_a_run_that_ends_on_its_ladder_says_so(kernel, few, enough, message):
+    narrow = Target(
+        lambda x, data: -50.0 * np.sum(x**2, axis=-1) / data["sigma"],
+        score=lambda x, data: -100.0 * x / data["sigma"],
+        data={"sigma": np.asarray(1.0)},
+    )
+    target = narrow if isinstance(kernel, Annealed) else Bridge(gaussian(np.eye(2)), narrow)
+    x0 = np.random.default_rng(1).normal(size=(50, 2))
+    with pytest.warns(ConvergenceWarning, match=message):
+        trace = sample(target, kernel, x0, few, seed=1)
+    assert [finding.kind for finding in trace.diagnose()] == ["annealing"]
+    whole = sample(target, kernel, x0, enough, seed=1)
+    assert whole.diagnose() == ()
+    assert "counts all draws alike" in str(whole.summary()) and "counts all" in whole.summary()._repr_html_()
 
 
 def test_log_normalizer_by_hand(library):

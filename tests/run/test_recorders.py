@@ -152,6 +152,19 @@ def test_moments_far_from_zero_lose_no_digits():
     np.testing.assert_allclose(trace.recorded["moments"].variance, (trace.draws - 1e6).var(axis=0, ddof=1), rtol=1e-4)
 
 
+def test_means_in_float32_keep_their_digits():
+    """At 2,000 a step of Welford's recursion is lost in rounding once it is below 1e-4, after some thousand draws."""
+    target = Target(lambda x: -0.5 * np.sum((x - 2000.0) ** 2, axis=-1))
+    recorders = (xps.Draws(), xps.Moments(), xps.BatchMeans(2_000))
+    x0 = np.full((64, 1), 2000.0, dtype="float32")
+    trace = xps.sample(target, RWM(2.4), x0, 20_000, seed=1, recorders=recorders)
+    exact = trace.draws.astype("float64")
+    half_a_digit = 0.6 * np.spacing(np.float32(2000.0))
+    np.testing.assert_allclose(trace.recorded["moments"].mean, exact.mean(0), rtol=0, atol=half_a_digit)
+    means = exact.reshape(10, 2_000, 64, 1).mean(1)
+    np.testing.assert_allclose(trace.recorded["batch_means"].mcse, means.std(0, ddof=1) / np.sqrt(10), rtol=1e-4)
+
+
 def test_the_variance_of_one_draw_is_unknown(library):
     moments = run(library, 1, (xps.Moments(),)).recorded["moments"]
     assert np.all(np.isnan(library.host(moments.variance))) and np.all(np.isfinite(library.host(moments.mean)))

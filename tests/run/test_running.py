@@ -46,6 +46,26 @@ def test_a_bad_run_without_draws_says_so():
     assert not {finding.kind for finding in few.diagnose()} & {"ess_bulk", "constant"}
 
 
+@pytest.mark.parametrize("x0", [STARTS, STARTS[0]], ids=["chains", "one chain"])
+def test_batches_that_are_too_short_say_so(x0):
+    """Their standard error is 15 times too small, or more, and R-hat may be good, or there may be none."""
+    recorders = (xps.Moments(), xps.BatchMeans(2))
+    with pytest.warns(ConvergenceWarning, match=r"batches of about 2 draws are too short"):
+        trace = run(20_000, x0, xps.RWM(0.2), recorders, until=xps.Until(ess=400))
+    kinds = {finding.kind: finding for finding in trace.diagnose()}
+    assert kinds["batches"].value > 1.9 and kinds["batches"].coordinates
+    assert "ESS 400 (not known)" in kinds["until"].what
+    assert any("give BatchMeans a larger size, 2" in text for text in trace.summary().warnings)
+    assert "batches" not in {f.kind for f in run(20_000, x0, recorders=(xps.Moments(), xps.BatchMeans(100))).diagnose()}
+
+
+def test_an_r_hat_of_one_chain_is_not_waited_for():
+    recorders = (xps.Moments(), xps.BatchMeans(100))
+    for x0 in (STARTS[0], STARTS[:1], STARTS[:, None]):
+        with pytest.raises(HyperparameterError, match=r"R-hat, which Moments\(\) take from the means"):
+            run(100, x0, recorders=recorders, until=xps.Until(rhat=1.01))
+
+
 def test_names_of_a_model_and_checkpoints(tmp_path):
     model = xps.Model(lambda p: -0.5 * p.mu**2 - p.tau, mu=xps.Real(), tau=xps.Positive())
     settings = {"seed": 1, "progress": False, "recorders": RECORDERS, "checkpoint": tmp_path}

@@ -203,6 +203,22 @@ def test_islands_of_particles():
     assert np.allclose(np.concatenate(found), np.log(2 * np.pi), atol=0.2)
 
 
+def test_chains_of_annealed_importance_sampling_are_cut():
+    """With the values that a pilot of all of them found, as the message of a kernel without them says."""
+    wide = xps.Target(lambda x: -0.5 * (x**2).sum(-1) / 10, score=lambda x: -x / 10)
+    bridge, betas = xps.Bridge(wide, TARGET), np.linspace(0.0, 1.0, 11)
+    x0 = np.sqrt(10) * np.random.default_rng(1).normal(size=(200, 2))
+    shared = partial(xps.sample, bridge, draws=1, burn_in=9)
+    with pytest.raises(CapabilityError, match=r"run without shards first, and cut that of its trace\.kernel"):
+        shared(xps.AIS(xps.MALA(), betas), x0=x0, seed=1, shards=2)
+    kernel = shared(xps.AIS(xps.MALA(), betas), x0=x0, seed=1).kernel
+    trace = shared(kernel, x0=x0, seed=1, shards=2)
+    own = shared(kernel, x0=x0[100:], seed=derived(Native(1), "shard-1-of-2"))
+    assert np.array_equal(trace.state[1].log_weight, own.state.log_weight)
+    found = xps.log_normalizer(np.concatenate([state.log_weight for state in trace.state]), np.log(20 * np.pi))
+    assert abs(found.value - np.log(2 * np.pi)) < 5 * found.standard_error
+
+
 @pytest.mark.parametrize(
     "scenario",
     [s for s in scenarios() if not s.libraries and Trait.SEPARATE in s.kernel(np.asarray).traits],
@@ -216,6 +232,13 @@ def test_chains_of_kernels_that_say_so_are_separate(scenario):
     first, second = (xps.sample(target, kernel, x, 6, seed=1, progress=False).draws for x in (x0, other))
     assert np.array_equal(first[:, :3], second[:, :3])
     assert not np.array_equal(x0, other)
+
+
+def test_a_cycle_is_searched_for_in_each_shard():
+    b = np.array([1.0, -1.0])
+    target = xps.Target(lambda x: x @ b, score=lambda x: b + 0 * x, space=xps.Binary())
+    trace = xps.sample(target, xps.ACS(), np.zeros((8, 2)), 50, seed=1, shards=2)
+    assert trace.warmup["ACS.cycle"].shape == (trace.metadata["warmup"], 2, 2)  # shards, and the ends of the cycle
 
 
 def test_chains_that_repel_each_other_are_not_cut():
@@ -280,6 +303,13 @@ def test_nothing_is_taken_for_chains_because_it_is_as_long():
     assert path["ParallelTempering.betas"].shape == (40, 2, 2)  # two rungs, and two settings in a shard
     assert path["RWM.step_size"].shape == (40, 2, 2, 2, 1)
     assert path["scores"].shape == (40, 4, 3)
+
+
+def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
+    x0 = np.concatenate([X0[:4], 1e5 + X0[4:]])  # the second shard is far out
+    with pytest.warns(ConvergenceWarning, match="on their way when the warm-up ended"):
+        trace = xps.sample(TARGET, xps.RWM(), x0, 20, seed=1, warmup=60, shards=2)
+    assert trace.diagnose()[0].kind == "warmup"
 
 
 # ---- runs that end when they have drawn enough ---------------------------------------------------------------

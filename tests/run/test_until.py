@@ -5,7 +5,8 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
-from xpsample.run import pace
+from xpsample.run import loop, pace, shards
+from xpsample.run.diagnosis import worst
 from xpsample.run.noise import segments
 from xpsample.zoo.gaussian import gaussian
 
@@ -58,14 +59,29 @@ def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, 
 
 
 def test_draws_are_looked_at_less_and_less_often(monkeypatch):
-    from xpsample.run import loop
-
     looks = []
-    monkeypatch.setattr(loop, "worst", lambda draws: looks.append(len(draws)) or (0.0, 2.0))
+    monkeypatch.setattr(loop, "worst", lambda draws, _: looks.append(len(draws)) or (0.0, 2.0))
     run(40_000, until=xps.Until(ess=100), burn_in=7)
     ends = {end - 7 for _, end in segments(KERNEL.noise(STARTS), 7, 40_007)}
     assert set(looks) <= ends and len(looks) > 5
     assert np.all(np.diff(looks) >= 0.1 * np.asarray(looks[:-1]))
+
+
+def test_states_are_looked_at_and_not_their_numbers(monkeypatch, tmp_path):
+    """Chains of states {1, 3} and of states {0, 2, 4} agree in the ranks of the numbers, and of their distances."""
+    rng = np.random.default_rng(1)
+    odd, even = rng.choice([1.0, 3.0], (1000, 2)), rng.choice([0.0, 2.0, 4.0], (1000, 2), p=[0.25, 0.5, 0.25])
+    draws = np.concatenate([odd, even], axis=1)[..., None]
+    assert worst(draws)[1] < 1.01 and worst(draws, categorical=True)[1] > 1.2
+
+    looks = []
+    for module in (loop, shards):
+        monkeypatch.setattr(module, "worst", lambda draws, categorical: looks.append(categorical) or worst(draws))
+    target = xps.Target(lambda x: 0.0 * x[..., 0], space=xps.Categorical([0.0, 1.0, 2.0]))
+    shared = {"seed": 1, "until": xps.Until(ess=50)}
+    xps.sample(target, xps.Gibbs(), np.ones((4, 1)), 500, **shared)
+    xps.sample(target, xps.Gibbs(), np.ones((4, 1)), 500, shards=2, checkpoint=tmp_path, **shared)
+    assert len(looks) > 1 and all(looks)
 
 
 def test_time_is_up(monkeypatch):

@@ -11,6 +11,7 @@ from xpsample.core.checks import given
 from xpsample.core.errors import BackendError, CapabilityError, HyperparameterError
 from xpsample.gradients.choices import GradientChoice
 from xpsample.interop.constraints import between
+from xpsample.spaces.constrained import Circular
 from xpsample.spaces.simplexes import Simplex, UnitVector
 from xpsample.spaces.space import Constrained, Real
 from xpsample.targets.model import AUTO, Model
@@ -90,6 +91,8 @@ def _space(name: str, distribution: Any) -> Constrained:
         )
     if kinds & set(UNIVARIATE):
         low, high = np.broadcast_arrays(*distribution.support())
+        if getattr(getattr(distribution, "dist", None), "name", "") == "vonmises":
+            return _circular(name, distribution)
         space = between(low, high, low.shape)
         if space is None:
             raise CapabilityError(f"some values of {name} are bounded and some are not: give each a name of its own")
@@ -105,6 +108,16 @@ def _space(name: str, distribution: Any) -> Constrained:
     raise HyperparameterError(
         f"{name} must be a frozen distribution, such as scipy.stats.gamma(3); got {given(distribution)}"
     )
+
+
+def _circular(name: str, distribution: Any) -> Constrained:
+    """The space of angles, which SciPy says are all real numbers: the density repeats, and chains would drift."""
+    angles = np.asarray([0.0, 1.0, 2.0])
+    shape = np.shape(distribution.logpdf(0.0))
+    here, round_ = (distribution.logpdf(np.reshape(a, (-1, *(1 for _ in shape)))) for a in (angles, angles + 2 * np.pi))
+    if not np.allclose(here, round_, atol=1e-6):
+        raise CapabilityError(f"{name} is an angle whose circle is not 2 pi long: leave out its scale")
+    return Circular(*shape)
 
 
 def _log_density(distribution: Any, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

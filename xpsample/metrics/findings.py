@@ -38,6 +38,9 @@ SHORTEST_START, FAR_OUT = 8, 10.0
 MOST_REJECTED, STEPS_PER_RUNG = 0.8, 20
 """Of swaps between neighbours; 0.5 is best, and a round trip takes 2.5 times as long at 0.8 (Syed et al. 2021)."""
 
+SHORTEST_BATCH = 5
+"""Autocorrelation times: a batch of so many makes a standard error 5 % too small, and a shorter one much smaller."""
+
 LOW_ACCEPTANCE, HIGH_ACCEPTANCE = 0.25, 0.1
 """Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected."""
 
@@ -52,7 +55,7 @@ class Finding:
         A word for programs: ``"divergences"``, ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"modes"``, ``"rhat"``,
         ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``, ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
-        ``"warmup"``, ``"until"``, or that of a recorder's own.
+        ``"batches"``, ``"annealing"``, ``"warmup"``, ``"until"``, or that of a recorder's own.
     what : str
         What was found.
     value : float
@@ -187,6 +190,41 @@ def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draw
             worst = abs(float(badness[at[0]])) if kind not in ("not_finite", "constant") else float(at.size)
             findings.append(_of_columns(kind, what.format(worst=worst), worst, advice, columns, at))
     return findings
+
+
+def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: int) -> Finding | None:
+    """Whether batches are long enough for an ESS by their means.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    ess : numpy.ndarray, shape (column,)
+    total : int
+        Draws of all chains.
+    size : int
+        Draws of a batch.
+
+    Notes
+    -----
+    Of batches that are too short the ESS is too large, so the autocorrelation time ``total / ess`` that follows from it
+    is too short. It is that of the batches at most, and near theirs where they are far too short.
+    """
+    with np.errstate(all="ignore"):
+        times = np.nan_to_num(total / ess, posinf=0.0)
+    at = np.flatnonzero(SHORTEST_BATCH * times > size)
+    if not at.size:
+        return None
+    at = at[np.argsort(-times[at], kind="stable")]
+    worst = float(times[at[0]])
+    return _of_columns(
+        "batches",
+        f"batches of about {size} draws are too short for draws that are correlated over {worst:.3g} or more",
+        worst,
+        "the standard error is too small and the ESS too large: give BatchMeans a larger size, "
+        f"{math.ceil(2 * SHORTEST_BATCH * worst)} or more",
+        columns,
+        at,
+    )
 
 
 def few_draws(draws: int) -> Finding:
@@ -390,6 +428,25 @@ def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> li
         advice = "modes hardly mix: run longer, take a base kernel that moves further, or a better ladder"
         found.append(Finding("round_trips", what, trips, advice))
     return found
+
+
+def judge_annealing(name: str, at: float, end: float, left: int | None = None) -> list[Finding]:
+    """Whether particles were still on their way down a ladder when the run ended.
+
+    Parameters
+    ----------
+    name : str
+        What the ladder is of.
+    at, end : float
+        Where they are, and where the ladder ends.
+    left : int, optional
+        Steps still to be made, where that is known.
+    """
+    if at == end or left == 0:
+        return []
+    what = f"the run ended at {name} {at:.3g} on the way to {end:.3g}: nothing that it gives is of the target yet"
+    more = "more steps" if left is None else f"{left} more step{'s' * (left != 1)}"
+    return [Finding("annealing", what, at, f"make {more}, by draws or burn_in")]
 
 
 def judge_energy(energy: np.ndarray) -> Finding | None:

@@ -18,6 +18,7 @@ from xpsample.kernels.following import Piloted, following
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import at_step
 from xpsample.kernels.traits import Trait
+from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
 from xpsample.particles.smc import TemperedSMC
 from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer
@@ -43,6 +44,12 @@ class AISState(NamedTuple):
     def point(self) -> Point:
         """The current point under the target that was given."""
         return self.base.point.base
+
+    def findings(self) -> list[Finding]:
+        """Whether the end of the ladder was reached."""
+        steps, ladder = int(self.n), to_host(self.betas)
+        left = max(0, len(ladder) - 1 - steps)
+        return judge_annealing("beta", float(ladder[len(ladder) - 1 - left]), 1.0, left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +103,6 @@ class AIS(Piloted):
     betas: Sequence[float]
     approximate: bool = False
 
-    traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
-
     def __post_init__(self) -> None:
         settle(self, "approximate", check_flag)
         needs = dict(NEEDED_TO_WEIGH)
@@ -108,6 +113,10 @@ class AIS(Piloted):
             check_given("AIS with approximate=True", self.base)
         following("AIS", self.base)
         settle(self, "betas", check_ladder)
+
+    @property
+    def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
+        return self.base.traits & Trait.SEPARATE
 
     def rows(self, x: Array) -> int:
         """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""

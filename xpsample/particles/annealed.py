@@ -18,6 +18,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base, check_given, nested, unnested
 from xpsample.kernels.kernel import Info, Kernel, with_position
 from xpsample.kernels.traits import Trait
+from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.ladders import ladder_array, rung
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter
@@ -39,6 +40,12 @@ class AnnealedState(NamedTuple):
     def point(self) -> Point:
         """The current point under the target at the last step's noise level."""
         return self.base.point.base
+
+    def findings(self) -> list[Finding]:
+        """Whether the last level was reached."""
+        steps, ladder = int(self.n), to_host(self.sigmas)
+        left = max(0, len(ladder) - steps)
+        return judge_annealing("noise level", float(ladder[len(ladder) - 1 - left]), float(ladder[-1]), left)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import at_step
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import Tuning
+from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer, Weights, log_sum_exp
@@ -55,6 +56,11 @@ class TemperedSMCState(NamedTuple):
     def point(self) -> Point:
         """The current point under the target that was given."""
         return self.base.point.base
+
+    def findings(self) -> list[Finding]:
+        """Whether all runs have reached the target."""
+        left = None if self.betas is None else max(0, self.betas.shape[0] - 1 - int(self.n))
+        return judge_annealing("beta", float(np.min(to_host(self.beta))), 1.0, left)
 
 
 @dataclass(frozen=True, eq=False)

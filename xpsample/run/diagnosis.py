@@ -19,6 +19,7 @@ from xpsample.metrics.findings import (
     Finding,
     few_draws,
     judge_acceptance,
+    judge_batches,
     judge_divergences,
     judge_energy,
     judge_figures,
@@ -54,6 +55,9 @@ MOST_STATES = 64
 COPIED = 2**23
 """Values up to which draws are copied to the host as a whole."""
 
+OF_ANOTHER_TARGET = Trait.TAKES_ESTIMATES | Trait.SEPARATE
+"""Of chains that sample another density than the target that they are given, as those of MYULA do."""
+
 
 class Figures(NamedTuple):
     """Columns, the standard deviation of each, and how they mixed."""
@@ -66,7 +70,7 @@ class Figures(NamedTuple):
 def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
     """What a diagnosis needs to know of a run beside its results, as JSON values."""
     return {
-        "chains": bool(kernel.traits & Trait.SAMPLES),
+        "chains": bool(kernel.traits & Trait.SAMPLES) or OF_ANOTHER_TARGET in kernel.traits,
         "adjusted": bool(kernel.traits & Trait.INVARIANT),
         "tilted": bool(kernel.traits & Trait.SAMPLES) and not kernel.traits & Trait.UNTILTED,
         "optimal_acceptance": kernel.optimal_acceptance,
@@ -81,7 +85,7 @@ def diagnose(
     statistics: Mapping[str, Array],
     known: Mapping[str, Any],
     figures: Figures | None = None,
-    running: tuple[Figures, int, int] | None = None,
+    running: tuple[Figures, int, int, int | None] | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong with a run.
 
@@ -97,8 +101,8 @@ def diagnose(
         What `about` gave, and under ``findings`` what the recorders found.
     figures : Figures, optional
         Of all columns, where they are there already.
-    running : (Figures, int, int), optional
-        Figures of a run without draws, and how many draws and chains they are of.
+    running : (Figures, int, int, int or None), optional
+        Figures of a run without draws, how many draws and chains they are of, and the draws of a batch.
     """
     found: list[Finding | None] = [Finding.from_json(fields) for fields in known.get("findings", ())]
     moved, accepted = (np.asarray(a) for a in (run_statistics.moved, run_statistics.acceptance_probability))
@@ -125,8 +129,9 @@ def diagnose(
                 # All else that the figures show is what growing chains look like.
                 mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
     elif running is not None and known.get("chains", True):
-        columns, sd, mixed = running[0]
-        mixes += judge_figures(columns, sd, mixed, *running[1:])
+        (columns, sd, mixed), rows, chains, batch = running
+        mixes += judge_figures(columns, sd, mixed, rows, chains)
+        found.append(None if batch is None else judge_batches(columns, mixed.ess_bulk, rows * chains, batch))
     found.append(judge_acceptance(accepted, known.get("optimal_acceptance"), _slow(mixes, accepted.shape[:-1])))
     if "energy" in statistics:
         found.append(judge_energy(to_host(_last(statistics["energy"])).astype(np.float64)))
@@ -165,17 +170,19 @@ def _last(rows: Array | StoredRows) -> Array:
     return rows[-max(2, COPIED // math.prod(rows.shape[1:])) :, ...] if isinstance(rows, StoredRows) else rows
 
 
-def worst(draws: Array | StoredColumns) -> tuple[float, float]:
+def worst(draws: Array | StoredColumns, categorical: bool = False) -> tuple[float, float]:
     """The least ESS (bulk or tail) of the columns that look worst, and the largest R-hat; nan if there is none.
 
     Parameters
     ----------
     draws : array or StoredColumns, shape (draw, *chains, dim)
+    categorical : bool
+        Whether coordinates are names of states: each state then has a column, of its indicator.
     """
     screen = Screen(draws, [""] * draws.shape[-1])
     if screen.rows < FEWEST_DRAWS:
         return math.nan, math.nan
-    found = screen.figures(longest=screen.rows).mixing
+    found = screen.figures(categorical, longest=screen.rows).mixing
     with np.errstate(all="ignore"):
         least = np.fmin(found.ess_bulk, found.ess_tail)
     return (

@@ -110,11 +110,12 @@ def run_program(
             )
             assert told is not None
             return told.worst()
+        categorical = metadata["diagnosis"]["categorical"]
         if disk is not None:
             disk.append(buffers, program.rows(step), totals.run_statistics(), whole=True)
-            return worst(disk.trace_rows(disk.rows)[at].columns())
+            return worst(disk.trace_rows(disk.rows)[at].columns(), categorical)
         assert buffers is not None
-        return worst(buffers[at][: program.rows(step), ...])
+        return worst(buffers[at][: program.rows(step), ...], categorical)
 
     burning, done = replace(program, recorders=()), start
     stopping = None

@@ -258,11 +258,17 @@ class RunningMoments(NamedTuple):
     variance: Array
 
 
+class _MomentsCarry(NamedTuple):
+    origin: Array
+    moments: RunningMoments  # of the differences from the origin
+
+
 @dataclass(frozen=True)
 class Moments(Recorder):
     """Running mean and variance of the positions of every chain (Welford 1962): memory does not grow.
 
-    Those of a `Model` are of its parameters' values, in the order of the rows of ``trace.summary()``.
+    Taken are differences from the first one, so that float32 keeps its digits far from 0. Those of a `Model` are of its
+    parameters' values, in the order of the rows of ``trace.summary()``.
 
     See Also
     --------
@@ -285,13 +291,16 @@ class Moments(Recorder):
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         zeros = target.xp.zeros_like(_values(target, state))
-        return RunningMoments(counter(target, state.point.x), zeros, zeros)
+        return _MomentsCarry(zeros, RunningMoments(counter(target, state.point.x), zeros, zeros))
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
-        return _welford(target.xp, carry, _values(target, state)), None
+        xp, values = target.xp, _values(target, state)
+        origin = xp.where(carry.moments.count == 0, values, carry.origin)
+        return _MomentsCarry(origin, _welford(xp, carry.moments, values - origin)), None
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
-        return _unbiased(target.xp, carry)
+        moments = _unbiased(target.xp, carry.moments)
+        return moments._replace(mean=carry.origin + moments.mean)
 
 
 def _values(target: BoundTarget, state: Any) -> Array:
@@ -309,9 +318,10 @@ class BatchStatistics(NamedTuple):
 
 
 class _BatchCarry(NamedTuple):
+    origin: Array
     seen: Array
     total: Array
-    over: RunningMoments
+    over: RunningMoments  # of the means of batches, and the total above, as differences from the origin
 
 
 @dataclass(frozen=True)
@@ -349,23 +359,24 @@ class BatchMeans(Recorder):
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x, zeros = state.point.x, target.xp.zeros_like(_values(target, state))
-        return _BatchCarry(counter(target, x), zeros, RunningMoments(counter(target, x), zeros, zeros))
+        return _BatchCarry(zeros, counter(target, x), zeros, RunningMoments(counter(target, x), zeros, zeros))
 
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
         xp = target.xp
-        seen, total = carry.seen + 1, carry.total + _values(target, state)
+        values = _values(target, state)
+        origin = xp.where((carry.seen == 0) & (carry.over.count == 0), values, carry.origin)
+        seen, total = carry.seen + 1, carry.total + (values - origin)
         done = seen == self.size
         closed = _welford(xp, carry.over, total / self.size)
         over = RunningMoments(*(xp.where(done, a, b) for a, b in zip(closed, carry.over, strict=True)))
-        return _BatchCarry(
-            xp.where(done, xp.zeros_like(seen), seen), xp.where(done, xp.zeros_like(total), total), over
-        ), None
+        seen, total = (xp.where(done, xp.zeros_like(a), a) for a in (seen, total))
+        return _BatchCarry(origin, seen, total, over), None
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
         xp = target.xp
         moments = _unbiased(xp, carry.over)
         count = _at_least(xp, moments.count, 2, moments.mean)
-        return BatchStatistics(moments.count, moments.mean, xp.sqrt(moments.variance / count))
+        return BatchStatistics(moments.count, carry.origin + moments.mean, xp.sqrt(moments.variance / count))
 
 
 class _Counts(NamedTuple):

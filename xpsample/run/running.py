@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.registry import to_host
+from xpsample.metrics.findings import judge_batches
 from xpsample.metrics.ranks import Mixing
 from xpsample.run.diagnosis import Figures
 from xpsample.run.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
@@ -17,7 +18,7 @@ FEWEST_BATCHES = 10
 
 
 class Running(NamedTuple):
-    """Figures, of how many draws and chains, and whether they have an ESS.
+    """Figures, of how many draws and chains, and in batches of how many draws; None where they have no ESS.
 
     ``mean``, ``sd`` and ``mcse`` are of all chains of a group, (*groups, dim); the figures' own sd is within chains.
     The ESS is that of the mean, and there is none of the tails. R-hat compares whole chains, neither split nor
@@ -30,7 +31,12 @@ class Running(NamedTuple):
     mcse: np.ndarray
     draws: int
     chains: int
-    has_ess: bool
+    batch: int | None
+
+    @property
+    def has_ess(self) -> bool:
+        """Whether there are batches, and enough of them."""
+        return self.batch is not None
 
     def summary(self, names: Sequence[str], run_statistics: RunStatistics) -> Summary:
         """The table of these figures; without findings."""
@@ -51,9 +57,10 @@ class Running(NamedTuple):
         )
 
     def worst(self) -> tuple[float, float]:
-        """The least ESS and the largest R-hat; nan if there is none."""
-        _, _, (ess, _, rhat) = self.figures
-        return (float(np.min(ess)) if self.has_ess else math.nan), float(np.max(rhat))
+        """The least ESS and the largest R-hat; nan if there is none, or the batches are too short to tell."""
+        columns, _, (ess, _, rhat) = self.figures
+        known = self.batch is not None and not judge_batches(columns, ess, self.draws * self.chains, self.batch)
+        return (float(np.min(ess)) if known else math.nan), float(np.max(rhat))
 
 
 def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None = None) -> Running | None:
@@ -76,6 +83,7 @@ def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None
     *groups, chains, dim = mean.shape
     draws = int(moments.count)
     has_ess = batches is not None and int(batches.batches) >= FEWEST_BATCHES
+    batch = draws // int(batches.batches) if batches is not None and has_ess else None
     with np.errstate(all="ignore"):
         within = np.mean(variance, axis=-2)
         between = np.var(mean, axis=-2, ddof=1) if chains > 1 else np.full_like(within, np.nan)
@@ -91,7 +99,7 @@ def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None
     columns = [(group, name) for group in np.ndindex(*groups) for name in (names(dim) if names else [""] * dim)]
     mixing = Mixing(np.ravel(ess), unknown, np.ravel(rhat))
     figures = Figures(columns, np.ravel(np.sqrt(within)), mixing)
-    return Running(figures, np.mean(mean, axis=-2), sd, mcse, draws, chains, has_ess)
+    return Running(figures, np.mean(mean, axis=-2), sd, mcse, draws, chains, batch)
 
 
 def can_tell(recorders: Sequence[Recorder], ess: bool) -> bool:

@@ -180,7 +180,7 @@ def sample(
         check_flag("compile", compile)
         if progress is not None:
             check_flag("progress", progress)
-        check_until(until, recorders)
+        check_until(until, recorders, x0)
         settings: dict[str, Any] = {
             "draws": draws,
             "warmup": warmup,

@@ -300,7 +300,7 @@ def run_until(
 def _figures(trace: Trace) -> tuple[float, float]:
     """The least ESS and the largest R-hat."""
     if trace.draws is not None:
-        return worst(trace.draws)
+        return worst(trace.draws, trace.metadata["diagnosis"]["categorical"])
     told = running(trace.recorded.values())
     return (math.nan, math.nan) if told is None else told.worst()
 
@@ -430,6 +430,9 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -
     paths = [trace.warmup for trace in traces]
     state = tuple(trace.state for trace in traces)
     found = own_findings([r for r in recorders if r.name in recorded], recorded, state)
+    of_shards = [f for trace in traces for f in trace.metadata["diagnosis"].get("findings", ())]
+    on_the_way = [f for f in of_shards if f["kind"] == "warmup"]
+    found = [*sorted(on_the_way, key=lambda f: -f["value"])[:1], *found]
     known = first.metadata["diagnosis"] | {"findings": list({json.dumps(f): f for f in found}.values())}
     return Trace(
         draws=joined([trace.draws for trace in traces], 1),

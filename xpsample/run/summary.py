@@ -14,6 +14,8 @@ from xpsample.metrics.ranks import MANY_CHAINS, mixing
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6
 """Rows of a table, and of each group where there are several."""
 
+OF_PARTICLES = "these are particles, which may have weights or be on their way: the table counts all draws alike"
+
 COLUMNS = ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat")
 
 
@@ -69,6 +71,8 @@ class Summary:
         Acceptance, divergences and evaluations of the run.
     findings : tuple of Finding
         What is wrong with the run, as `Trace.diagnose` gives it, but from the figures of all coordinates.
+    particles : bool
+        Whether the draws are of particles, which may have weights or be on their way: all draws count alike here.
     """
 
     names: tuple[str, ...]
@@ -83,6 +87,7 @@ class Summary:
     chains: int
     run_statistics: RunStatistics
     findings: tuple[Finding, ...] = ()
+    particles: bool = False
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=0)
@@ -105,6 +110,7 @@ class Summary:
             f"divergences: {divergences} in {steps} steps",
             f"evaluations per step and chain: {evaluations or 'none counted'}",
         ]
+        lines += [f"note: {OF_PARTICLES}"] if self.particles else []
         return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings)])
 
     def _repr_html_(self) -> str:
@@ -122,7 +128,8 @@ class Summary:
             if len(shown) > most:
                 rows.append(f"<tr><td>... {len(shown) - most} more</td></tr>")
         head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-        below = "".join(f"<li>{escape(text)}</li>" for text in self.warnings)
+        notes = (OF_PARTICLES, *self.warnings) if self.particles else self.warnings
+        below = "".join(f"<li>{escape(text)}</li>" for text in notes)
         return (
             f"<table><thead><tr><th></th>{head}<th></th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
             f"<p>{self.draws} draws of {self.chains} chains. ESS and R-hat: {self.method}.</p><ul>{below}</ul>"

@@ -188,7 +188,7 @@ class Trace:
             if by is not None:
                 raise TraceError("the table of running moments has the groups of the run: leave out by")
             summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
-            return replace(summary, findings=self.diagnose())
+            return replace(summary, findings=self.diagnose(), particles=self._of_particles)
         columns, labels = self._columns()
         axes = columns.ndim - 2
         if by is None:
@@ -240,7 +240,8 @@ class Trace:
             for name, values in self.statistics.items()
             if values.shape == self.draws.shape[:-1]
         }
-        return replace(summary, findings=diagnose(columns, labels, statistics, by_step, known, figures))
+        findings = diagnose(columns, labels, statistics, by_step, known, figures)
+        return replace(summary, findings=findings, particles=self._of_particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
         """What is wrong with the run: no findings are no proof, but each of them is a reason not to use the draws.
@@ -276,7 +277,7 @@ class Trace:
             self.run_statistics,
             self.statistics,
             known,
-            running=None if told is None else (told.figures, told.draws, told.chains),
+            running=None if told is None else (told.figures, told.draws, told.chains, told.batch),
         )
 
     def plot(self, kind: str = "trace_dist", names: Sequence[str] | None = None) -> Any:
@@ -477,6 +478,10 @@ class Trace:
             parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
             return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
         return self._space.columns(backend_of(draws).xp, draws), self._space.labels
+
+    @property
+    def _of_particles(self) -> bool:
+        return not self.metadata.get("diagnosis", {}).get("chains", True)
 
     def _labels(self, dim: int) -> tuple[str, ...]:
         """What the columns are called, of which there are so many."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from xpsample.core.arrays import is_array
 from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.metrics.findings import Finding
@@ -76,7 +77,7 @@ class Until:
         return self.ess is not None or self.rhat is not None
 
 
-def check_until(until: Until | None, recorders: Any) -> None:
+def check_until(until: Until | None, recorders: Any, x0: Any) -> None:
     """Raise unless `until` is one, of a run that has what it looks at."""
     if until is None:
         return
@@ -87,6 +88,11 @@ def check_until(until: Until | None, recorders: Any) -> None:
         raise HyperparameterError(
             "until looks at draws, or at running figures, which no recorder keeps: add Draws() to the recorders, or "
             "Moments() for R-hat and BatchMeans(size) as well for the ESS"
+        )
+    if until.rhat is not None and is_array(x0) and (x0.ndim < 2 or x0.shape[-2] < 2):
+        raise HyperparameterError(
+            "until waits for an R-hat, which Moments() take from the means of several chains, and there is one: start "
+            "from (chains, dim), or add Draws() to the recorders"
         )
 
 
@@ -140,7 +146,9 @@ class Stopping:
         ess, rhat = self._found
         wanted = (("ESS", ess, self._until.ess), ("R-hat", rhat, self._until.rhat))
         asked = " and ".join(
-            f"{name} {limit:g} (it was {found:.4g})" for name, found, limit in wanted if limit is not None
+            f"{name} {limit:g} ({'not known' if math.isnan(found) else f'it was {found:.4g}'})"
+            for name, found, limit in wanted
+            if limit is not None
         )
         return Finding(
             "until",

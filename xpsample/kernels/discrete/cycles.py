@@ -215,7 +215,7 @@ class CycleSearch(Rule):
         return Tried(memory.n + 1, memory.accepted + this * accepted, times + this), seen
 
     def final(self, xp: Any, memory: Tried) -> Table:
-        if not xp.all(memory.times > 0):
+        if memory.n > 0 and not xp.all(memory.times > 0):  # before the first step, shapes are asked for alone
             raise HyperparameterError(
                 f"the search for a cycle tries {SIZES * BALANCES} settings, and the warm-up was too short for all of "
                 f"them: give warmup={10 * SIZES * BALANCES} or so, or leave warmup out"
