@@ -1,4 +1,4 @@
-"""Prints the tables of docs/algorithms/srld.md: what SRLD samples on a Gaussian, against M and alpha.
+"""Prints the tables of docs/measurements/2026-11-srld-bias.md: what SRLD samples on a Gaussian, against M and alpha.
 
 python docs/srld_bias.py [history | bases | balanced]     (about a minute each)
 """

@@ -1,4 +1,4 @@
-"""Prints the table "alpha that is left out" of docs/algorithms/srmc.md: errors of SRMC(base()) over those of base().
+"""Prints "alpha that is left out" of docs/measurements/2026-11-repellence.md: errors of SRMC(base()) beside base()'s.
 
 python docs/srmc_alpha.py [target ...]     (all of them: an hour or so; german-credit needs its data)
 """

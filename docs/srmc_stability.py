@@ -1,4 +1,4 @@
-"""Prints the tables of docs/algorithms/srmc.md: SR-HMC with the history plain and capped, and with adaptive alpha.
+"""Prints tables of docs/measurements/2026-11-repellence.md: SR-HMC, its history plain and capped, and adaptive alpha.
 
 python docs/srmc_stability.py [gaussian | logistic]     (8 seconds, 2 minutes)
 """

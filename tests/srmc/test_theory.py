@@ -498,7 +498,7 @@ def test_a_short_run_predicts():
 
 
 def table():
-    """Predicted and measured, as docs/algorithms/srmc-theory.md shows them: ``python tests/srmc/test_theory.py``."""
+    """The first tables of docs/measurements/2026-11-srmc-theory.md: ``python tests/srmc/test_theory.py``."""
     print("| base | rho | alpha | of | limit | at n steps | measured | standard error |")
     for base, rho in CASES:
         kernel, linear = BASES[base]
