@@ -345,6 +345,18 @@ def test_the_way_is_judged_by_the_group_that_is_farthest_off():
     assert judge_warm_up({}, pooled=True) is None
 
 
+def test_a_short_way_counts_where_chains_agree_on_it():
+    """0.85 standard deviations are chance where one chain makes them, or each another way, and not where all do."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 16))
+    rows[300:] += 0.85
+    assert judge_warm_up({"log_density": rows}, pooled=True).value == pytest.approx(0.85, abs=0.1)
+    assert judge_warm_up({"log_density": rows[:, 0]}, pooled=False) is None
+    rows[300:] += 2.5 * rng.normal(size=16)
+    rows[300:] += 0.85 + np.mean(rows[200:300] - rows[300:])
+    assert judge_warm_up({"log_density": rows}, pooled=True) is None
+
+
 def test_chains_that_do_not_move_any_more_are_judged_without_a_warning():
     """As on a discrete space, where all of them may sit on one state."""
     rows = np.full((100, 4), -1 / 3)

@@ -31,8 +31,9 @@ ROOM = 1024
 ROUNDS = 4
 """Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go."""
 
-ON_THE_WAY, FEWEST_JUDGED = 0.7, 40
-"""Standard deviations by which the log density moves from one quarter of a warm-up to the next; and steps of it.
+FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
+"""Standard deviations by which the log density moves from one quarter of a warm-up to the next: by themselves, and
+where they are more than two standard errors between chains; and steps of a warm-up.
 
 Where chains stay, the means of two quarters differ by the standard error of a few dozen draws. On targets of the
 experiment `samplers` (six, three seeds, 4 to 128 chains) that is up to 0.31 with HMC and 0.2 with NUTS, 0.6 on the
@@ -101,12 +102,15 @@ def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     half = np.ma.masked_invalid(to_host(rows[-2 * quarter :, ...]).astype(np.float64))
     half = half if pooled else half[..., np.newaxis]
     before, after = half[:quarter], half[quarter:]
-    way = np.abs(np.mean(after.mean(0) - before.mean(0), axis=-1))
+    ways = after.mean(0) - before.mean(0)
+    way = np.abs(np.mean(ways, axis=-1))
+    error = np.std(ways, axis=-1) / math.sqrt(max(1, ways.shape[-1] - 1))
     within = np.sqrt(np.mean(after.var(0), axis=-1))  # and not between chains, which may all be far out, each elsewhere
     rounding = 1e-8 * np.maximum(1.0, np.abs(np.mean(after.mean(0), axis=-1)))  # of chains that do not move any more
     moved = way / np.maximum(within, rounding)
-    worst = float(np.max(np.ma.filled(moved, 0.0)))
-    if worst <= ON_THE_WAY:
+    known = (moved > FAR) | ((moved > ON_THE_WAY) & (way > 2 * error) & (ways.shape[-1] > 1))
+    worst = float(np.max(np.ma.filled(np.ma.where(known, moved, 0.0), 0.0)))
+    if worst == 0:
         return None
     return Finding(
         "warmup",
