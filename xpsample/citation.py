@@ -17,6 +17,10 @@ ALIASES = {
     "minibatch": "sgld",
     "temperedsmc": "smc",
     "paralleltempering": "tempering",
+    "blocks": "independent",  # Tierney (1994), on kernels that take turns, too
+    "dula": "dlp",
+    "dmala": "dlp",
+    "singleflip": "rwm",
 }
 """Other spellings, class names among them, of the keys of `REFERENCES`."""
 
@@ -300,6 +304,102 @@ REFERENCES: dict[str, tuple[str, ...]] = {
   number  = {2},
   pages   = {321--350},
   year    = {2022},
+}""",
+    ),
+    "acs": (
+        """\
+@inproceedings{pynadath2024acs,
+  title     = {Gradient-based Discrete Sampling with Automatic Cyclical Scheduling},
+  author    = {Pynadath, Patrick and Bhattacharya, Riddhiman and Hariharan, Arun and Zhang, Ruqi},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {37},
+  year      = {2024},
+}""",
+    ),
+    "ais": (
+        """\
+@article{neal2001ais,
+  title   = {Annealed Importance Sampling},
+  author  = {Neal, Radford M.},
+  journal = {Statistics and Computing},
+  volume  = {11},
+  number  = {2},
+  pages   = {125--139},
+  year    = {2001},
+}""",
+    ),
+    "annealed": (
+        """\
+@inproceedings{song2019gradients,
+  title     = {Generative Modeling by Estimating Gradients of the Data Distribution},
+  author    = {Song, Yang and Ermon, Stefano},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {32},
+  year      = {2019},
+}""",
+    ),
+    "dlp": (
+        """\
+@inproceedings{zhang2022dlp,
+  title     = {A {Langevin}-like Sampler for Discrete Distributions},
+  author    = {Zhang, Ruqi and Liu, Xingchao and Liu, Qiang},
+  booktitle = {Proceedings of the 39th International Conference on Machine Learning},
+  year      = {2022},
+}""",
+    ),
+    "gibbs": (
+        """\
+@article{geman1984,
+  title   = {Stochastic Relaxation, {Gibbs} Distributions, and the {Bayesian} Restoration of Images},
+  author  = {Geman, Stuart and Geman, Donald},
+  journal = {{IEEE} Transactions on Pattern Analysis and Machine Intelligence},
+  volume  = {6},
+  number  = {6},
+  pages   = {721--741},
+  year    = {1984},
+}""",
+    ),
+    "gwg": (
+        """\
+@inproceedings{grathwohl2021gwg,
+  title     = {Oops {I} Took a Gradient: Scalable Sampling for Discrete Distributions},
+  author    = {Grathwohl, Will and Swersky, Kevin and Hashemi, Milad and Duvenaud, David and Maddison, Chris J.},
+  booktitle = {Proceedings of the 38th International Conference on Machine Learning},
+  year      = {2021},
+}""",
+    ),
+    "locally-balanced": (
+        """\
+@article{zanella2020,
+  title   = {Informed Proposals for Local {MCMC} in Discrete Spaces},
+  author  = {Zanella, Giacomo},
+  journal = {Journal of the American Statistical Association},
+  volume  = {115},
+  number  = {530},
+  pages   = {852--865},
+  year    = {2020},
+}""",
+    ),
+    "pcd": (
+        """\
+@inproceedings{tieleman2008pcd,
+  title     = {Training Restricted {Boltzmann} Machines Using Approximations to the Likelihood Gradient},
+  author    = {Tieleman, Tijmen},
+  booktitle = {Proceedings of the 25th International Conference on Machine Learning},
+  pages     = {1064--1071},
+  year      = {2008},
+}""",
+    ),
+    "two-opt": (
+        """\
+@article{croes1958,
+  title   = {A Method for Solving Traveling-Salesman Problems},
+  author  = {Croes, G. A.},
+  journal = {Operations Research},
+  volume  = {6},
+  number  = {6},
+  pages   = {791--812},
+  year    = {1958},
 }""",
     ),
     "breast-cancer": (
