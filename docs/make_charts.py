@@ -194,6 +194,96 @@ def binary_networks() -> None:
     save(figure, "hiss-bnn")
 
 
+def small_spaces() -> None:
+    """Errors and evaluations of the samplers of hiss-bernoulli and hiss-ising."""
+    kinds = {
+        "along gradients": (BLUE, ("GWG", "DMALA", "ACS")),
+        "tempering": (ORANGE, ("PT",)),
+        "HiSS": (RED, ("HiSS",)),
+        "without a score": (GREEN, ("single", "Gibbs", "uniform")),
+    }
+    for name in ("hiss-bernoulli", "hiss-ising"):
+        rows = table(f"experiments/{name}.md", "TVD", "pooled TVD", "NFE per draw")
+        samplers = [row[""] for row in rows]
+        figure, panels = clear(1, 2, (6.2, 4.3), sharey=True, width_ratios=(2, 1))
+        errors, costs = panels[0]
+        for kind, (colour, starts) in kinds.items():
+            for row in (row for row in rows if row[""].startswith(starts)):
+                y = samplers.index(row[""])
+                error, spread = map(float, row["TVD"].split(" ± "))
+                errors.errorbar(error, y, xerr=spread, fmt="o", ms=5, color=colour)
+                costs.barh(y, int(row["NFE per draw"]), 0.5, color=colour)
+            errors.plot([], [], "o", ms=5, color=colour, label=kind)
+        floor = float(rows[-1]["TVD"].split(" ± ")[0])
+        errors.axvline(floor, color=GREY, linewidth=0.8)
+        errors.plot(floor, len(rows) - 1, "o", ms=5, color=GREY)
+        errors.set_yticks(range(len(rows)), samplers)
+        errors.invert_yaxis()
+        errors.set_xscale("log")
+        low, high = errors.get_xlim()
+        ticks = [t for t in (0.02, 0.05, 0.1, 0.2, 0.5, 1) if low < t < high]
+        errors.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        errors.minorticks_off()
+        errors.set_xlabel("total variation distance:\nbetter to the left")
+        costs.tick_params(left=False)
+        most = max(int(row["NFE per draw"] or 0) for row in rows)
+        costs.set_xticks([0, most // 2, most])
+        costs.set_xlabel("evaluations\nper draw")
+        figure.legend(
+            loc="outside upper center", ncols=4, frameon=False, handlelength=0.7
+        )
+        save(figure, name)
+
+
+def tours() -> None:
+    """Lengths of the tours of hiss-tsp by sampler, with the paper's and the shortest."""
+    rows = table("experiments/hiss-tsp.md", "sampler", "mean cost", "at the end", "PMC")
+    figure, panels = clear(1, 1, (6.2, 3.9))
+    axes = panels[0, 0]
+    lengths = [float(row["mean cost"]) for row in rows]
+    best = [float(row["best"].strip("*")) for row in rows]
+    cells = [row[next(key for key in row if "paper" in key)] for row in rows]
+    paper = [float(cell.split(",")[0]) if cell else math.nan for cell in cells]
+    y = range(len(rows))
+    axes.hlines(y, best, lengths, color=BLUE, linewidth=1.2)
+    axes.plot(best, y, "|", color=BLUE, ms=11, mew=2, label="best")
+    axes.plot(lengths, y, "o", color=BLUE, ms=6, label="mean")
+    axes.plot(paper, y, "D", color=RED, mfc="none", ms=6, label="mean in the paper")
+    axes.axvline(min(best), color=GREY, lw=0.8, zorder=0, label="shortest tour")
+    axes.set_yticks(y, [row["sampler"].strip("*") for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("length of the tours: better to the left")
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, columnspacing=1.4)
+    save(figure, "hiss-tsp")
+
+
+def regression_networks() -> None:
+    """What self-repulsion changes in srld-bnn, by data set, with the paper's figures."""
+    rows = table("experiments/srld-bnn.md", "set", "alpha", "paper, RMSE")
+    data = list(dict.fromkeys(row["set"] for row in rows))
+    figure, panels = clear(1, 2, (6.2, 3.4), sharey=True)
+    for axes, key in zip(panels[0], ("RMSE", "log likelihood"), strict=True):
+        for row in rows:
+            y = data.index(row["set"]) + (0.14 if row["alpha"] == "1" else -0.14)
+            value, spread = map(float, row[key].split(" ± "))
+            colour = BLUE if row["alpha"] == "10" else GREEN
+            axes.errorbar(value, y, xerr=spread, fmt="o", ms=5, color=colour)
+            if row[f"paper, {key}"]:
+                paper = float(row[f"paper, {key}"])
+                axes.plot(paper, y, "D", color=RED, mfc="none", ms=6, zorder=3)
+        axes.axvline(0.0, color=GREY, linewidth=0.8)
+        better = "left" if key == "RMSE" else "right"
+        axes.set_xlabel(f"difference in {key}:\nbetter to the {better}")
+    axes = panels[0, 0]
+    axes.plot([], [], "o-", color=BLUE, ms=5, label="alpha = 10")
+    axes.plot([], [], "o-", color=GREEN, ms=5, label="alpha = 1")
+    axes.plot([], [], "D", color=RED, mfc="none", label="alpha = 10 in the paper")
+    axes.set_yticks(range(len(data)), data)
+    axes.invert_yaxis()
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    save(figure, "srld-bnn")
+
+
 def hvps() -> None:
     """The cost of Hessian-vector products in every way, before and with the plain loop."""
     for page in ("2026-11-hvps", "2026-11-hvps-plain-loop"):
@@ -312,5 +402,8 @@ if __name__ == "__main__":
     binary_networks()
     hvps()
     peers()
+    regression_networks()
     repellence()
     samplers()
+    small_spaces()
+    tours()
