@@ -33,7 +33,7 @@ def test_memory_of_a_moments_run_is_flat():
 
 
 def test_a_summary_takes_little_memory_beside_the_draws(monkeypatch):
-    """Columns are worked on some at a time: a summary of 2.5 GB took 25 GB before, and ended the process."""
+    """Columns are worked on some at a time: a summary of 2.5 GB of draws needed over 24 GB, and ended the process."""
     monkeypatch.setattr(stored, "WORKED", 2**16)
     trace = sample(gaussian(np.eye(300)), RWM(0.1), np.zeros((16, 300)), 400, seed=1, progress=False)
     tracemalloc.start()
