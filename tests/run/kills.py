@@ -29,9 +29,10 @@ from xpsample.conformance import Scenario, scenarios
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError
 from xpsample.core.registry import to_host
+from xpsample.engine import pace
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.pcd import PCD
-from xpsample.run import pace, store
+from xpsample.run import store
 from xpsample.run.checkpoint import INDEX, Store
 from xpsample.score_mh import (
     Denoising,

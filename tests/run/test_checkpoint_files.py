@@ -31,8 +31,8 @@ from xpsample import (
 )
 from xpsample.core import atomic_files
 from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.engine import pace
 from xpsample.run import checkpoint as checkpoints
-from xpsample.run import pace
 from xpsample.run.checkpoint import INDEX, LOCK
 from xpsample.zoo.gaussian import gaussian
 

@@ -13,20 +13,22 @@ from xpsample.core.checks import check_flag
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError, entry
 from xpsample.core.hyperparameters import show
+from xpsample.engine.loop import run
+from xpsample.engine.processes import Processes
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
+from xpsample.run.bar import progress_bar
 from xpsample.run.checkpoint import Checkpoint, opened
+from xpsample.run.course import Course
 from xpsample.run.diagnosis import category
 from xpsample.run.limits import check_limits
 from xpsample.run.loading import moved_to
-from xpsample.run.loop import progress_bar, run_program
 from xpsample.run.noise import NoiseSource, as_noise_source
 from xpsample.run.prepare import identity, positions, prepare
 from xpsample.run.prepare import metadata as metadata_of
-from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
     Draws,
@@ -227,8 +229,8 @@ def _in_shards(
     carry, path = _at_start(program, x0, settings["warmup"])
     check_limits(program, carry, source, program.draws)
     rows = {r.name: r.function(carry.state) for r in program.recorders if isinstance(r, Record)}
-    run = partial(_one_run, target, progress=False, **settings)
-    parts = make_shards(run, kernel, x0, source, count, checkpoint)
+    part = partial(_one_run, target, progress=False, **settings)
+    parts = make_shards(part, kernel, x0, source, count, checkpoint)
 
     def of_all(trace: Trace) -> Trace:
         own = {"kernel": show(kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
@@ -309,8 +311,9 @@ def _one_run(
             metadata["diagnosis"]["findings"] = [found.to_json() for found in warmed.findings]
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, described, metadata, disk) as store, locked(disk):
+            course = Course(program, carry, source, metadata, store, disk, progress, until, clock)
             try:
-                trace = run_program(program, carry, source, store, progress, metadata, until, clock, disk=disk)
+                trace = course.trace(run(**course.given))
             except Interrupted as stop:
                 stop.trace = _with_path(stop.trace, warmed.path, own)
                 raise
