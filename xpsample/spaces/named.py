@@ -319,10 +319,15 @@ def elsewhere(backend: Backend, space: Space, x: Array) -> Array:
         for name, part in zip(space.names, space.parts, strict=True):
             own = x[..., space.coordinates(name)]
             moved[name] = (
-                elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else own + 1
+                elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else _away(xp, own)
             )
         return space.put(xp, x, moved)
-    return x + 1 if isinstance(space, Real) else xp.flip(x)
+    return _away(xp, x) if isinstance(space, Real) else xp.flip(x)
+
+
+def _away(xp: Any, x: Array) -> Array:
+    """Other real numbers, however large these are."""
+    return x + xp.abs(x) + 1
 
 
 @cache
