@@ -1,6 +1,5 @@
 """The contract of a user's functions, checked where a run starts: what they give, and that they change nothing."""
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -162,7 +161,12 @@ def _where_apart(name: str, first: np.ndarray, second: np.ndarray) -> tuple[int,
 
 
 def _refuse(
-    name: str, kept: Mapping[str, np.ndarray], again: Mapping[str, Array], beside: np.ndarray, x: Array, stay: np.ndarray
+    name: str,
+    kept: Mapping[str, np.ndarray],
+    again: Mapping[str, Array],
+    beside: np.ndarray,
+    x: Array,
+    stay: np.ndarray,
 ) -> NoReturn:
     """Raise LogDensityError: of a function that is not the same twice, or else of one that couples chains."""
     first, second = kept[name], to_host(again[name])
@@ -177,10 +181,10 @@ def _refuse(
     at = _where_apart(name, alone, beside)
     assert at is not None
     raise LogDensityError(
-        f"the {name} of a chain changes with where the other chains are: {alone[at]:.6g} beside those of the start, and "
+        f"the {name} of a chain changes with where the other chains are: {alone[at]:.6g} beside those of the start, "
         f"{beside[at]:.6g} beside others. Each chain is for itself: let no sum, mean, softmax or norm go over the axes "
-        "of the chains, switch batch normalisation to evaluation (module.eval()), or lift a function of one position by "
-        "batched(f)"
+        "of the chains, switch batch normalisation to evaluation (module.eval()), or lift a function of one position "
+        "by batched(f)"
     )
 
 
