@@ -23,12 +23,14 @@ from xpsample.core.arrays import Array
 from xpsample.core.atomic_files import exclusive, make_folder, sync_files
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.run.conversions import ARVIZ_NAMES, INSTALL
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
 from xpsample.run.stored import READING, StoredRows, chunk_keys, handling
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
+from xpsample.spaces.names import exported
 from xpsample.targets.shaped import shape_of
 
 SCHEMA = 1
@@ -39,9 +41,6 @@ ABOUT = "xpsample"
 
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""
-
-ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
-"""Statistics that ArviZ knows by another name; the others keep theirs."""
 
 EVERY_CHUNK = {"write_empty_chunks": True}
 """So that a chunk that is missing is lost, and not one of zeros."""
@@ -163,7 +162,7 @@ def open_datatree(where: str, rows: int) -> Any:
     try:
         from xarray import DataTree, open_dataset
     except ImportError as error:
-        raise ImportError('to_arviz() of a store needs xarray: pip install "xpsample[arviz]"') from error
+        raise ImportError(INSTALL) from error
     with handling(where, "read", READING):
         about = read_about(where)
         assert about is not None
@@ -330,7 +329,8 @@ class RowStore:
             if path == "draws" and isinstance(self._space, Named):
                 xp = backend_of(values).xp
                 found |= {
-                    f"posterior/{name}": to_host(self._space.value(xp, values, name)) for name in self._space.names
+                    f"posterior/{exported(name)}": to_host(self._space.value(xp, values, name))
+                    for name in self._space.names
                 }
         return found
 
@@ -357,19 +357,20 @@ class RowStore:
         group, _, name = node.rpartition("/")
         chain = ("draw", "chain") if len(shape) > 1 and shape[1] == prod(self._chains) else ("draw",)
         if group == "posterior" and isinstance(self._space, Named):
-            return (*chain, *self._space.axes(name))
+            own = next(own for own in self._space.names if exported(own) == name)
+            return (*chain, *map(exported, self._space.axes(own)))
         rest = len(shape) - len(chain)
         return (*chain, *(("x_dim",) if name == "x" and rest == 1 else (f"{name}_dim_{i}" for i in range(rest))))
 
     def _label(self, axis: str, labels: tuple) -> None:
         """What the places along an axis of parameters are called."""
-        settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (axis,)}
+        settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (exported(axis),)}
         values = np.asarray(labels)
         if values.dtype.kind not in "if":
             settings["dtype"], values = self._zarr.dtype.VariableLengthUTF8(), np.asarray([*map(str, labels)], object)
         else:
             settings["dtype"] = values.dtype
-        self._group.create_array(f"posterior/{axis}", **settings)[:] = values
+        self._group.create_array(f"posterior/{exported(axis)}", **settings)[:] = values
 
     # ---- the store that is there -------------------------------------------------------------------------------------
 
@@ -406,7 +407,7 @@ class RowStore:
             "structure": structure(kept),
             "arrays": {path: [self._node(path), [*leaf.shape]] for path, leaf in named_rows(self._program, row)},
             "values": {
-                name: [f"posterior/{name}", [*self._chains, *part.shape]]
+                name: [f"posterior/{exported(name)}", [*self._chains, *part.shape]]
                 for name, part in (zip(space.names, space.parts, strict=True) if isinstance(space, Named) else ())
             },
             "run_statistics": _packed(Totals().run_statistics()),

@@ -17,6 +17,7 @@ from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.registry import backend_of
 from xpsample.spaces.discrete import Discrete, OneHot
 from xpsample.spaces.json_form import space_from_json
+from xpsample.spaces.names import check_axes, check_names
 from xpsample.spaces.space import Constrained, Real, Space, at_place
 
 
@@ -77,16 +78,15 @@ class Named(Space):
 
     def __post_init__(self) -> None:
         known = dict(zip(self.names, self.parts, strict=True))
-        sizes: dict[str, int] = {}
+        check_names(self.names)
         for name, axes in self.dims:
             if name not in known:
                 raise HyperparameterError(f"dims names {name!r}, which is no parameter; there are {list(known)}")
             shape = known[name].shape
             if len(axes) != len(shape):
                 raise HyperparameterError(f"dims has {len(axes)} axes for {name}, whose values have shape {shape}")
-            for axis, size in zip(axes, shape, strict=True):
-                if sizes.setdefault(axis, size) != size:
-                    raise HyperparameterError(f"the axis {axis!r} has {sizes[axis]} places, and {size} in {name}")
+        every = check_axes({n: self.axes(n) for n in known}, {n: part.shape for n, part in known.items()})
+        sizes = {axis: every[axis] for _, axes in self.dims for axis in axes}
         for axis, labels in self.coords:
             if axis not in sizes:
                 raise HyperparameterError(f"coords names {axis!r}, which is no axis in dims; there are {list(sizes)}")
@@ -94,6 +94,11 @@ class Named(Space):
                 raise HyperparameterError(
                     f"coords has {len(labels)} labels for {axis!r}, which has {sizes[axis]} places"
                 )
+        if any("[" in name for name in self.names) and len(set(self.labels)) < len(self.labels):
+            raise HyperparameterError(
+                f"two rows of a table would be called the same, of the parameters {', '.join(self.names)}: give one of "
+                "them a name without brackets"
+            )
 
     @cached_property
     def dim(self) -> int:
@@ -319,10 +324,15 @@ def elsewhere(backend: Backend, space: Space, x: Array) -> Array:
         for name, part in zip(space.names, space.parts, strict=True):
             own = x[..., space.coordinates(name)]
             moved[name] = (
-                elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else own + 1
+                elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else _away(xp, own)
             )
         return space.put(xp, x, moved)
-    return x + 1 if isinstance(space, Real) else xp.flip(x)
+    return _away(xp, x) if isinstance(space, Real) else xp.flip(x)
+
+
+def _away(xp: Any, x: Array) -> Array:
+    """Other real numbers, however large these are."""
+    return x + xp.abs(x) + 1
 
 
 @cache

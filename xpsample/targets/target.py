@@ -190,8 +190,9 @@ class Target(AbstractTarget):
             self._check(known, x, check_start)
             return known
         bound = self._bind(backend, x, requires)
-        hvp = bound.hvp if Capability.HVP in requires and self.hvp is not None else None
-        self._check(bound, x, check_functions, hvp)
+        own = {"hvp": self.hvp, "score_plus_hvp": self.score_plus_hvp} if Capability.HVP in requires else {}
+        given = {name: getattr(bound, name) for name, function in own.items() if function is not None}
+        self._check(bound, x, check_functions, given)
         self._bound[key] = replace(bound, seen=self._seen())
         return self._bound[key]
 
