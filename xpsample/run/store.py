@@ -40,7 +40,12 @@ ABOUT = "xpsample"
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""
 
-ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
+ARVIZ_NAMES = {
+    "acceptance_probability": "acceptance_rate",
+    "depth": "tree_depth",
+    "diverged": "diverging",
+    "log_density": "lp",
+}
 """Statistics that ArviZ knows by another name; the others keep theirs."""
 
 EVERY_CHUNK = {"write_empty_chunks": True}
