@@ -112,18 +112,25 @@ def _swapped(columns: Sequence[Column], means: np.ndarray, spread: np.ndarray, a
     return None
 
 
-def judge_crossings(columns: Sequence[Column], draws: np.ndarray, at: Sequence[int]) -> Finding | None:
+def judge_crossings(
+    columns: Sequence[Column], draws: np.ndarray, at: Sequence[int], moving: np.ndarray
+) -> Finding | None:
     """Whether the draws of all chains lie in two places, for columns `at` whose chains do not agree how often.
 
     Parameters
     ----------
     columns : sequence of (group, name)
     draws : numpy.ndarray, shape (draw, chain, column)
+    at : sequence of int
+    moving : numpy.ndarray of bool, shape (chain, column)
+        Chains that moved.
     """
     for i in at:
-        values = np.sort(draws[..., i], axis=None)
-        if not np.isfinite(values).all() or values[0] == values[-1]:
+        values = np.sort(draws[:, moving[:, i], i], axis=None)
+        if not np.all(np.isfinite(values)) or len(values) < 2:
             continue
+        unit = np.max(np.abs(values))
+        values = values / (unit if unit > 0 else 1.0)
         below = np.arange(1, len(values))
         total = np.cumsum(values - values[0])
         low = total[:-1] / below
@@ -135,7 +142,7 @@ def judge_crossings(columns: Sequence[Column], draws: np.ndarray, at: Sequence[i
         gap = high[k] - low[k]
         if min(share[k], 1 - share[k]) < FEWEST_IN_A_MODE or within <= 0 or gap < SPLIT * within:
             continue
-        places = f"{low[k] + values[0]:.3g} and {high[k] + values[0]:.3g}"
+        places = f"{unit * (low[k] + values[0]):.3g} and {unit * (high[k] + values[0]):.3g}"
         what = f"draws lie in two places, near {places}, between which chains seldom cross,"
         return of_columns("modes", what, float(gap / within), MODES, columns, np.asarray([i]))
     return None

@@ -157,7 +157,7 @@ class Screen:
         apart = judge_modes(columns, np.where(moving, means, np.nan), sds, walks)
         if apart is None:
             worst = [i for i in bad if not walks[i]][:MOST_SPLIT]
-            apart = judge_crossings(columns, values, worst)
+            apart = judge_crossings(columns, values, worst, moving)
         return [
             apart,
             judge_walk(columns, walks, ratio, high),
