@@ -59,8 +59,7 @@ def test_an_offset_in_float32(kernel, offset):
     assert (
         lines[1].startswith("log densities")
         and "follows from 'precision'" in " ".join(lines[2:]) + lines[1] * (len(lines) == 2)
-        or len(lines) == 2
-    )
+    ) or len(lines) == 2
 
 
 def test_an_offset_that_float64_has_digits_for():
@@ -108,7 +107,11 @@ def test_a_bound_that_nobody_declared(kernel, scale):
     assert "constrained=True" in findings[0].advice
 
 
-@pytest.mark.parametrize("kernel", [xps.HMC(0.3, length=3.0), xps.NUTS(0.3), xps.RWM(1.0), xps.MALA(0.8)], ids=str)
+@pytest.mark.parametrize(
+    "kernel",
+    [xps.HMC(0.3, length=3.0), xps.NUTS(0.3, max_depth=5), xps.RWM(1.0), xps.MALA(0.8)],
+    ids=lambda k: type(k).__name__,
+)
 def test_a_density_without_a_finite_integral(kernel):
     flat = xps.Target(lambda x: -0.5 * x[..., 0] ** 2, score=lambda x: np.stack([-x[..., 0], 0.0 * x[..., 1]], axis=-1))
     check(told(flat, kernel, STARTS, 500), "improper")
