@@ -3,7 +3,7 @@
 import itertools
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from xpsample.run.loading import moved_to
 from xpsample.run.loop import progress_bar, run_program
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps
 from xpsample.run.pace import Pace
+from xpsample.run.probes import examined, say_precision
 from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
@@ -203,7 +204,8 @@ def sample(
             trace = _one_run(
                 target, kernel, x0, seed=seed, checkpoint=checkpoint, until=until, progress=progress, **settings
             )
-        _warn(trace)
+        trace, findings = examined(trace, lambda: target.prepare(x0, kernel.requires))
+        _warn(findings)
         return trace
 
 
@@ -317,6 +319,8 @@ def _one_run(
             tuning = path["acceptance_probability"].shape[0]
         began = time.perf_counter()
         carry = carry if tuning else program.init(x0)
+        if not processes.several:
+            _warn([say_precision(carry.state, burn_in)], stacklevel=4)
         program.target.backend.synchronize(carry)
         pace = Pace(processes.largest(carry, time.perf_counter() - began))
         check_limits(program, carry, source, program.draws if disk is None else 0)
@@ -518,12 +522,12 @@ def _prepare(
     return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
 
 
-def _warn(trace: Trace) -> None:
+def _warn(findings: Iterable[Finding | None], stacklevel: int = 3) -> None:
     """A line for each thing that is wrong with a run."""
-    for finding in trace.diagnose():
-        if finding.kind != "few_draws":
+    for finding in findings:
+        if finding is not None and finding.kind != "few_draws":
             text = f"{finding} [{entry(finding.kind, 'diagnosis')}]"
-            warnings.warn(text, category(finding), stacklevel=3)
+            warnings.warn(text, category(finding), stacklevel=stacklevel)
 
 
 def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:

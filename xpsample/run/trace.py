@@ -231,7 +231,8 @@ class Trace:
                     [((), name) for name in names], np.reshape(draws, (-1, 1, draws.shape[-1]))
                 )
                 names, rows = [name for _, name in states], np.reshape(flat, (*draws.shape[:-1], len(states)))
-            tables.append(summarize(rows, names, self.run_statistics))
+            around = [i - len(labels) + len(names) + len(left) for i in self._angles]
+            tables.append(summarize(rows, names, self.run_statistics, [i for i in around if 0 <= i < len(names)]))
         summary = side_by_side(tables)
         shape = summary.mean.shape[:-1]
         every = [(group, name) for group in np.ndindex(*shape) for name in summary.names]
@@ -242,7 +243,7 @@ class Trace:
             for name, values in self.statistics.items()
             if values.shape == self.draws.shape[:-1]
         }
-        findings = diagnose(columns, labels, statistics, by_step, known, figures)
+        findings = diagnose(columns, labels, statistics, by_step, known, figures, angles=self._angles)
         return replace(summary, findings=findings, particles=self._of_particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
@@ -280,6 +281,7 @@ class Trace:
             self.statistics,
             known,
             running=None if told is None else (told.figures, told.draws, told.chains, told.batch),
+            angles=self._angles,
         )
 
     def plot(self, kind: str = "trace_dist", names: Sequence[str] | None = None) -> Any:
@@ -471,6 +473,11 @@ class Trace:
             parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
             return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
         return self._space.columns(backend_of(draws).xp, draws), self._space.labels
+
+    @property
+    def _angles(self) -> tuple[int, ...]:
+        """The columns that are angles."""
+        return () if self._space is None else self._space.angles
 
     @property
     def _of_particles(self) -> bool:

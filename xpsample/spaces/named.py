@@ -15,6 +15,7 @@ from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.registry import backend_of
+from xpsample.spaces.constrained import Circular
 from xpsample.spaces.discrete import Discrete, OneHot
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.names import check_axes, check_names
@@ -251,6 +252,12 @@ class Named(Space):
             every = _places(axes)
             found += [f"{name}[{', '.join(every[i])}]" if axes else name for i in _varying(part)]
         return tuple(found)
+
+    @cached_property
+    def angles(self) -> tuple[int, ...]:
+        """The columns that are angles."""
+        around = [isinstance(part, Circular) for part in self.parts for _ in _varying(part)]
+        return tuple(i for i, angle in enumerate(around) if angle)
 
     def axes(self, name: str) -> tuple[str, ...]:
         """What the axes of a parameter's values are called; ``theta_dim_0`` where nothing else is said."""
