@@ -162,7 +162,7 @@ class Annealed(Kernel[AnnealedState, Info]):
         done = Info(none, none > 0.0, none > 0.0, Evaluations(zero, zero, zero))
         base, done = target.backend.repeat(self.steps, move, (start, done))
         return state._replace(base=base, n=state.n + 1), done._replace(
-            evaluations=done.evaluations.plus(target.costs.evaluate)
+            evaluations=done.evaluations.plus(target.costs.evaluate_lazily)
         )
 
 
@@ -212,6 +212,9 @@ class Level(DerivedTarget):
     ) -> Array | None:
         # The unit cancels in the ratio.
         return self.target.acceptance_correction(proposal.base, current.base, log_proposal_ratio)
+
+    def log_density(self, x: Array) -> Array:
+        return self.target.log_density(self.unit * x)
 
     def score(self, x: Array) -> Array:
         return self.unit * self.target.score(self.unit * x)

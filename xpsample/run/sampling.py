@@ -494,9 +494,10 @@ class _Everything(Recorder):
 
 
 def _positions(target: AbstractTarget, x0: Array | Mapping[str, Array]) -> Array:
-    """Start positions (*chains, dim), of values by name where a model is given these, or of arrays such as images."""
-    if isinstance(target, Model) and isinstance(x0, Mapping):
-        return target.position(x0)
+    """Start positions (*chains, dim), of values by name where parameters have names, or of arrays such as images."""
+    space = getattr(target, "space", None)  # what is no target is refused where it is checked
+    if isinstance(x0, Mapping) and isinstance(space, Named):
+        return space.position(x0)
     return cast(Array, coordinates(target, x0))  # what is none is refused where it is checked
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, check_same_home
 from xpsample.spaces.constrained import Circular
 from xpsample.spaces.discrete import Discrete, OneHot
 from xpsample.spaces.json_form import space_from_json
@@ -173,6 +173,25 @@ class Named(Space):
     def value(self, xp: Any, x: Array, name: str) -> Array:
         """The values of one part, (*chains, *shape)."""
         return self.part(name).constrain(xp, x[..., self.coordinates(name)])[0]
+
+    def position(self, values: Mapping[str, Array]) -> Array:
+        """As `unconstrain`, of values that a user gives, which are arrays of one library on one device.
+
+        Raises
+        ------
+        PositionError
+        """
+        if not isinstance(values, Mapping):
+            raise PositionError(f"values are a mapping of names to arrays; got {given(values)}")
+        first = None
+        for name, value in values.items():
+            if not is_array(value):
+                raise PositionError(f"the values of {name!r} must be an array (*chains, *shape); got {given(value)}")
+            first = value if first is None else first
+            check_same_home(f"the values of {name!r}", value, first)
+        if first is None:
+            raise PositionError(f"values are given by name, for {', '.join(self.names)}; got none")
+        return self.unconstrain(backend_of(first).xp, values)
 
     def unconstrain(self, xp: Any, values: Mapping[str, Array]) -> Array:
         """Positions ``(*chains, dim)`` of values by name, each ``(*chains, *shape)``.

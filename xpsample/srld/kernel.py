@@ -91,6 +91,9 @@ class Repelled(WrappedTarget):
     def _repelled(self, x: Array, score: Array) -> Array:
         return _repel(self.xp, self.kernel, x, score, self.past, self.alpha, self.sigma)
 
+    def log_density(self, x: Array) -> Array:
+        return self.target.log_density(x)
+
     def score(self, x: Array) -> Array:
         return self._repelled(x, self.target.score(x))
 

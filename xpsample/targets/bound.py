@@ -80,6 +80,11 @@ class BoundTarget(ABC):
         """Evaluate a point again under this target, which may have changed since, and reuse what is still valid."""
 
     @abstractmethod
+    def log_density(self, x: Array) -> Array:
+        """The log density alone, shape ``(*chains)``, whatever `evaluate` evaluates: for many positions of which one
+        is taken."""
+
+    @abstractmethod
     def score(self, x: Array) -> Array:
         """Gradient of the log density, shape ``(*chains, dim)``."""
 
@@ -170,7 +175,8 @@ class DerivedTarget(BoundTarget):
 class WrappedTarget(DerivedTarget):
     """A derived target whose points are made from those of the other one, which they carry in ``base``.
 
-    It writes six members: ``requires``, ``costs``, ``from_base``, ``score``, ``hvp`` and ``acceptance_correction``.
+    It writes seven members: ``requires``, ``costs``, ``from_base``, ``log_density``, ``score``, ``hvp`` and
+    ``acceptance_correction``.
     """
 
     @property

@@ -62,10 +62,15 @@ class Point(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Evaluations of the user's functions, per chain, that each call of a bound target costs."""
+    """Evaluations of the user's functions, per chain, that each call of a bound target costs.
+
+    An evaluation counts with the acceptance of the proposal that it is for, where that takes more than two densities; a
+    lazy one counts without.
+    """
 
     evaluate: Evaluations
     evaluate_lazily: Evaluations
     refresh: Evaluations
+    log_density: Evaluations
     score: Evaluations
     hvp: Evaluations

@@ -273,11 +273,12 @@ class Target(AbstractTarget):
         at = both.cost if Capability.SCORE in requires else Evaluations()
         if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
             at = at.plus(Evaluations(log_density=1))
-        if Capability.DENSITY_RATIO in requires:
-            at = at.plus(self.acceptance.cost(score.cost, hvp.cost))
         if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
             moves = space.variables(x.shape[-1]) * (space.choices - 1)
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
+        ratio = Evaluations()  # what the acceptance of each proposal takes beside its point
+        if Capability.DENSITY_RATIO in requires:
+            ratio = self.acceptance.cost(score.cost, hvp.cost)
         data = self._data(backend, x)
         # Python values among the data may be a shape, say, which no argument of a compiled function is.
         compiles = all(map(is_array, tree.leaves(data)))
@@ -289,7 +290,7 @@ class Target(AbstractTarget):
             backend=backend,
             xp=backend.xp,
             requires=requires,
-            costs=Costs(at, at, Evaluations(), score.cost, hvp.cost),
+            costs=Costs(at.plus(ratio), at, Evaluations(), Evaluations(log_density=1), score.cost, hvp.cost),
             functions=Functions(
                 ready(functions.log_density), ready(score.call), ready(hvp.call), ready(both.call), ready(plus)
             ),
@@ -428,16 +429,18 @@ class PreparedTarget(BoundTarget):
         return Point(x, density, score, None, differences)
 
     def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
-        xp, space = self.xp, self.space
-        assert isinstance(space, Discrete)
-        around = self.functions.log_density(space.neighbours(xp, x), *args) - log_density
-        return space.valid(xp, xp.permute_dims(around, (*range(2, around.ndim), 0, 1)))
+        assert isinstance(self.space, Discrete)
+        return self.space.around(self.xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
 
     def evaluate_lazily(self, x: Array) -> Point:
         return self.evaluate(x)
 
     def refresh(self, point: Point) -> Point:
         return point if self.family is None else self.evaluate(point.x)
+
+    def log_density(self, x: Array) -> Array:
+        at = self.as_floating(x)
+        return check_form("the log density", self.functions.log_density(at, *self._args), at, at.shape[:-1])
 
     def score(self, x: Array) -> Array:
         at = self.as_floating(x)

@@ -281,14 +281,16 @@ class Tilted(WrappedTarget):
         """shift . (s(y) - s(x)) for all y one move away (Eq. 25), ``(*chains, variables, choices - 1)``."""
         xp, space = self.xp, self.space
         assert isinstance(space, Discrete)
-        change = self.target.score(space.neighbours(xp, base.x)) - base.score
-        tilts = xp.sum(self.shift * change, axis=-1)
-        return xp.permute_dims(tilts, (*range(2, tilts.ndim), 0, 1))
+        return space.around(xp, base.x, lambda y: xp.sum(self.shift * (self.target.score(y) - base.score), axis=-1))
 
     def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
         return self.target.acceptance_correction(proposal.base, current.base)
+
+    def log_density(self, x: Array) -> Array:
+        base = self.target.evaluate(x)  # the tilt is made of scores, too
+        return base.log_density + self._tilt(base)
 
     def score(self, x: Array) -> Array:
         return self.tilt.score(self, x, None)
@@ -308,4 +310,5 @@ def _costs(inner: Costs, tilt: Tilt, requires: Capability, moves: int) -> Costs:
     score = inner.score.plus(product) if tilt.needs_score else product
     spent = product if Capability.SCORE in requires else Evaluations()
     spent = spent.plus(inner.score.times(moves))
-    return Costs(inner.evaluate.plus(spent), inner.evaluate, inner.refresh.plus(spent), score, score.times(2))
+    lazily = inner.evaluate_lazily
+    return Costs(inner.evaluate.plus(spent), lazily, inner.refresh.plus(spent), lazily, score, score.times(2))
