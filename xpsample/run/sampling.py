@@ -18,6 +18,7 @@ from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError, entry
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
+from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.gradients.choices import Evaluations
@@ -29,7 +30,7 @@ from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.diagnosis import about, category
-from xpsample.run.identity import PYTHON, describe
+from xpsample.run.identity import PYTHON
 from xpsample.run.limits import check_limits
 from xpsample.run.loading import moved_to
 from xpsample.run.loop import progress_bar, run_program
@@ -402,7 +403,7 @@ def _one_warm_up(
     if checkpoint is not None:
         settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         checkpoint = replace(settings, path=Path(settings.path) / ("warmup" if number == 1 else f"warmup-{number}"))
-        described = identity(target, warming, starts, noise)
+        described = identity(target, warming, starts, source) | {"round": number}
     with opened(checkpoint, warming, carry, described, metadata) as store:
         trace = run_program(warming, carry, noise, store, progress, metadata, Pace(0.0), unit="warm-up steps")
     found = trace.recorded[path.name]
@@ -535,7 +536,7 @@ def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSo
     """What identifies a run, as JSON values. The number of draws is left out, so that a run can be extended."""
     return {
         "python": PYTHON,
-        "target": describe(target),
+        "target": describe(target, lambda: program.target.evaluate(x)),
         "kernel": describe(program.kernel),
         "noise": source.describe(),
         "positions": describe(x),

@@ -14,11 +14,12 @@ from xpsample.core.devices import current_device
 from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
 from xpsample.run.checkpoint import Checkpoint, Store, opened
-from xpsample.run.identity import PYTHON, describe
+from xpsample.run.identity import PYTHON
 from xpsample.run.loop import progress_bar
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.run.pace import SECONDS, Pace, interruptible

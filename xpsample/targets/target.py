@@ -15,10 +15,10 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.cache_keys import by_value
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
 from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError
 from xpsample.core.registry import backend_of, check_same_home, compiled
+from xpsample.core.same import key
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
@@ -184,8 +184,8 @@ class Target(AbstractTarget):
         self.space.check(backend.xp, x)
         # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it, as long as
         # its functions see what they saw: what is compiled goes on with that.
-        key = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
-        known = self._bound.get(key)
+        kind = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
+        known = self._bound.get(kind)
         if known is not None and known.seen == self._seen():
             self._check(known, x, check_start)
             return known
@@ -193,14 +193,14 @@ class Target(AbstractTarget):
         own = {"hvp": self.hvp, "score_plus_hvp": self.score_plus_hvp} if Capability.HVP in requires else {}
         given = {name: getattr(bound, name) for name, function in own.items() if function is not None}
         self._check(bound, x, check_functions, given)
-        self._bound[key] = replace(bound, seen=self._seen())
-        return self._bound[key]
+        self._bound[kind] = replace(bound, seen=self._seen())
+        return self._bound[kind]
 
     def _seen(self) -> Any:
         """A key of what the functions see beside their arguments, and of the data."""
         functions = self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp
         choices = self.differences, self.gradient, self.acceptance
-        return by_value((*functions, *choices, *tree.leaves(self.data)))
+        return key(*functions, *choices, self.data)
 
     def _check(self, bound: "PreparedTarget", x: Array, check: Callable[..., None], *args: Any) -> None:
         """Evaluate and check at the start positions; errors of the user's functions become ours."""
