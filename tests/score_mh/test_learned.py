@@ -105,7 +105,7 @@ def test_scores_are_asked_for_only_where_the_ratio_needs_them():
         calls.clear()
         acceptance = Learned(barker(RandomWalk(0.8)), GAUSSIAN, proposal, direct)
         target = Target(None, score=counted, acceptance=acceptance)
-        sample(target, RWM(0.8), np.zeros((2, 2)), 10, seed=1, progress=False)
+        sample(target, proposal.kernel if direct else RWM(0.8), np.zeros((2, 2)), 10, seed=1, progress=False)
         assert len(calls) >= 10 if expected else not calls
 
 
