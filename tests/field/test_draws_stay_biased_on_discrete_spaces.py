@@ -83,7 +83,7 @@ def test_a_model_with_discrete_parameters():
     weights = np.exp(-0.3 * np.arange(3))
     k = generator.choice(3, chains, p=weights / weights.sum()).astype(float)
     mu = z - 0.5 * k + generator.normal(size=chains)
-    kernel = xps.SRMC(xps.Blocks({"z": xps.Gibbs(), "k": xps.Gibbs(), "mu": xps.RWM(2.0)}), 0.1)
+    kernel = xps.SRMC(xps.Blocks({"z": xps.Gibbs(), "k": xps.Gibbs(), "mu": xps.RWM(2.0)}), 0.03)
     trace = xps.sample(model, kernel, {"z": z, "k": k, "mu": mu}, 600, burn_in=100, seed=1, progress=False)
     exact = {"z": 1 / (1 + np.exp(-0.7)), "k": weights @ np.arange(3) / weights.sum()}
     exact["mu"] = exact["z"] - 0.5 * exact["k"]
