@@ -23,7 +23,7 @@ from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.blocks import on_target
-from xpsample.kernels.compose import anything_left_out
+from xpsample.kernels.compose import anything_left_out, check_target_fits
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
@@ -521,6 +521,7 @@ def _prepare(
     thinning, recorders = check_count("thinning", thinning, 1, MOST), check_recorders(recorders)
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
+    check_target_fits(kernel, bound)
     return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
 
 

@@ -148,6 +148,25 @@ class Named(Space):
             pieces.append(piece if piece.shape[:-1] == axes else xp.broadcast_to(piece, (*axes, piece.shape[-1])))
         return xp.concat(pieces, axis=-1)
 
+    @cached_property
+    def mirrors(self) -> int:
+        """The number of discrete variables."""
+        return sum(part.space.variables(part.dim) for part in self.parts if isinstance(part, States))
+
+    def mirrored(self, backend: Backend, x: Array) -> Array:
+        """Positions with one discrete variable mirrored in each: ``(*chains, dim) -> (mirrors, *chains, dim)``."""
+        xp, found = backend.xp, []
+        for name, part in zip(self.names, self.parts, strict=True):
+            if isinstance(part, States):
+                own = x[..., self.coordinates(name)]
+                space = part.space.bind(backend, own)
+                assert isinstance(space, Discrete)
+                choice = space.mirror(xp, own)
+                numbers = space.numbers(choice.shape[-1])
+                one = xp.reshape(numbers, (-1, *(1,) * len(choice.shape))) == numbers
+                found.append(self.put(xp, x, {name: space.move(xp, own, xp.where(one, choice, 0))}))
+        return xp.concat(found)
+
     def constrain(self, xp: Any, x: Array) -> tuple[tuple[Array, ...], Array]:
         """The values of all parts, in order, and the log Jacobian determinant.
 

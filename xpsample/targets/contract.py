@@ -11,7 +11,7 @@ from xpsample.core.errors import LogDensityError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
-from xpsample.spaces.named import elsewhere
+from xpsample.spaces.named import Named, elsewhere
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point, wanted
 
@@ -226,8 +226,11 @@ def _check_point(target: BoundTarget, point: Point, x: Array) -> None:
         check_array("the score", point.score, x, tuple(x.shape))
         _check_finite("score", point.score, outside[..., None])
     if wants.differences:
-        assert isinstance(space, Discrete)
-        shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
+        if isinstance(space, Named):
+            shape = (*x.shape[:-1], space.mirrors, 1)
+        else:
+            assert isinstance(space, Discrete)
+            shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
         check_array("the log-density differences", point.differences, x, shape)
 
 
