@@ -65,9 +65,10 @@ class Trace:
         positions goes on where this one ended. Not saved by `save`; None where each shard was tuned for itself.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
-        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric; and ``acceptance_probability``,
-        ``diverged`` and ``scores``, those evaluated, of each chain. Of `AIS` that of its pilot, and of particles that
-        tune themselves at every step the values after each step that is kept; with the mean acceptance probability of
+        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric, of which there are about 1,000 coordinates,
+        evenly spread, where it has more; and ``acceptance_probability``, ``diverged`` and ``scores``, those evaluated,
+        of each chain. Of `AIS` that of its pilot, and of particles that tune themselves at every step the values after
+        each step that is kept; with the mean acceptance probability of
         each group. None where nothing was tuned.
 
     See Also
