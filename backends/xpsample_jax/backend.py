@@ -10,9 +10,8 @@ import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from xpsample.core import tree
+from xpsample.core import same, tree
 from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
-from xpsample.core.cache_keys import by_value
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
@@ -156,7 +155,7 @@ class JaxBackend(Backend):
         constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
         values = arguments(program.kernel, self.owns)
         kernel = with_arguments(program.kernel, {path: _Argument.of(value) for path, value in values.items()})
-        key = (by_value(kernel, derived=True), program.recording, tuple(specs.items()), few, constant)
+        key = (same.key(kernel, derived=True), program.recording, tuple(specs.items()), few, constant)
         values = {path: np.asarray(v, like.dtype) if isinstance(v, float) else v for path, v in values.items()}
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import device as device_of
 
+from xpsample.conformance.counting import loops_are_plain, miscounted
 from xpsample.conformance.invariance import invariance
 from xpsample.conformance.repellence import repellence
 from xpsample.conformance.scenario import Scenario
@@ -26,6 +27,7 @@ from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
+from xpsample.kernels.traits import Trait
 from xpsample.run.checkpoint import opened
 from xpsample.run.eager import eager_repeat
 from xpsample.run.noise import Portable, Replay
@@ -305,6 +307,16 @@ def tilted_step(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome
     return Outcome(deviation <= TILTED_STEP[device.dtype], f"{deviation:.1e}")
 
 
+def counts(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
+    """Every step's `Info` says how often the target's functions were called (see `counting`)."""
+    if not loops_are_plain(device):
+        return Outcome(None, "loops are compiled")
+    # Chains that wait for others in one loop are evaluated, and not counted; only a set of particles needs several.
+    chains = 1 if Trait.SEPARATE in scenario.kernel(device.array).traits else 3
+    wrong = miscounted(scenario, device, _start(scenario, device, chains))
+    return Outcome(not wrong, wrong)
+
+
 CHECKS: dict[str, Callable[[Scenario, DeviceDtype, bool], Outcome]] = {
     "same chain": same_chain,
     "stays home": stays_home,
@@ -314,6 +326,7 @@ CHECKS: dict[str, Callable[[Scenario, DeviceDtype, bool], Outcome]] = {
     "invariant": leaves_invariant,
     "alpha 0 = base": alpha_zero,
     "tilted step": tilted_step,
+    "counts": counts,
 }
 
 

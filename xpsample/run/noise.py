@@ -19,9 +19,9 @@ from xpsample.core.checks import check_count, check_instance, check_seed, settle
 from xpsample.core.errors import NoiseError
 from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import check_same_home
+from xpsample.core.same import describe
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
-from xpsample.run.identity import describe
 
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024

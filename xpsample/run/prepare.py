@@ -10,18 +10,19 @@ from xpsample.core.checks import check_count, given
 from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
+from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.kernels.blocks import on_target
+from xpsample.kernels.compose import check_target_fits
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.diagnosis import about
-from xpsample.run.identity import PYTHON, describe
+from xpsample.run.identity import PYTHON
 from xpsample.run.noise import NoiseSource
 from xpsample.run.program import Program
 from xpsample.run.recorders import Recorder, check_recorders
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Real
-from xpsample.targets.model import Model
 from xpsample.targets.shaped import coordinates, shape_of
 from xpsample.targets.target import AbstractTarget, check_target
 
@@ -30,9 +31,10 @@ MOST = 2**63 - 1
 
 
 def positions(target: AbstractTarget, x0: Array | Mapping[str, Array]) -> Array:
-    """Start positions (*chains, dim), of values by name where a model is given these, or of arrays such as images."""
-    if isinstance(target, Model) and isinstance(x0, Mapping):
-        return target.position(x0)
+    """Start positions (*chains, dim), of values by name where parameters have names, or of arrays such as images."""
+    space = getattr(target, "space", None)  # what is no target is refused where it is checked
+    if isinstance(x0, Mapping) and isinstance(space, Named):
+        return space.position(x0)
     return cast(Array, coordinates(target, x0))  # what is none is refused where it is checked
 
 
@@ -62,6 +64,7 @@ def prepare(
     thinning, recorders = check_count("thinning", thinning, 1, MOST), check_recorders(recorders)
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
+    check_target_fits(kernel, bound)
     return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
 
 
@@ -69,7 +72,7 @@ def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSo
     """What identifies a run, as JSON values. The number of draws is left out, so that a run can be extended."""
     return {
         "python": PYTHON,
-        "target": describe(target),
+        "target": describe(target, lambda: program.target.evaluate(x)),
         "kernel": describe(program.kernel),
         "noise": source.describe(),
         "positions": describe(x),

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.cache_keys import by_value
 from xpsample.core.checks import errors_of_functions
+from xpsample.core.same import key
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.recorders import Recorder, part_of
@@ -55,7 +55,7 @@ class Program:
     @cached_property
     def recording(self) -> tuple:
         """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
-        return by_value(self.recorders), self.burn_in, self.thinning
+        return key(self.recorders), self.burn_in, self.thinning
 
     @property
     def steps(self) -> int:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
+from xpsample.metrics.findings import Finding
 from xpsample.run.bar import progress_bar
 from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.course import Course
@@ -29,6 +30,7 @@ from xpsample.run.loading import moved_to
 from xpsample.run.noise import NoiseSource, as_noise_source
 from xpsample.run.prepare import identity, positions, prepare
 from xpsample.run.prepare import metadata as metadata_of
+from xpsample.run.probes import examined, say_precision
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
     Draws,
@@ -192,7 +194,8 @@ def sample(
             trace = _one_run(
                 target, kernel, x0, seed=seed, checkpoint=checkpoint, until=until, progress=progress, **settings
             )
-        _warn(trace)
+        trace, findings = examined(trace, lambda: target.prepare(x0, kernel.requires))
+        _warn(findings)
         return trace
 
 
@@ -303,6 +306,8 @@ def _one_run(
         if warmed.trace is not None:
             return warmed.trace
         program, carry = warmed.program, warmed.carry
+        if not processes.several:
+            _warn([say_precision(carry.state, burn_in)], stacklevel=4)
         check_limits(program, carry, source, program.draws if disk is None else 0)
         metadata = metadata_of(program, x0, source) | processes.about
         if warmed.steps:
@@ -326,9 +331,9 @@ def _with_path(trace: Trace, path: dict[str, Array] | None, own: TunedPath | Non
     return replace(trace, warmup=path if own is None else recorded.pop(own.name), recorded=recorded)
 
 
-def _warn(trace: Trace) -> None:
+def _warn(findings: Iterable[Finding | None], stacklevel: int = 3) -> None:
     """A line for each thing that is wrong with a run."""
-    for finding in trace.diagnose():
-        if finding.kind != "few_draws":
+    for finding in findings:
+        if finding is not None and finding.kind != "few_draws":
             text = f"{finding} [{entry(finding.kind, 'diagnosis')}]"
-            warnings.warn(text, category(finding), stacklevel=3)
+            warnings.warn(text, category(finding), stacklevel=stacklevel)

@@ -85,7 +85,7 @@ def warm_up(
         check_limits(warming, carry, noise, warming.draws)
         own, described = _within(checkpoint, number), {}
         if own is not None:
-            described = identity(target, warming, starts, noise)
+            described = identity(target, warming, starts, source) | {"round": number}
         about = metadata(warming, starts, noise)
         with opened(own, warming, carry, described, about) as store:
             limits: dict[str, Any] = {"progress": progress, "until": until, "clock": clock}

@@ -14,6 +14,7 @@ from xpsample.core.ending import Ending
 from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.engine.loop import View, run
 from xpsample.engine.pace import MOST_STEPS
@@ -23,7 +24,7 @@ from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
 from xpsample.run.bar import Bar
 from xpsample.run.checkpoint import Checkpoint, Store, opened
-from xpsample.run.identity import PYTHON, describe
+from xpsample.run.identity import PYTHON
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Record

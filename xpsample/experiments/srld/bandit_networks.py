@@ -12,11 +12,11 @@ from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Uniform
 from xpsample.experiments.srld.bandit_problems import Game, blocks
+from xpsample.experiments.srld.reward_network import RewardNetwork, Seen, SeenMinibatch
 from xpsample.kernels import Kernel
 from xpsample.run.noise import Native, Portable
 from xpsample.run.program import Carry, Program
 from xpsample.targets import BoundTarget
-from xpsample.zoo.reward_network import RewardNetwork, Seen, SeenMinibatch
 
 
 class Played(NamedTuple):
