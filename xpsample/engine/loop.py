@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from xpsample.core.backend import Backend
 from xpsample.core.checks import errors_of_functions
@@ -31,6 +31,7 @@ class View(NamedTuple):
     sums: Any = None
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Looks at a run between its blocks, and may ask it to end. It cannot change the chain."""
 

@@ -22,6 +22,7 @@ from xpsample.run.store import RowStore
 from xpsample.run.totals import Totals, shown
 from xpsample.run.trace import Trace
 from xpsample.run.until import Stopping, Unlimited, Until, figures
+from xpsample.run.watching import Watched
 
 
 class Course:
@@ -77,7 +78,8 @@ class Course:
             self.stopping = Stopping(until, ends, self.program.rows, clock, self._figures)
         axes = carry.state.point.x.ndim
         bar = Bar(progress, program.steps, text=lambda view: shown(view.sums, view.made, self.totals, axes))
-        self.watchers = (self.totals, self.stopping, *watchers, bar, self.signals)
+        self.watched = Watched(watchers, self.program.steps, self._so_far)
+        self.watchers = (self.totals, self.stopping, self.watched, bar, self.signals)
         self.source = source
 
     @property
@@ -104,6 +106,7 @@ class Course:
         program = self.program
         rows = program.rows(view.step)
         known = self.metadata | {"seconds": self.saved.seconds(time.perf_counter() - self._began)}
+        known |= {"ended": self.watched.reasons[0]} if self.watched.reasons else {}
         buffers = self.rows.in_trace(program, view)
         trace = trace_of(program, view.carry, buffers, self.totals, known, self.stopping.findings(rows))
         by = self.signals.agreed(self.processes.agreement(view.carry))
@@ -117,6 +120,11 @@ class Course:
             )
         later = self.first.step > program.steps  # the state there is of a later step
         return replace(trace, state=None) if later else trace
+
+    def _so_far(self, view: View) -> Trace:
+        """The trace of what was made until now."""
+        buffers = self.rows.so_far(self.program, view)
+        return trace_of(self.program, view.carry, buffers, self.totals, self.metadata)
 
     def _segments(self, start: int) -> Iterator[tuple[int, int]]:
         """Steps that are driven at once, on one side of the burn-in."""

@@ -13,7 +13,7 @@ from xpsample.core.checks import check_flag
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError, entry
 from xpsample.core.hyperparameters import show
-from xpsample.engine.loop import run
+from xpsample.engine.loop import Watcher, run
 from xpsample.engine.processes import Processes
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import anything_left_out
@@ -46,6 +46,7 @@ from xpsample.run.trace import Trace
 from xpsample.run.until import Until, check_until
 from xpsample.run.warm_up import TunedPath, WarmUpPath, warm_up_steps
 from xpsample.run.warming import warm_up
+from xpsample.run.watching import check_watchers
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
 from xpsample.targets.target import AbstractTarget, Target, check_target
@@ -72,6 +73,7 @@ def sample(
     compile: bool = False,
     shards: int | None = None,
     executor: Pool | None = None,
+    watchers: Sequence[Watcher] = (),
 ) -> Trace:
     """Run a kernel, keep what the recorders keep, and warn of what is wrong with it.
 
@@ -125,6 +127,11 @@ def sample(
         Whose workers run the shards; they run here, one after another, when not given. A process pool, or those of
         loky, dask (``client.get_executor()``) and mpi4py. A function that makes an executor, such as
         ``ProcessPoolExecutor``, is called again where a worker was lost.
+    watchers : sequence of Watcher, optional
+        Objects with ``begin(view)``, ``between(view)`` and ``end(view)``, which are called before the first step after
+        the warm-up, between blocks of steps, and at the end. ``view.step`` of ``view.steps`` steps are made, and
+        ``view.trace`` has what they drew. A text that `begin` or `between` returns ends the run, and is
+        ``trace.metadata["ended"]``. Not with `shards`.
 
     Returns
     -------
@@ -172,6 +179,7 @@ def sample(
         if progress is not None:
             check_flag("progress", progress)
         check_until(until, recorders, x0)
+        watchers = check_watchers(watchers, shards is not None or executor is not None)
         settings: dict[str, Any] = {
             "draws": draws,
             "warmup": warmup,
@@ -192,7 +200,15 @@ def sample(
             trace = _in_shards(target, kernel, x0, seed, shards, executor, checkpoint, until, progress, settings)
         else:
             trace = _one_run(
-                target, kernel, x0, seed=seed, checkpoint=checkpoint, until=until, progress=progress, **settings
+                target,
+                kernel,
+                x0,
+                seed=seed,
+                checkpoint=checkpoint,
+                until=until,
+                progress=progress,
+                watchers=watchers,
+                **settings,
             )
         trace, findings = examined(trace, lambda: target.prepare(x0, kernel.requires))
         _warn(findings)
@@ -285,6 +301,7 @@ def _one_run(
     until: Until | None = None,
     progress: bool | None,
     compile: bool,
+    watchers: Sequence[Watcher] = (),
 ) -> Trace:
     """The run from positions (*chains, dim); nothing is said of what is wrong with it."""
     clock = time.perf_counter()
@@ -316,7 +333,7 @@ def _one_run(
             metadata["diagnosis"]["findings"] = [found.to_json() for found in warmed.findings]
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, described, metadata, disk) as store, locked(disk):
-            course = Course(program, carry, source, metadata, store, disk, progress, until, clock)
+            course = Course(program, carry, source, metadata, store, disk, progress, until, clock, watchers)
             try:
                 trace = course.trace(run(**course.given))
             except Interrupted as stop:
