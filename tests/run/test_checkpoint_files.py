@@ -137,7 +137,7 @@ def test_without_locks_the_last_to_save_wins_whole(tmp_path, monkeypatch):
     other = partial(sample, TARGET, KERNEL, x0, 600, seed=1, checkpoint=Checkpoint(tmp_path, every=0), progress=False)
 
     def interfere(state):
-        if next(calls) == 5:  # within the first block
+        if next(calls) == 2:  # within the first block, of one step
             theirs.append(other())
         return state.point.x[0]
 
@@ -304,7 +304,7 @@ def test_clocks_set_back_by_an_hour(tmp_path, monkeypatch):
         checkpoint=Checkpoint(tmp_path, every=0.0),
         **settings,
     )
-    assert steps == [2, 4, 6, 8, 10, 12] and other.exists()
+    assert steps == list(range(1, 13)) and other.exists()
     np.testing.assert_array_equal(
         trace.draws, sample(TARGET, KERNEL, start(open_library("numpy", "float64"), 4), 12, **settings).draws
     )
