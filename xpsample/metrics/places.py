@@ -9,10 +9,10 @@ from xpsample.metrics.findings import Column, Finding, of_columns
 APART = 2.0
 """Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
 
-SPLIT, FEWEST_IN_A_MODE = 4.0, 0.02
+SPLIT, LEAST_VISIT = 4.0, 0.02
 """Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, and
-the least share of the draws in one of them. Halves of a normal distribution differ by 2.65, and of an even one by 3.46;
-the far part of a heavy tail is wide itself."""
+the least share of the draws that two chains have in the smaller one. Halves of a normal distribution differ by 2.65, and
+of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's alone."""
 
 DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 16
 """A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
@@ -126,7 +126,8 @@ def judge_crossings(
         Chains that moved.
     """
     for i in at:
-        values = np.sort(draws[:, moving[:, i], i], axis=None)
+        chains = draws[:, moving[:, i], i]
+        values = np.sort(chains, axis=None)
         if not np.all(np.isfinite(values)) or len(values) < 2:
             continue
         unit = np.max(np.abs(values))
@@ -140,7 +141,11 @@ def judge_crossings(
         k = int(np.argmax(between))
         within = max(np.std(values[: k + 1]), np.std(values[k + 1 :]))
         gap = high[k] - low[k]
-        if min(share[k], 1 - share[k]) < FEWEST_IN_A_MODE or within <= 0 or gap < SPLIT * within:
+        if within <= 0 or gap < SPLIT * within:
+            continue
+        above = np.mean(chains > unit * values[k], axis=0)
+        visits = np.sum((above if share[k] > 0.5 else 1 - above) > LEAST_VISIT)
+        if visits < min(2, len(above)):
             continue
         places = f"{unit * (low[k] + values[0]):.3g} and {unit * (high[k] + values[0]):.3g}"
         what = f"draws lie in two places, near {places}, between which chains seldom cross,"
