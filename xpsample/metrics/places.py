@@ -11,8 +11,8 @@ APART = 2.0
 
 SPLIT, LEAST_VISIT = 4.0, 0.02
 """Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, and
-the least share of the draws that two chains have in the smaller one. Halves of a normal distribution differ by 2.65, and
-of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's alone."""
+the least share of the draws that two chains have in the smaller one. Halves of a normal distribution differ by 2.65,
+and of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's alone."""
 
 DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 16
 """A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
@@ -25,8 +25,9 @@ one is a function of the other, as two probabilities are that sum to 1."""
 GROWTH = 10.0
 """From the first to the last quarter of a run; a random walk from one point spreads by 2.6."""
 
-SHORTEST_START, FAR_OUT = 8, 10.0
-"""Draws that are a start, and how many times as far out they are as nearly all draws of the second half."""
+SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
+"""Draws that are a start, how many times as far out they are as nearly all draws of the second half, and as the farthest
+of as many in a row."""
 
 
 def judge_modes(
@@ -302,7 +303,7 @@ def judge_start(
             at = np.flatnonzero(out > np.fmax(far, FAR_OUT))
             if at.size:
                 again = _farthest(np.abs(later[..., at] - center[at]), max(1, size // step)) / usual[at]
-                far[at] = np.where(again < out[at], out[at], far[at])
+                far[at] = np.where(AGAIN * again < out[at], out[at], far[at])
             size *= 2
     far = np.where(np.isfinite(far), far, 0.0)
     at = np.flatnonzero(far > FAR_OUT)
