@@ -26,8 +26,8 @@ GROWTH = 10.0
 """From the first to the last quarter of a run; a random walk from one point spreads by 2.6."""
 
 SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
-"""Draws that are a start, how many times as far out they are as nearly all draws of the second half, and as the farthest
-of as many in a row."""
+"""Draws that are a start, how many times as far out they are as nearly all draws of the second half, and how many times
+as far as any such number of these in a row."""
 
 
 def judge_modes(
