@@ -103,7 +103,8 @@ class Program:
         """`Backend.drive`; what a user's function raises becomes an error that says what such functions must do."""
         what = (
             f"the run failed between steps {start} and {stop}; functions must take whatever a kernel proposes and give "
-            "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False)"
+            "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False); "
+            "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
         )
         with errors_of_functions(what):
             return self.target.backend.drive(self, carry, buffers, source, start, stop)

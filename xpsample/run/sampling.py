@@ -55,6 +55,7 @@ from xpsample.spaces.space import Real
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
+from xpsample.targets.point import Capability
 from xpsample.targets.shaped import coordinates, shape_of
 from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget, Target, check_target
@@ -195,6 +196,11 @@ def sample(
             if not isinstance(own, Target):
                 raise XpsampleError(
                     "check=True compares the score of a Target with its density; this target is made of one"
+                )
+            if isinstance(kernel, Kernel) and not kernel.requires & (Capability.SCORE | Capability.HVP):
+                raise CapabilityError(
+                    f"check=True compares the score with the log density, and {type(kernel).__name__} uses no score: "
+                    "leave it out"
                 )
             check_gradient(own, x0)
         if shards is not None or executor is not None:

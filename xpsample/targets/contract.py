@@ -203,7 +203,10 @@ def check_form(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> Any:
 def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
     """As `check_form`, of library and device, too."""
     if not is_array(array):
-        raise LogDensityError(f"{what} must be an array of the positions' library; got {type(array).__name__}")
+        none = ": let the function end with return" if array is None else ""
+        name = "None" if array is None else type(array).__name__
+        frame = ": take its numbers by .to_numpy()" if hasattr(array, "to_numpy") else ""
+        raise LogDensityError(f"{what} must be an array of the positions' library; got {name}{none}{frame}")
     if tuple(array.shape) != tuple(shape):
         raise LogDensityError(
             f"{what} must be batched over leading axes: positions {tuple(x.shape)} ask for shape {tuple(shape)}; got "

@@ -215,15 +215,15 @@ class Target(AbstractTarget):
         log_density = self.of_coordinates.log_density
         if log_density is not None:
             try:
-                density = log_density(at, *bound._args)
+                density = getattr(log_density, "raising", log_density)(at, *bound._args)
             except Exception as its:
                 if not is_of_a_function(its):
                     raise
-                raise _failed("log density", its, x) from its
+                raise _failed("log density", its, x, self.space) from its
             check_array("the log density", density, at, tuple(x.shape[:-1]))
         if not is_of_a_function(error):
             raise error
-        raise _failed("derivatives", error, x) from error
+        raise _failed("derivatives", error, x, self.space) from error
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
@@ -355,6 +355,7 @@ class Target(AbstractTarget):
         floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
 
         def place(path: str, leaf: Any) -> Any:
+            leaf = np.asarray(leaf) if isinstance(leaf, np.bool_ | np.number) else leaf
             if isinstance(leaf, np.ndarray):
                 backend_of(leaf)  # refuses what is no plain array
                 if leaf.dtype.kind not in "biufc":
@@ -472,12 +473,23 @@ class PreparedTarget(BoundTarget):
         return replace(self, data=parameters, constant_data=False, family=None, costs=costs, compiled={})
 
 
-def _failed(what: str, error: Exception, x: Array) -> LogDensityError:
-    return LogDensityError(
+def _failed(what: str, error: Exception, x: Array, space: Space) -> LogDensityError:
+    begin = (
         f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
-        f"{type(error).__name__}: {error}. A target's functions are given all chains at once, as an array of the "
-        "positions' library: use that library's functions (xp = array_namespace(x)) and sum over the last axis, or "
-        "lift a function of one position by batched(f)"
+        f"{type(error).__name__}: {error}. "
+    )
+    if isinstance(space, Named):
+        name = space.names[0]
+        shape = ", ".join(("*chains", *map(str, space.part(name).shape)))
+        return LogDensityError(
+            f"{begin}The log density of a model is called as log_density(p), or log_density(p, data) where there are "
+            f"data; p has {', '.join(space.names)}, such as p.{name} of shape ({shape}). Use the functions of the "
+            "positions' library (xp = array_namespace(...)), or write it for one chain and lift it by batched(f)"
+        )
+    return LogDensityError(
+        f"{begin}A target's functions are given all chains at once, as an array of the positions' library: use that "
+        "library's functions (xp = array_namespace(x)) and sum over the last axis, or lift a function of one position "
+        "by batched(f)"
     )
 
 
