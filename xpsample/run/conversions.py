@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
+ARVIZ_NAMES = {
+    "acceptance_probability": "acceptance_rate",
+    "depth": "tree_depth",
+    "diverged": "diverging",
+    "log_density": "lp",
+}
 """Statistics that ArviZ knows by another name; the others keep theirs."""
 
 INSTALL = 'to_arviz() needs xarray: pip install "xpsample[arviz]"'

@@ -65,9 +65,10 @@ class Trace:
         positions goes on where this one ended. Not saved by `save`; None where each shard was tuned for itself.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
-        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric; and ``acceptance_probability``,
-        ``diverged`` and ``scores``, those evaluated, of each chain. Of `AIS` that of its pilot, and of particles that
-        tune themselves at every step the values after each step that is kept; with the mean acceptance probability of
+        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric, of which there are about 1,000 coordinates,
+        evenly spread, where it has more; and ``acceptance_probability``, ``diverged`` and ``scores``, those evaluated,
+        of each chain. Of `AIS` that of its pilot, and of particles that tune themselves at every step the values after
+        each step that is kept; with the mean acceptance probability of
         each group. None where nothing was tuned.
 
     See Also
@@ -231,7 +232,8 @@ class Trace:
                     [((), name) for name in names], np.reshape(draws, (-1, 1, draws.shape[-1]))
                 )
                 names, rows = [name for _, name in states], np.reshape(flat, (*draws.shape[:-1], len(states)))
-            tables.append(summarize(rows, names, self.run_statistics))
+            around = [i - len(labels) + len(names) + len(left) for i in self._angles]
+            tables.append(summarize(rows, names, self.run_statistics, [i for i in around if 0 <= i < len(names)]))
         summary = side_by_side(tables)
         shape = summary.mean.shape[:-1]
         every = [(group, name) for group in np.ndindex(*shape) for name in summary.names]
@@ -242,7 +244,7 @@ class Trace:
             for name, values in self.statistics.items()
             if values.shape == self.draws.shape[:-1]
         }
-        findings = diagnose(columns, labels, statistics, by_step, known, figures)
+        findings = diagnose(columns, labels, statistics, by_step, known, figures, angles=self._angles)
         return replace(summary, findings=findings, particles=self._of_particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
@@ -280,6 +282,7 @@ class Trace:
             self.statistics,
             known,
             running=None if told is None else (told.figures, told.draws, told.chains, told.batch),
+            angles=self._angles,
         )
 
     def plot(self, kind: str = "trace_dist", names: Sequence[str] | None = None) -> Any:
@@ -471,6 +474,11 @@ class Trace:
             parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
             return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
         return self._space.columns(backend_of(draws).xp, draws), self._space.labels
+
+    @property
+    def _angles(self) -> tuple[int, ...]:
+        """The columns that are angles."""
+        return () if self._space is None else self._space.angles
 
     @property
     def _of_particles(self) -> bool:

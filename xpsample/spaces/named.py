@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, check_same_home
+from xpsample.spaces.constrained import Circular
 from xpsample.spaces.discrete import Discrete, OneHot
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.names import check_axes, check_names
@@ -147,6 +148,25 @@ class Named(Space):
             pieces.append(piece if piece.shape[:-1] == axes else xp.broadcast_to(piece, (*axes, piece.shape[-1])))
         return xp.concat(pieces, axis=-1)
 
+    @cached_property
+    def mirrors(self) -> int:
+        """The number of discrete variables."""
+        return sum(part.space.variables(part.dim) for part in self.parts if isinstance(part, States))
+
+    def mirrored(self, backend: Backend, x: Array) -> Array:
+        """Positions with one discrete variable mirrored in each: ``(*chains, dim) -> (mirrors, *chains, dim)``."""
+        xp, found = backend.xp, []
+        for name, part in zip(self.names, self.parts, strict=True):
+            if isinstance(part, States):
+                own = x[..., self.coordinates(name)]
+                space = part.space.bind(backend, own)
+                assert isinstance(space, Discrete)
+                choice = space.mirror(xp, own)
+                numbers = space.numbers(choice.shape[-1])
+                one = xp.reshape(numbers, (-1, *(1,) * len(choice.shape))) == numbers
+                found.append(self.put(xp, x, {name: space.move(xp, own, xp.where(one, choice, 0))}))
+        return xp.concat(found)
+
     def constrain(self, xp: Any, x: Array) -> tuple[tuple[Array, ...], Array]:
         """The values of all parts, in order, and the log Jacobian determinant.
 
@@ -172,6 +192,25 @@ class Named(Space):
     def value(self, xp: Any, x: Array, name: str) -> Array:
         """The values of one part, (*chains, *shape)."""
         return self.part(name).constrain(xp, x[..., self.coordinates(name)])[0]
+
+    def position(self, values: Mapping[str, Array]) -> Array:
+        """As `unconstrain`, of values that a user gives, which are arrays of one library on one device.
+
+        Raises
+        ------
+        PositionError
+        """
+        if not isinstance(values, Mapping):
+            raise PositionError(f"values are a mapping of names to arrays; got {given(values)}")
+        first = None
+        for name, value in values.items():
+            if not is_array(value):
+                raise PositionError(f"the values of {name!r} must be an array (*chains, *shape); got {given(value)}")
+            first = value if first is None else first
+            check_same_home(f"the values of {name!r}", value, first)
+        if first is None:
+            raise PositionError(f"values are given by name, for {', '.join(self.names)}; got none")
+        return self.unconstrain(backend_of(first).xp, values)
 
     def unconstrain(self, xp: Any, values: Mapping[str, Array]) -> Array:
         """Positions ``(*chains, dim)`` of values by name, each ``(*chains, *shape)``.
@@ -251,6 +290,12 @@ class Named(Space):
             every = _places(axes)
             found += [f"{name}[{', '.join(every[i])}]" if axes else name for i in _varying(part)]
         return tuple(found)
+
+    @cached_property
+    def angles(self) -> tuple[int, ...]:
+        """The columns that are angles."""
+        around = [isinstance(part, Circular) for part in self.parts for _ in _varying(part)]
+        return tuple(i for i, angle in enumerate(around) if angle)
 
     def axes(self, name: str) -> tuple[str, ...]:
         """What the axes of a parameter's values are called; ``theta_dim_0`` where nothing else is said."""

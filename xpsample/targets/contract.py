@@ -8,10 +8,11 @@ import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import LogDensityError
-from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
-from xpsample.spaces.named import elsewhere
+from xpsample.spaces.named import Named, elsewhere
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point, wanted
 
@@ -229,8 +230,11 @@ def _check_point(target: BoundTarget, point: Point, x: Array) -> None:
         check_array("the score", point.score, x, tuple(x.shape))
         _check_finite("score", point.score, outside[..., None])
     if wants.differences:
-        assert isinstance(space, Discrete)
-        shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
+        if isinstance(space, Named):
+            shape = (*x.shape[:-1], space.mirrors, 1)
+        else:
+            assert isinstance(space, Discrete)
+            shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
         check_array("the log-density differences", point.differences, x, shape)
 
 
@@ -243,3 +247,24 @@ def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
         raise LogDensityError(
             f"the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
         )
+
+
+def failed(what: str, error: Exception, x: Array, space: Space) -> LogDensityError:
+    """What is raised where a function of a user fails at the start positions, with how it is called."""
+    begin = (
+        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
+        f"{type(error).__name__}: {error}. "
+    )
+    if isinstance(space, Named):
+        name = space.names[0]
+        shape = ", ".join(("*chains", *map(str, space.part(name).shape)))
+        return LogDensityError(
+            f"{begin}The log density of a model is called as log_density(p), or log_density(p, data) where there are "
+            f"data; p has {', '.join(space.names)}, such as p.{name} of shape ({shape}). Use the functions of the "
+            "positions' library (xp = array_namespace(...)), or write it for one chain and lift it by batched(f)"
+        )
+    return LogDensityError(
+        f"{begin}A target's functions are given all chains at once, as an array of the positions' library: use that "
+        "library's functions (xp = array_namespace(x)) and sum over the last axis, or lift a function of one position "
+        "by batched(f)"
+    )
