@@ -49,6 +49,7 @@ from xpsample.run.warming import warm_up
 from xpsample.run.watching import check_watchers
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
+from xpsample.targets.point import Capability
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 MOST = 2**63 - 1
@@ -194,6 +195,11 @@ def sample(
             if not isinstance(own, Target):
                 raise XpsampleError(
                     "check=True compares the score of a Target with its density; this target is made of one"
+                )
+            if isinstance(kernel, Kernel) and not kernel.requires & (Capability.SCORE | Capability.HVP):
+                raise CapabilityError(
+                    f"check=True compares the score with the log density, and {type(kernel).__name__} uses no score: "
+                    "leave it out"
                 )
             check_gradient(own, x0)
         if shards is not None or executor is not None:
