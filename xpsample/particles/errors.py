@@ -75,7 +75,8 @@ def error_holds(logs: np.ndarray) -> bool:
         return True
     index = tail_index(logs) if n >= 5 * FEWEST_IN_TAIL else LARGEST_INDEX
     above = logs - np.median(logs[logs > -math.inf])
-    few = np.mean(above[above > 0] ** 2) > 0.5 * math.log(n)
+    above = above[above >= 0]
+    few = np.mean(above**2) > 0.5 * math.log(n)
     return index <= (LIGHT if few else LARGEST_INDEX)
 
 
