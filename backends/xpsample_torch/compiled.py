@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from xpsample.core.cache_keys import by_value
+from xpsample.core import same
 from xpsample.core.errors import BackendError
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.program import Program
@@ -26,7 +26,7 @@ def compiled_step(program: Program) -> Callable[..., tuple[Any, Any]]:
     BackendError
         At that call, if torch cannot compile the step.
     """
-    kept, key = program.target.compiled, by_value(program.kernel)
+    kept, key = program.target.compiled, same.key(program.kernel)
     if key not in kept:
         if len(kept) >= KEPT:
             kept.pop(next(iter(kept)))

@@ -295,11 +295,3 @@ def test_a_wrong_self_repulsion_is_caught(spoil):
     outcome = run_check("tilted step", replace(scenario, kernel=lambda asarray: kernel), reference())
     assert outcome.passed is False
     assert float(outcome.detail) > 1e-2
-
-
-def test_a_held_past_shapes_the_law_of_an_unadjusted_kernel():
-    """What MALA passes is no empty test: the same repulsion without an accept step is seen."""
-    scenario = SCENARIOS["srld-mala"]
-    spoilt = with_frozen(scenario, lambda kernel: replace(kernel, base=ULA(0.4)))
-    result = invariance(spoilt, reference())
-    assert not result.passed and result.z > 2 * result.limit

@@ -7,8 +7,8 @@ import xpsample as xps
 from tests.kernels.support import noise_of, start, walk
 from xpsample.core.covariance import as_covariance
 from xpsample.core.errors import HyperparameterError, XpsampleError
+from xpsample.core.same import describe
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, RWM, ULA
-from xpsample.run.identity import describe
 
 SD = np.asarray([0.5, 2.0, 1.5])
 VECTORS = np.stack([np.asarray([0.6, 0.8, 0.0]), np.zeros(3)], axis=-1)

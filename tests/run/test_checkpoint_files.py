@@ -425,10 +425,10 @@ WIDTH = [1.0]
 
 
 def test_a_target_that_differs_elsewhere_than_at_the_start_is_refused(tmp_path):
-    """What a function reads from outside is not part of the identity; its values where the chains are now differ."""
+    """What cannot be known of a function is not part of the identity; its values where the chains are now differ."""
 
     def run(draws):
-        target = Target(lambda x: -np.sum(x**2, axis=-1) / WIDTH[0])
+        target = Target(lambda x: -np.sum(x**2, axis=-1) / globals()["WIDTH"][0])
         return sample(target, RWM(1.0), np.zeros((3, 2)), draws, seed=1, checkpoint=tmp_path, progress=False)
 
     run(20)

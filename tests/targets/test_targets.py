@@ -12,9 +12,9 @@ from array_api_compat import array_namespace
 import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import CapabilityError
+from xpsample.core.same import describe
 from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
-from xpsample.run.identity import describe
 from xpsample.targets import Capability, Exact, Parametric, Shift, Target, Tempered, Tilted
 from xpsample.targets.bridge import Bridge
 from xpsample.targets.tilted import Difference

@@ -20,6 +20,7 @@ from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
+from xpsample.core.ending import Ending
 from xpsample.core.errors import ConvergenceWarning
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
@@ -30,9 +31,10 @@ from xpsample.kernels.traits import Trait
 from xpsample.run.checkpoint import opened
 from xpsample.run.eager import eager_repeat
 from xpsample.run.noise import Portable, Replay
+from xpsample.run.prepare import identity
 from xpsample.run.program import Program
 from xpsample.run.recorders import Draws, Statistics
-from xpsample.run.sampling import identity, sample
+from xpsample.run.sampling import sample
 from xpsample.run.totals import Totals
 from xpsample.run.trace import Trace
 from xpsample.spaces.space import as_floating
@@ -242,7 +244,7 @@ def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) ->
     carry = program.init(x0)
     noise = Portable(2).block(device.backend, program.specs(carry), 0, steps, program.like(carry))
     walked = _walk(kernel, bound, program.init(x0).state, noise, steps)
-    driven, _, _ = device.backend.drive(program, carry, None, Replay(noise), 0, steps)
+    driven, *_ = device.backend.drive(program, carry, None, Replay(noise), 0, steps, Ending())
     deviation = float(np.abs(to_host(driven.state.point.x) - walked[-1, ...]).max())
     return Outcome(deviation <= 100 * float(np.finfo(device.dtype).eps), f"{deviation:.1e}")
 
@@ -257,7 +259,7 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     with tempfile.TemporaryDirectory() as folder:
         with opened(folder, program, carry, identity(target, program, x0, source)) as store:
             assert store is not None
-            carry, buffers, sums = device.backend.drive(program, carry, None, source, 0, third)
+            carry, buffers, sums, _ = device.backend.drive(program, carry, None, source, 0, third, Ending())
             totals.add(third, sums)
             store.save(third, carry, totals, buffers, final=True)
         resumed = sample(target, kernel, x0, STEPS, seed=source, checkpoint=folder, progress=False)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.cache_keys import is_frozen
 from xpsample.core.checks import broadcasts, check_ends, check_number, given, plain_number
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.same import is_frozen
 from xpsample.core.tree import dtype_name
 
 PER_CHAIN = {"per_chain": True}

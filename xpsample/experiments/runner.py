@@ -23,6 +23,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning
 from xpsample.core.registry import registered_backends
+from xpsample.core.same import describe
 from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, terminal_width
 from xpsample.core.terminal import fit as fit_lines
 from xpsample.experiments import EXPERIMENTS
@@ -31,7 +32,7 @@ from xpsample.experiments.folder import Folder
 from xpsample.experiments.table import Columns, Row, table
 from xpsample.experiments.unfinished import Unfinished, unfinished
 from xpsample.kernels import Kernel
-from xpsample.run.identity import describe, made_with
+from xpsample.run.identity import made_with
 from xpsample.run.pace import terminable
 from xpsample.run.sampling import sample
 from xpsample.run.trace import Trace

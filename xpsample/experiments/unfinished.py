@@ -12,9 +12,9 @@ import numpy as np
 
 from xpsample.core.archives import read_arrays, reading, write_arrays
 from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.core.same import describe
 from xpsample.experiments.folder import clear_errors
 from xpsample.experiments.table import Row
-from xpsample.run.identity import describe
 from xpsample.run.rows_file import RowsFile, opened_rows
 
 NAME, ROWS = ".run", "rows.jsonl"

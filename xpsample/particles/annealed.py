@@ -99,8 +99,6 @@ class Annealed(Kernel[AnnealedState, Info]):
     steps: int = 1
     units: Sequence[float] | None = None
 
-    traits = Trait.NONE  # its targets are those of its own levels
-
     def __post_init__(self) -> None:
         check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
         check_given("Annealed", self.base)
@@ -113,6 +111,10 @@ class Annealed(Kernel[AnnealedState, Info]):
         settle(self, "steps", check_count)
         object.__setattr__(self, "sigmas", sigmas)
         object.__setattr__(self, "units", units)
+
+    @property
+    def traits(self) -> Trait:  # its targets are those of its own levels
+        return self.base.traits & Trait.STAYS_INSIDE
 
     @property
     def requires(self) -> Capability:

@@ -27,7 +27,8 @@ from xpsample.core.atomic_files import exclusive, make_folder, replacing
 from xpsample.core.checks import check_number, check_path, settle
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
-from xpsample.run.identity import differences, environment
+from xpsample.core.same import differences
+from xpsample.run.identity import environment
 from xpsample.run.program import Carry, Program, named_rows
 from xpsample.run.recorders import part_of
 from xpsample.run.store import RowStore, read_about, stored_rows

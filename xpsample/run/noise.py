@@ -19,9 +19,9 @@ from xpsample.core.checks import check_count, check_instance, check_seed, settle
 from xpsample.core.errors import NoiseError
 from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import check_same_home
+from xpsample.core.same import describe
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
-from xpsample.run.identity import describe
 
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024
@@ -230,6 +230,11 @@ class Replay(NoiseSource):
         for name, array in self.arrays.items():
             check_reals(f"noise {name!r}", array, "an array (steps, ...)")
         settle(self, "first", check_count, 0, 2**63 - 1)
+
+    @property
+    def is_one_step(self) -> bool:
+        """Whether it holds the numbers of one step, and no other can follow."""
+        return all(array.shape[0] == 1 for array in self.arrays.values())
 
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         block = {}

@@ -12,7 +12,7 @@ from typing import Any, final
 from xpsample.core.archives import reading
 from xpsample.core.atomic_files import exclusive, make_folder, sync_folder
 from xpsample.core.errors import CheckpointError, CheckpointWarning
-from xpsample.run.identity import differences
+from xpsample.core.same import differences
 
 SCHEMA = 1
 """Version of the layout. Raised when a file of the new layout could be misread by the old reader."""

@@ -1,7 +1,9 @@
 """Draws beyond memory: the rows of a run in a zarr store, which grows chunk by chunk.
 
 The attribute ``xpsample`` of its root says how many rows count. It is written after them, so a run that is killed at
-any moment leaves a store whose rows count as before. What lies beyond is written anew by the run that goes on.
+any moment leaves a store whose rows count as before. What lies beyond is written anew by the run that goes on. It has a
+digest of itself and one of the metadata of each array and group, but for how many rows an array has room for; the
+numbers have a checksum in each chunk.
 """
 
 import json
@@ -23,15 +25,17 @@ from xpsample.core.arrays import Array
 from xpsample.core.atomic_files import exclusive, make_folder, sync_files
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.run.conversions import ARVIZ_NAMES, INSTALL
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.stored import READING, StoredRows, chunk_keys, handling
+from xpsample.run.stored import METADATA, READING, StoredRows, chunk_keys, digest_of, handling, node_digest
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
+from xpsample.spaces.names import exported
 from xpsample.targets.shaped import shape_of
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the layout. Raised when a store of the new layout could be misread by the old reader."""
 
 ABOUT = "xpsample"
@@ -40,14 +44,8 @@ ABOUT = "xpsample"
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""
 
-ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
-"""Statistics that ArviZ knows by another name; the others keep theirs."""
-
 EVERY_CHUNK = {"write_empty_chunks": True}
 """So that a chunk that is missing is lost, and not one of zeros."""
-
-METADATA = "zarr.json"
-"""The file of each array and group."""
 
 PARTIAL = ".partial"
 """What the temporary files of zarr end with."""
@@ -100,6 +98,8 @@ def read_about(where: str) -> dict[str, Any] | None:
                 f"{where} has schema version {found['schema']} and this version of xpsample reads {SCHEMA}: use the "
                 "version of xpsample that wrote it, or another path"
             )
+        if found.pop("digest") != digest_of(found):
+            raise ValueError(f"{METADATA} is not as it was written")
         return found
 
 
@@ -120,6 +120,9 @@ def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None
     """The arrays of a store, by their names in a trace."""
     with handling(where, "read", READING):
         group = installed().open_group(where, mode="r", zarr_format=3)
+        for node, digest in about["nodes"].items():
+            if node_digest(group, node) != digest:
+                raise ValueError(f"{node}/{METADATA} is not as it was written")
 
         def view(name: str, place: Sequence[Any], values: dict[str, StoredRows] | None = None) -> StoredRows:
             node, shape = place
@@ -163,7 +166,7 @@ def open_datatree(where: str, rows: int) -> Any:
     try:
         from xarray import DataTree, open_dataset
     except ImportError as error:
-        raise ImportError('to_arviz() of a store needs xarray: pip install "xpsample[arviz]"') from error
+        raise ImportError(INSTALL) from error
     with handling(where, "read", READING):
         about = read_about(where)
         assert about is not None
@@ -330,7 +333,8 @@ class RowStore:
             if path == "draws" and isinstance(self._space, Named):
                 xp = backend_of(values).xp
                 found |= {
-                    f"posterior/{name}": to_host(self._space.value(xp, values, name)) for name in self._space.names
+                    f"posterior/{exported(name)}": to_host(self._space.value(xp, values, name))
+                    for name in self._space.names
                 }
         return found
 
@@ -357,19 +361,21 @@ class RowStore:
         group, _, name = node.rpartition("/")
         chain = ("draw", "chain") if len(shape) > 1 and shape[1] == prod(self._chains) else ("draw",)
         if group == "posterior" and isinstance(self._space, Named):
-            return (*chain, *self._space.axes(name))
+            own = next(own for own in self._space.names if exported(own) == name)
+            return (*chain, *map(exported, self._space.axes(own)))
         rest = len(shape) - len(chain)
         return (*chain, *(("x_dim",) if name == "x" and rest == 1 else (f"{name}_dim_{i}" for i in range(rest))))
 
     def _label(self, axis: str, labels: tuple) -> None:
         """What the places along an axis of parameters are called."""
-        settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (axis,)}
+        settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (exported(axis),)}
+        settings["compressors"] = self._zarr.codecs.Crc32cCodec()
         values = np.asarray(labels)
         if values.dtype.kind not in "if":
             settings["dtype"], values = self._zarr.dtype.VariableLengthUTF8(), np.asarray([*map(str, labels)], object)
         else:
             settings["dtype"] = values.dtype
-        self._group.create_array(f"posterior/{axis}", **settings)[:] = values
+        self._group.create_array(f"posterior/{exported(axis)}", **settings)[:] = values
 
     # ---- the store that is there -------------------------------------------------------------------------------------
 
@@ -406,14 +412,15 @@ class RowStore:
             "structure": structure(kept),
             "arrays": {path: [self._node(path), [*leaf.shape]] for path, leaf in named_rows(self._program, row)},
             "values": {
-                name: [f"posterior/{name}", [*self._chains, *part.shape]]
+                name: [f"posterior/{exported(name)}", [*self._chains, *part.shape]]
                 for name, part in (zip(space.names, space.parts, strict=True) if isinstance(space, Named) else ())
             },
             "run_statistics": _packed(Totals().run_statistics()),
+            "nodes": {},
         }
         with handling(self.where, "written to", WRITING):
-            attributes = {ABOUT: json.dumps(self._about)}
-            self._group = self._zarr.create_group(self.where, attributes=attributes, zarr_format=3, overwrite=True)
+            self._group = self._zarr.create_group(self.where, zarr_format=3, overwrite=True)
+            self._commit()
             for node, rows in first.items():
                 self._arrays[node] = self._group.create_array(
                     node,
@@ -427,6 +434,9 @@ class RowStore:
                 )
             for axis, labels in space.coords if isinstance(space, Named) else ():
                 self._label(axis, labels)
+            nodes = [node for node, _ in self._group.members(max_depth=None)]
+            self._about["nodes"] = dict.fromkeys(nodes, "")
+            self._commit()
 
     def _go_on(self, there: dict[str, Any], rows: int, first: dict[str, np.ndarray]) -> None:
         """Cut off what lies beyond the rows of the checkpoint."""
@@ -451,7 +461,8 @@ class RowStore:
             own.check()
 
     def _commit(self) -> None:
-        self._group.update_attributes({ABOUT: json.dumps(self._about)})
+        self._about["nodes"] = {node: node_digest(self._group, node) for node in self._about["nodes"]}
+        self._group.update_attributes({ABOUT: json.dumps(self._about | {"digest": digest_of(self._about)})})
 
     def _check_owner(self) -> None:
         """Raise unless nobody else has begun to write here, where no lock keeps them away."""

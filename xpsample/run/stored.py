@@ -1,5 +1,7 @@
 """Rows of a run that are on the disk, read part by part: `StoredRows`, and columns of several of them."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +15,9 @@ from xpsample.core.registry import backend_of
 READ, WORKED = 2**26, 2**23
 """Values that are read at once, and that figures are computed of at once, where a table needs all draws."""
 
+
+METADATA = "zarr.json"
+"""The file of each array and group."""
 
 READING = "put a copy of it back, or remove it and run again"
 
@@ -39,6 +44,23 @@ def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
         return []
     chunks, rest = range(first // node.chunks[0], -(-stop // node.chunks[0])), (0,) * (node.ndim - 1)
     return [f"{node.path}/{node.metadata.encode_chunk_key((i, *rest))}" for i in chunks]
+
+
+def digest_of(content: Any) -> str:
+    """A digest of JSON values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def node_digest(group: Any, node: str) -> str:
+    """A digest of the metadata of an array or a group, but for how many rows an array has room for."""
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    found = sync(group.store.get(f"{node}/{METADATA}", default_buffer_prototype()))
+    content = json.loads(found.to_bytes())
+    if content["node_type"] == "array":
+        content["shape"] = content["shape"][1:]
+    return digest_of(content)
 
 
 class StoredRows:

@@ -159,7 +159,14 @@ class SRLD(Kernel[SRLDState, Any]):
         object.__setattr__(self, "_strength", as_strength(self.alpha))
         settle(self, "kernel", check_instance, PairKernel, "RBF()")
         settle(self, "shared", check_flag)
-        check_base("SRLD", self.base, {Trait.SAMPLES: "its past would not be that of the target"})
+        check_base(
+            "SRLD",
+            self.base,
+            {
+                Trait.SAMPLES: "its past would not be that of the target",
+                Trait.DRIFTS: "take ULA or UnderdampedLangevin, on minibatches or not",
+            },
+        )
 
     @property
     def requires(self) -> Capability:

@@ -10,6 +10,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.spaces.space import Space
+from xpsample.targets.acceptance import Acceptance
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
 
@@ -34,6 +35,8 @@ class BoundTarget(ABC):
         part of a compiled program; those of `with_data` may not.
     constrained : bool
         Whether a log density of -inf is meant.
+    acceptance : Acceptance
+        What stands for ratios of its densities.
     compiled : dict
         For drivers: programs compiled for this target and for others `with_data`, which live as long as they do. Only
         targets that `sample` takes have it.
@@ -57,6 +60,8 @@ class BoundTarget(ABC):
         def constant_data(self) -> bool: ...
         @property
         def constrained(self) -> bool: ...
+        @property
+        def acceptance(self) -> Acceptance: ...
         @property
         def compiled(self) -> dict: ...
 
@@ -161,6 +166,11 @@ class DerivedTarget(BoundTarget):
     def constrained(self) -> bool:
         """The underlying target's."""
         return self.target.constrained
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """The underlying target's."""
+        return self.target.acceptance
 
     def as_floating(self, x: Array) -> Array:
         return self.target.as_floating(x)

@@ -11,6 +11,7 @@ from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Space
+from xpsample.targets.acceptance import Acceptance
 from xpsample.targets.bound import BoundTarget, DerivedTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
 from xpsample.targets.target import AbstractTarget, check_target
@@ -123,6 +124,11 @@ class BridgedTarget(BoundTarget):
     def constrained(self) -> bool:
         """Of either end."""
         return self.initial.constrained or self.target.constrained
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """The last end's: a bridge requires log densities."""
+        return self.target.acceptance
 
     @property
     def data(self) -> tree.Tree:

@@ -51,7 +51,8 @@ class Point(NamedTuple):
     for is None. Where an `Acceptance` other than `ByDensity` stands for the density, ``log_density`` is only what a
     wrapper adds to it. ``base`` is the underlying target's Point where the target is made from another one.
     ``differences`` ``(*chains, variables, choices - 1)`` are, on a discrete space, the log density at each position
-    that differs in one variable, minus that at x (see `Discrete`).
+    that differs in one variable, minus that at x (see `Discrete`); for the discrete variables of a `Model`
+    ``(*chains, variables, 1)``, where one of them is mirrored.
     """
 
     x: Array

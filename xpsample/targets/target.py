@@ -15,10 +15,10 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.cache_keys import by_value
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
 from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError
 from xpsample.core.registry import backend_of, check_same_home, compiled
+from xpsample.core.same import key
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
@@ -184,22 +184,23 @@ class Target(AbstractTarget):
         self.space.check(backend.xp, x)
         # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it, as long as
         # its functions see what they saw: what is compiled goes on with that.
-        key = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
-        known = self._bound.get(key)
+        kind = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
+        known = self._bound.get(kind)
         if known is not None and known.seen == self._seen():
             self._check(known, x, check_start)
             return known
         bound = self._bind(backend, x, requires)
-        hvp = bound.hvp if Capability.HVP in requires and self.hvp is not None else None
-        self._check(bound, x, check_functions, hvp)
-        self._bound[key] = replace(bound, seen=self._seen())
-        return self._bound[key]
+        own = {"hvp": self.hvp, "score_plus_hvp": self.score_plus_hvp} if Capability.HVP in requires else {}
+        given = {name: getattr(bound, name) for name, function in own.items() if function is not None}
+        self._check(bound, x, check_functions, given)
+        self._bound[kind] = replace(bound, seen=self._seen())
+        return self._bound[kind]
 
     def _seen(self) -> Any:
         """A key of what the functions see beside their arguments, and of the data."""
         functions = self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp
         choices = self.differences, self.gradient, self.acceptance
-        return by_value((*functions, *choices, *tree.leaves(self.data)))
+        return key(*functions, *choices, self.data)
 
     def _check(self, bound: "PreparedTarget", x: Array, check: Callable[..., None], *args: Any) -> None:
         """Evaluate and check at the start positions; errors of the user's functions become ours."""
@@ -247,18 +248,21 @@ class Target(AbstractTarget):
                 f"the kernel moves real positions and the target's space is {self.space!r}: take one that stays on it "
                 "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
             )
-        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and isinstance(self.space, Named):
+        if Capability.DISCRETE in requires and isinstance(self.space, Named):
             raise CapabilityError(
                 "the kernel moves on a discrete space, and a model's parameters are moved by name: take Blocks, such "
                 'as Blocks({"z": Gibbs()})'
             )
-        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not isinstance(self.space, Discrete):
+        moved = isinstance(self.space, Discrete | Named)
+        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not moved:
             raise CapabilityError(
                 f"the kernel moves on a discrete space and the target's space is {type(self.space).__name__}(): pass "
                 "Target(..., space=Binary()), Spins(), Categorical(values) or OneHot(choices)"
             )
         if Capability.DIFFERENCES in requires:
             requires |= Capability.LOG_DENSITY
+            if isinstance(self.space, Named) and self.space.mirrors < self.space.dim:
+                requires |= Capability.SCORE
         integers, x = x, as_floating(backend.xp, x)
         space = self.space.bind(backend, integers)
         functions = self.of_coordinates
@@ -272,8 +276,8 @@ class Target(AbstractTarget):
         at = both.cost if Capability.SCORE in requires else Evaluations()
         if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
             at = at.plus(Evaluations(log_density=1))
-        if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
-            moves = space.variables(x.shape[-1]) * (space.choices - 1)
+        if Capability.DIFFERENCES in requires:
+            moves = _positions_around(space, x.shape[-1])
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
         ratio = Evaluations()  # what the acceptance of each proposal takes beside its point
         if Capability.DENSITY_RATIO in requires:
@@ -311,6 +315,11 @@ class Target(AbstractTarget):
         if Capability.LOG_DENSITY in requires:
             raise CapabilityError(
                 f"the kernel needs log densities, and {name} gives their ratios only: take ByDensity()"
+            )
+        if self.constrained:
+            raise CapabilityError(
+                f"{name} makes ratios of densities from scores, which do not tell where a hard constraint begins: give "
+                "the log density and take ByDensity(), or a Model whose parameters have bounded spaces"
             )
         if not is_real(self.space):
             raise CapabilityError(f"{name} moves along segments of real numbers; the space is {self.space!r}")
@@ -428,8 +437,12 @@ class PreparedTarget(BoundTarget):
         return Point(x, density, score, None, differences)
 
     def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
-        assert isinstance(self.space, Discrete)
-        return self.space.around(self.xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
+        xp, space = self.xp, self.space
+        if isinstance(space, Named):
+            around = self.functions.log_density(space.mirrored(self.backend, x), *args) - log_density
+            return xp.permute_dims(around, (*range(1, around.ndim), 0))[..., None]
+        assert isinstance(space, Discrete)
+        return space.around(xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
 
     def evaluate_lazily(self, x: Array) -> Point:
         return self.evaluate(x)
@@ -472,6 +485,14 @@ class PreparedTarget(BoundTarget):
         """The member of a family at parameters, as a target that stays the same: its `refresh` costs nothing."""
         costs = self.costs._replace(refresh=Evaluations())
         return replace(self, data=parameters, constant_data=False, family=None, costs=costs, compiled={})
+
+
+def _positions_around(space: Space, dim: int) -> int:
+    """How many positions the differences are of."""
+    if isinstance(space, Named):
+        return space.mirrors
+    assert isinstance(space, Discrete)
+    return space.variables(dim) * (space.choices - 1)
 
 
 def _failed(what: str, error: Exception, x: Array) -> LogDensityError:
