@@ -7,12 +7,11 @@ numbers have a checksum in each chunk.
 """
 
 import json
-import shutil
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,21 +19,20 @@ from uuid import uuid4
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.archives import structure, template
 from xpsample.core.arrays import Array
-from xpsample.core.atomic_files import exclusive, make_folder, sync_files
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.files.archives import structure, template
+from xpsample.files.atomic import make_folder, sync_files
+from xpsample.files.keeping import check_room, sealed, unsealed
+from xpsample.files.keeping import locked as held
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.stored import METADATA, READING, StoredRows, chunk_keys, digest_of, handling, node_digest
+from xpsample.run.stored import METADATA, READING, StoredRows, chunk_keys, handling, node_digest
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
 from xpsample.targets.shaped import shape_of
-
-SCHEMA = 2
-"""Version of the layout. Raised when a store of the new layout could be misread by the old reader."""
 
 ABOUT = "xpsample"
 """The attribute of the root that tells of the run, as JSON."""
@@ -89,19 +87,13 @@ def read_about(where: str) -> dict[str, Any] | None:
     with handling(where, "read", READING):
         try:
             attributes = zarr.open_group(where, mode="r", zarr_format=3).attrs.asdict()
-        except FileNotFoundError:
+        except FileNotFoundError:  # zarr's word for a group that says to be something else, too
+            if not is_address(where) and (Path(where) / METADATA).exists():
+                raise
             return None
         if ABOUT not in attributes:
             raise StoreError(f"{where} is a zarr group of something else: use another path")
-        found = json.loads(attributes[ABOUT])
-        if found["schema"] != SCHEMA:
-            raise StoreError(
-                f"{where} has schema version {found['schema']} and this version of xpsample reads {SCHEMA}: use the "
-                "version of xpsample that wrote it, or another path"
-            )
-        if found.pop("digest") != digest_of(found):
-            raise ValueError(f"{METADATA} is not as it was written")
-        return found
+        return unsealed(where, json.loads(attributes[ABOUT]), StoreError, "another path", METADATA)
 
 
 def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
@@ -143,12 +135,7 @@ def locked(store: "RowStore | None") -> Iterator[None]:
                 if path.exists() and not path.is_dir():
                     raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
                 make_folder(path.parent)
-                try:
-                    stack.enter_context(exclusive(path.with_name(f"{path.name}.lock")))
-                except BlockingIOError as error:
-                    raise StoreError(
-                        f"{store.where} is in use by {error}: wait until that run ends, or use another path"
-                    ) from None
+                stack.enter_context(held(path.with_name(f"{path.name}.lock"), store.where, StoreError))
         yield
 
 
@@ -262,7 +249,9 @@ class RowStore:
             raise StoreError(f"{self.where} holds {there['rows']} draws of a run: {ELSE}")
         else:
             self._make(row, first, identity, metadata)
-        self._check_room(sum(rows.nbytes for rows in first.values()))
+        if not is_address(self.where):
+            size = sum(rows.nbytes for rows in first.values())
+            check_room(self.where, size * (program.draws - self.rows), StoreError)
         return replace(program, window=2 * self.chunk)
 
     @property
@@ -400,7 +389,6 @@ class RowStore:
             if own is not None:
                 (kept if part_of(recorder) in kept else kept["recorded"])[recorder.name] = own
         self._about = {
-            "schema": SCHEMA,
             "token": self.token,
             "writer": self._own,
             "rows": 0,
@@ -461,26 +449,13 @@ class RowStore:
 
     def _commit(self) -> None:
         self._about["nodes"] = {node: node_digest(self._group, node) for node in self._about["nodes"]}
-        self._group.update_attributes({ABOUT: json.dumps(self._about | {"digest": digest_of(self._about)})})
+        self._group.update_attributes({ABOUT: json.dumps(sealed(self._about))})
 
     def _check_owner(self) -> None:
         """Raise unless nobody else has begun to write here, where no lock keeps them away."""
         there = read_about(self.where)
         if there is None or there["writer"] != self._own:
             raise StoreError(f"{self.where} was removed, or another process writes to it: use another path")
-
-    def _check_room(self, row: int) -> None:
-        """Raise where a disk has too little room for the rows to come."""
-        if is_address(self.where):
-            return
-        needed, free = row * (self._program.draws - self.rows), inf
-        with suppress(OSError):  # a system that does not tell
-            free = shutil.disk_usage(self.where).free
-        if needed > free:
-            raise StoreError(
-                f"the run would write {needed / 1e9:.3g} GB to {self.where}, and {free / 1e9:.3g} GB are free there: "
-                "free some, thin, record less, or use another path"
-            )
 
 
 def _plain(value: Any) -> Any:

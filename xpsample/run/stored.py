@@ -1,16 +1,16 @@
 """Rows of a run that are on the disk, read part by part: `StoredRows`, and columns of several of them."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import StoreError, XpsampleError
+from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of
+from xpsample.files.keeping import digest_of, reading
 
 READ, WORKED = 2**26, 2**23
 """Values that are read at once, and that figures are computed of at once, where a table needs all draws."""
@@ -22,20 +22,9 @@ METADATA = "zarr.json"
 READING = "put a copy of it back, or remove it and run again"
 
 
-@contextmanager
-def handling(where: str, doing: str, advice: str) -> Iterator[None]:
-    """Make one error of ours, which names the store, of whatever fails while it is used; too little memory aside.
-
-    Raises
-    ------
-    StoreError
-    """
-    try:
-        yield
-    except (XpsampleError, MemoryError):
-        raise
-    except Exception as cause:
-        raise StoreError(f"{where} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
+def handling(where: str, doing: str, advice: str) -> AbstractContextManager[None]:
+    """Make one error of ours, which names the store, of whatever fails while it is used."""
+    return reading(where, StoreError, advice, doing)
 
 
 def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
@@ -44,11 +33,6 @@ def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
         return []
     chunks, rest = range(first // node.chunks[0], -(-stop // node.chunks[0])), (0,) * (node.ndim - 1)
     return [f"{node.path}/{node.metadata.encode_chunk_key((i, *rest))}" for i in chunks]
-
-
-def digest_of(content: Any) -> str:
-    """A digest of JSON values."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def node_digest(group: Any, node: str) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.archives import structure, write_arrays
-from xpsample.core.atomic_files import replacing
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.files.archives import structure, write_arrays
+from xpsample.files.atomic import replacing
 from xpsample.metrics.findings import Finding
 from xpsample.metrics.ranks import Mixing
 from xpsample.run.diagnosis import Figures, diagnose, indicators
