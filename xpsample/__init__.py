@@ -48,7 +48,8 @@ if TYPE_CHECKING:  # what editors and type checkers read; at run time `__getattr
     from xpsample.run.loading import load
     from xpsample.run.noise import Portable, Replay
     from xpsample.run.recorders import BatchMeans, Draws, Histogram, Moments, Record, Statistics
-    from xpsample.run.sampling import sample, steps
+    from xpsample.run.sampling import sample
+    from xpsample.run.stepwise import steps
     from xpsample.run.trace import Trace
     from xpsample.run.until import Until
     from xpsample.sosmc import SOSMC
@@ -256,7 +257,8 @@ _HOMES = {
     "xpsample.run.checkpoint": ("Checkpoint",),
     "xpsample.run.noise": ("Portable", "Replay"),
     "xpsample.run.recorders": ("BatchMeans", "Draws", "Histogram", "Moments", "Record", "Statistics"),
-    "xpsample.run.sampling": ("sample", "steps"),
+    "xpsample.run.sampling": ("sample",),
+    "xpsample.run.stepwise": ("steps",),
     "xpsample.targets.start": ("start",),
     "xpsample.run.loading": ("load",),
     "xpsample.run.trace": ("Trace",),

@@ -8,8 +8,8 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.backend import Backend, Device
+from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import NoiseSource, draw_chunks, seed_sequence
 from xpsample.run.program import Carry, Program
@@ -53,11 +53,18 @@ class CupyBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Carry, tuple | None, Info | None]:
+        self,
+        program: Program,
+        carry: Carry,
+        buffers: tuple | None,
+        source: NoiseSource,
+        start: int,
+        stop: int,
+        ending: Ending,
+    ) -> tuple[Carry, tuple | None, Any, int]:
         like: Array = program.like(carry)
         with like.device:
-            return eager_drive(program, carry, buffers, source, start, stop)
+            return eager_drive(program, carry, buffers, source, start, stop, ending)
 
     def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
         devices = {leaf.device.id: leaf.device for leaf in tree.leaves(value) if self.owns(leaf)}

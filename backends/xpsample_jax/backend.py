@@ -12,12 +12,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xpsample.core import same, tree
 from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
+from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Specs
 from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
-from xpsample.run.noise import Native, NoiseSource, Portable, cut
+from xpsample.run.noise import Native, NoiseSource, Portable, Replay, cut
 from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import draw_rows
 from xpsample_jax.runner import Noise, Runner, compiler_options, like_rows
@@ -138,8 +139,15 @@ class JaxBackend(Backend):
         return carry
 
     def drive(
-        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Carry, tuple | None, Any]:
+        self,
+        program: Program,
+        carry: Carry,
+        buffers: tuple | None,
+        source: NoiseSource,
+        start: int,
+        stop: int,
+        ending: Ending,
+    ) -> tuple[Carry, tuple | None, Any, int]:
         like: Array = program.like(carry)
         target = program.target
         specs = program.specs(carry)
@@ -167,7 +175,7 @@ class JaxBackend(Backend):
                 keep, target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
-        return carry, (rest if keep else buffers), total
+        return carry, (rest if keep else buffers), total, stop
 
     def _blocks(
         self, runner: Runner, source: NoiseSource, start: int, stop: int, like: Array
@@ -178,11 +186,11 @@ class JaxBackend(Backend):
             return
         for lo, hi in cut(start, stop, runner.length):
             origin = runner.origin(lo)
-            if isinstance(source, Portable) and hi - lo > 1:  # a part, filled up, would be a program for each length
+            if isinstance(source, Portable):  # a part, filled up, would be a program for each length
                 yield lo, hi, source.block(self, runner.specs, origin, origin + runner.length, like), origin
                 continue
             noise = source.block(self, runner.specs, lo, hi, like)
-            if hi - lo > 1:  # one length for all blocks, and one for single steps
+            if not (isinstance(source, Replay) and source.is_one_step):  # one length for all blocks
                 noise = {name: _pad(rows, runner.length) for name, rows in noise.items()}
             yield lo, hi, noise, lo
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.backend import Backend, Device
+from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
-from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
 from xpsample.run.program import Carry, Program
@@ -47,11 +47,18 @@ class NumpyBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Carry, tuple | None, Info | None]:
+        self,
+        program: Program,
+        carry: Carry,
+        buffers: tuple | None,
+        source: NoiseSource,
+        start: int,
+        stop: int,
+        ending: Ending,
+    ) -> tuple[Carry, tuple | None, Any, int]:
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, source, start, stop, unstack=list)
+            return eager_drive(program, carry, buffers, source, start, stop, ending, unstack=list)
 
     def synchronize(self, value: Tree, number: float = 0.0) -> float:
         return number

@@ -7,9 +7,9 @@ import array_api_strict as xp
 import numpy as np
 
 from xpsample.core.backend import Backend, Device
+from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree, dtype_name
-from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
 from xpsample.run.program import Carry, Program
@@ -49,10 +49,17 @@ class StrictBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Carry, tuple | None, Info | None]:
+        self,
+        program: Program,
+        carry: Carry,
+        buffers: tuple | None,
+        source: NoiseSource,
+        start: int,
+        stop: int,
+        ending: Ending,
+    ) -> tuple[Carry, tuple | None, Any, int]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, source, start, stop)
+            return eager_drive(program, carry, buffers, source, start, stop, ending)
 
     def synchronize(self, value: Tree, number: float = 0.0) -> float:
         return number

@@ -9,10 +9,10 @@ import torch
 
 from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
+from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError, GradientError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.kernels.kernel import Info
 from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import CHUNK_STEPS, NoiseSource, draw_chunks, seed_sequence
 from xpsample.run.program import Carry, Program
@@ -130,14 +130,21 @@ class TorchBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
-    ) -> tuple[Carry, tuple | None, Info | None]:
+        self,
+        program: Program,
+        carry: Carry,
+        buffers: tuple | None,
+        source: NoiseSource,
+        start: int,
+        stop: int,
+        ending: Ending,
+    ) -> tuple[Carry, tuple | None, Any, int]:
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
             step = compiled_step(program) if program.compile else _step(program, program.like(carry))
             return eager_drive(
-                program, carry, buffers, source, start, stop, step=step, unstack=torch.unbind, write=_write
+                program, carry, buffers, source, start, stop, ending, step=step, unstack=torch.unbind, write=_write
             )
 
     def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:

@@ -70,7 +70,9 @@ def test_what_they_are_refused_in():
         xps.sample(target, kernel, np.zeros((4, 2)), 10, seed=1)
     target = xps.Target(lambda x: -0.5 * jnp.sum(x**2, axis=-1))
     x0 = jnp.zeros((4, 2))
-    for around in (xps.SRMC(kernel, 1.0), xps.ParallelTempering(kernel, [1.0, 0.5]), xps.SRLD(kernel, 1.0)):
+    with pytest.raises(CapabilityError, match="SRLD cannot go around"):
+        xps.SRLD(kernel, 1.0)
+    for around in (xps.SRMC(kernel, 1.0), xps.ParallelTempering(kernel, [1.0, 0.5])):
         with pytest.raises(CapabilityError, match="a target that stays the same"):
             xps.sample(target, around, x0, 10, seed=1)
     with x64("jax", "float64"), pytest.raises(BackendError, match="JAX's own floating dtype"):

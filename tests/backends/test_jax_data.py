@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.core.ending import Ending
 from xpsample.run.noise import Native
 from xpsample.run.program import Program
 
@@ -33,7 +34,7 @@ def bind(rows, chains=1):
 def walk(bound, x, steps=20):
     program = Program(KERNEL, bound, (xps.Draws(),), 0, 1, steps)
     carry = program.init(x)
-    _, rows, _ = bound.backend.drive(program, carry, None, Native(5), 0, steps)
+    _, rows, *_ = bound.backend.drive(program, carry, None, Native(5), 0, steps, Ending())
     return np.asarray(rows[0])
 
 
@@ -73,7 +74,7 @@ def test_a_block_that_reaches_into_a_second_chunk_of_noise_has_that_chunk_too(so
     bound, x = bind(ROWS, chains)
     program = Program(KERNEL, bound, (), 0, 1, steps)
     at_once, one_by_one = program.init(x), program.init(x)
-    at_once, _, _ = bound.backend.drive(program, at_once, None, source, 0, steps)
+    at_once, *_ = bound.backend.drive(program, at_once, None, source, 0, steps, Ending())
     for t in range(steps):
-        one_by_one, _, _ = bound.backend.drive(program, one_by_one, None, source, t, t + 1)
+        one_by_one, *_ = bound.backend.drive(program, one_by_one, None, source, t, t + 1, Ending())
     np.testing.assert_allclose(at_once.state.point.x, one_by_one.state.point.x, rtol=0, atol=1e-4)

@@ -37,10 +37,9 @@ def slower(found):
 
 def test_copies_of_the_state_at_each_step_are_caught(edited):
     """Twenty, so that a step takes many times as long whatever else the machine does."""
-    plain = "state, info = step(target, state, dict(zip(noise, row, strict=True)))"
-    copies = (
-        "for _ in range(20):\n            state = tree.map(lambda a: target.xp.asarray(a, copy=True), state)\n        "
-    )
+    plain = "new, info = step(target, state, dict(zip(noise, own, strict=True)))"
+    copy = "state = tree.map(lambda a: target.xp.asarray(a, copy=True), state)"
+    copies = f"for _ in range(20):\n                {copy}\n            "
     slow = edited("xpsample/run/eager.py", plain, f"{copies}{plain}")
     found = compare(ROOT, slow, ["numpy-mala-1", "evaluations-mala"], rounds=3, more_rounds=3)
     assert slower(found) == {"numpy-mala-1"}

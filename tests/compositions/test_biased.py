@@ -19,6 +19,9 @@ from xpsample.sosmc import MarginalLikelihood
 from xpsample.srmc import Frozen
 from xpsample.targets import Capability
 
+pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
+"""Some tilts are too strong on purpose."""
+
 BETAS = (1.0, 0.3)
 LADDER = (0.0, 0.2, 0.5, 1.0, 1.0)
 BITS, SPINS, RAGGED = Setting("bits"), Setting("spins"), Setting("ragged")

@@ -12,7 +12,7 @@ from xpsample.core.devices import device_dtypes
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
-FIRST_TIER = ("rwm", "mala", "hmc-dense-mass", "tempering", "sr-mala", "sr-ula-stable", "srld-mala", "dmala")
+FIRST_TIER = ("rwm", "mala", "hmc-dense-mass", "tempering", "sr-mala", "sr-ula-stable", "srld", "dmala")
 """Kernels of every kind; the others are in the full tier, on the device that is not the current one."""
 
 

@@ -135,6 +135,8 @@ def test_a_signal_ends_it_and_one_line_says_how_to_go_on(tmp_path, by, name, cod
             time.sleep(0.01)
         process.send_signal(by)
         told, error = process.communicate()
+    # A machine that is busy is told what it waits for.
+    error = [line for line in error.splitlines() if "loading array libraries" not in line]
     assert process.returncode == code and not error
     count = len(on_disk(tmp_path / "b"))
     (line,) = [line for line in told.splitlines() if line.startswith("stopped by")]

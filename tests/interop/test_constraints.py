@@ -6,6 +6,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import CapabilityError
 from xpsample.interop import space_of
+from xpsample.interop.constraints import between
 
 MODULES = ["torch.distributions.constraints", "numpyro.distributions.constraints"]
 
@@ -73,3 +74,21 @@ def test_discrete_supports_are_refused(constraints, kind):
 def test_sets_that_no_space_is_are_refused(constraints):
     with pytest.raises(CapabilityError, match=r"Sigma.*no space"):
         space_of(constraints, "Sigma", constraints.positive_definite, (3, 3))
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        ([0.0, 0.0], [1.0, np.inf]),
+        ([-np.inf, -np.inf], [1.0, np.inf]),
+        ([-np.inf, 0.0], [1.0, 1.0]),
+        ([-np.inf, 0.0], [np.inf, np.inf]),
+        ([-np.inf, 0.0], [1.0, np.inf]),
+    ],
+)
+def test_bounds_of_some_entries_alone_are_no_space(constraints, low, high):
+    """A space that left one of them out would let a parameter run over it."""
+    array = pytest.importorskip("torch" if constraints.__name__.startswith("torch") else "jax.numpy").asarray
+    assert between(np.asarray(low), np.asarray(high), (2,)) is None
+    with pytest.raises(CapabilityError, match=r"x are in .*no space"):
+        space_of(constraints, "x", constraints.interval(array(low), array(high)), (2,))

@@ -7,7 +7,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError
 from xpsample.kernels import blocks as module
 
 SHARE, GAP = 0.7, 2.0
@@ -185,3 +185,21 @@ def test_evaluations_are_those_of_all_blocks():
     trace = xps.sample(model, xps.Blocks({"z": xps.Gibbs(), "x": xps.RWM(1.0)}), x0, 5, seed=1, progress=False)
     # One at the other value of z, and one at the proposal for x.
     assert trace.run_statistics.evaluations["log_density"] == 2
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_divergences_of_every_block_are_counted(first):
+    """Only a proposal for `a` leads to where the density is nan; its block may be the first or the last."""
+    model = xps.Model(
+        lambda p: np.where(p.a > 1.0, np.nan, -0.5 * p.a**2) - 0.5 * p.b**2,
+        a=xps.Real(),
+        b=xps.Real(),
+        gradient=xps.FiniteDifference(),
+    )
+    last = "b" if first == "a" else "a"
+    kernel = xps.Blocks({first: xps.RWM(1.5), last: xps.RWM(1.5)})
+    x0 = {"a": np.zeros(20), "b": np.zeros(20)}
+    with np.errstate(invalid="ignore"), pytest.warns(DivergenceWarning, match="diverge"):
+        trace = xps.sample(model, kernel, x0, 200, seed=1, progress=False)
+    share = np.mean(trace.statistics["diverged"])
+    assert 0.1 < share < 0.5

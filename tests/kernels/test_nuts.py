@@ -157,7 +157,6 @@ def test_it_runs_under_each_wrapper(library):
     kernels = {
         "tempering": xps.ParallelTempering(NUTS(0.5, max_depth=3), (1.0, 0.5)),
         "repellent": xps.SRMC(NUTS(0.5, max_depth=3), 0.5),
-        "self-repulsive": xps.SRLD(NUTS(0.5, max_depth=3), 0.5, xps.Rolling(2, 1), xps.RBF(1.0)),
         "tempered": NUTS(0.5, max_depth=3),
     }
     for name, kernel in kernels.items():

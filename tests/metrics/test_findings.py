@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics import findings
+from xpsample.metrics import findings, places
 from xpsample.metrics.findings import Finding
 
 RNG = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def normal(*means, n=500):
 
 
 def modes(draws):
-    return findings.judge_modes(ONE, draws.mean(axis=0), draws.std(axis=0))
+    return places.judge_modes(ONE, draws.mean(axis=0), draws.std(axis=0))
 
 
 def test_chains_in_two_modes():
@@ -48,7 +48,7 @@ def test_chains_about_one_mode():
 
 def growth(factor, n=400):
     walk = np.exp(np.linspace(0, np.log(factor), n))[:, None, None]
-    return findings.judge_growth(ONE, RNG.normal(size=(n, 4, 1)) * walk)
+    return places.judge_growth(ONE, RNG.normal(size=(n, 4, 1)) * walk)
 
 
 def test_chains_that_grow():
@@ -56,12 +56,12 @@ def test_chains_that_grow():
     assert growth(1e3).kind == "growth"
     assert growth(1.0) is None and growth(3.0) is None
     walk = RNG.normal(size=(4000, 4, 1)).cumsum(axis=0)
-    assert findings.judge_growth(ONE, walk) is None
+    assert places.judge_growth(ONE, walk) is None
 
 
 def start(first, later=None, tilted=False):
     later = RNG.normal(size=(200, 4, 1)) if later is None else later
-    return findings.judge_start(ONE, first, later, tilted)
+    return places.judge_start(ONE, first, later, tilted)
 
 
 def test_draws_that_begin_far_out():

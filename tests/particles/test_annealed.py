@@ -11,11 +11,11 @@ from tests.kernels.support import BOUND, noise_of, walk
 from xpsample import Exact, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import HMC, MALA, NUTS, RWM, ULA, UnderdampedLangevin
-from xpsample.particles.annealed import Annealed
+from xpsample.particles.annealed import Annealed, Level
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.spaces import Binary
 from xpsample.srmc import SRMC
-from xpsample.targets import LineIntegral, Parametric, Target
+from xpsample.targets import Capability, LineIntegral, Parametric, Target
 from xpsample.zoo.mixture import gaussian_mixture, smoothed_mixture
 
 MEAN, VARIANCE = 1.5, 0.3
@@ -260,3 +260,20 @@ def test_a_base_whose_chains_spend_unlike_numbers_of_evaluations(library):
     x0 = library.array(np.random.default_rng(1).normal(size=(6, 2)))
     trace = sample(target, Annealed(NUTS(0.3, max_depth=3), (2.0, 1.0), 2), x0, 2, seed=1, progress=False)
     assert 2 < trace.run_statistics.evaluations["score"] < 2 * 7 + 1
+
+
+def test_derivatives_in_units_of_the_level():
+    """Of log pi(unit y) in y: the score has the unit once, and its derivative twice."""
+    precision = np.array([[2.0, 0.5], [0.5, 1.0]])
+    target = Target(
+        lambda x: -0.5 * np.sum(x * (x @ precision), axis=-1),
+        score=lambda x: -(x @ precision),
+        hvp=lambda x, v: -(v @ precision),
+    )
+    y, v, unit, h = np.random.default_rng(0).normal(size=(3, 2)), np.array([[1.0, -2.0]] * 3), np.asarray(0.3), 1e-5
+    level = Level(target.prepare(y, Capability.LOG_DENSITY | Capability.SCORE | Capability.HVP), unit)
+    np.testing.assert_allclose(level.log_density(y), level.evaluate(y).log_density, rtol=1e-12)
+    np.testing.assert_allclose(level.score(y), level.evaluate(y).score, rtol=1e-12)
+    along = (level.log_density(y + h * v) - level.log_density(y - h * v)) / (2 * h)
+    np.testing.assert_allclose(np.sum(level.score(y) * v, axis=-1), along, rtol=1e-6)
+    np.testing.assert_allclose(level.hvp(y, v), (level.score(y + h * v) - level.score(y - h * v)) / (2 * h), rtol=1e-6)

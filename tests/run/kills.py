@@ -157,7 +157,7 @@ def entries() -> dict[str, Entry]:
 def _child(library: str, entry: Entry, report: Callable[[str], None], out: Path, folder: Path | None = None) -> None:
     """Make the run, with a checkpoint in the folder where there is one; `report` hears of every save.
 
-    With a checkpoint a run has blocks of two steps, each with a save after it.
+    With a checkpoint a run has blocks of one step, each with a save after it.
     """
     open_lib, save, checkpoint = open_library(library, "float64"), Store.save, None
     warnings.simplefilter("ignore")

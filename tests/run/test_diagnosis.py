@@ -10,8 +10,8 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
-from xpsample.run import diagnosis
-from xpsample.run.diagnosis import Screen
+from xpsample.run import screen
+from xpsample.run.screen import Screen
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.zoo.gaussian import gaussian
 
@@ -89,7 +89,8 @@ def test_starts_that_are_far_away():
 def test_divergences_and_where():
     wall = xps.Target(lambda x: np.where(x[..., 0] > 1.7, np.nan, -0.5 * np.sum(x**2, axis=-1)), score=lambda x: -x)
     _, warned = run(wall, xps.MALA(0.5), np.minimum(STARTS, 0.5))
-    assert warned[0][0] is DivergenceWarning and ", near x[0] = " in warned[0][1]
+    assert warned[0][0] is DivergenceWarning and "the log density is nan" in warned[0][1]
+    assert warned[1][0] is DivergenceWarning and ", near x[0] = " in warned[1][1]
 
 
 def test_hmc_at_a_resonance():
@@ -175,15 +176,14 @@ def test_a_checkpoint_that_is_saved_often_warns_once(tmp_path):
 @pytest.mark.parametrize("shape", [(400, 4, 30), (50, 300, 30), (3000, 2, 3, 30)], ids=str)
 def test_the_worst_coordinate_is_found_among_many(shape, monkeypatch):
     """However few values are looked at: four coordinates closely, and all of them roughly."""
-    monkeypatch.setattr(diagnosis, "SCREENED", 32 * int(np.prod(shape[1:])))
-    monkeypatch.setattr(diagnosis, "MEASURED", 2000)
-    monkeypatch.setattr(diagnosis, "LONGEST", 500)
+    monkeypatch.setattr(screen, "SCREENED", 32 * int(np.prod(shape[1:])))
+    monkeypatch.setattr(screen, "MEASURED", 2000)
+    monkeypatch.setattr(screen, "LONGEST", 500)
     rng = np.random.default_rng(0)
     draws = rng.normal(size=shape)
     draws[..., 17] += 5 * rng.normal(size=shape[1:-1])
     names = [f"x[{i}]" for i in range(30)]
-    screen = Screen(draws, names)
-    figures = screen.figures()
+    figures = Screen(draws, names).figures()
     assert len(figures.columns) == 4
     worst = figures.columns[int(np.argmax(figures.mixing.rhat))]
     assert worst[1] == "x[17]" and np.max(figures.mixing.rhat) > 1.5

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.core.ending import Ending
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import RWM
 from xpsample.run import limits
@@ -65,8 +66,8 @@ def drive(library, at, recorders=(Moments(),)):
     carry = program.init(library.array(X0))
     (moments,) = carry.recorder_states
     moments = moments._replace(moments=moments.moments._replace(count=moments.moments.count + at - 8))
-    carry, _, _ = target.backend.drive(
-        program, carry._replace(recorder_states=(moments,)), None, Portable(3), at - 8, at + 8
+    carry, *_ = target.backend.drive(
+        program, carry._replace(recorder_states=(moments,)), None, Portable(3), at - 8, at + 8, Ending()
     )
     return carry
 

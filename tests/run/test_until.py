@@ -89,7 +89,7 @@ def test_time_is_up(monkeypatch):
     from xpsample.run import until
 
     monkeypatch.setattr(until.time, "perf_counter", lambda: next(clock))
-    trace = run(10_000_000, until=xps.Until(seconds=25))
+    trace = run(10_000_000, until=xps.Until(seconds=95))
     assert 0 < trace.draws.shape[0] < 10_000_000
 
 

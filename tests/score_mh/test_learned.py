@@ -99,7 +99,7 @@ def test_scores_are_asked_for_only_where_the_ratio_needs_them():
 
     for proposal, direct, expected in (
         (RandomWalk(0.8), False, 0),
-        (LangevinProposal(0.3), True, 0),
+        (RandomWalk(0.8), True, 0),
         (LangevinProposal(0.3), False, 1),
     ):
         calls.clear()

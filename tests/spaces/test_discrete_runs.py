@@ -5,7 +5,6 @@ import pytest
 
 from xpsample import DMALA, GWG, LocallyBalanced, Portable, sample
 from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
-from xpsample.zoo.binary_network import binary_network, dimension
 from xpsample.zoo.ising import cross_diagonal, ising_couplings, ising_lattice
 from xpsample.zoo.potts import potts
 from xpsample.zoo.rbm import RBM, rbm
@@ -15,7 +14,6 @@ RNG = np.random.default_rng(0)
 BITS, SIGNS = RNG.integers(0, 2, (5, 4)), RNG.choice([-1, 1], (5, 9))
 LEVELS = RNG.integers(0, 3, (5, 4))
 TOURS = np.array([np.random.default_rng(k).permutation(4) for k in range(5)])
-NETWORK = binary_network(RNG.random((6, 2)), RNG.random(6), 3)
 RUNS = {
     "bernoulli": (joint_bernoulli(isolated_modes() + 0.1), GWG(), BITS),
     "lattice": (ising_lattice((3, 3), 0.3), LocallyBalanced(), SIGNS),
@@ -23,7 +21,6 @@ RUNS = {
     "potts": (potts((2, 2), 3, 0.5), DMALA(2.0), np.eye(3)[LEVELS].reshape(5, 12)),
     "potts-integers": (potts((2, 2), 3, 0.5, one_hot=False), LocallyBalanced(), LEVELS),
     "rbm": (rbm(RBM(RNG.random((4, 3)), RNG.random(4), RNG.random(3))), GWG(), BITS),
-    "network": (NETWORK, DMALA(1.0), RNG.choice([-1, 1], (5, dimension(2, 3)))),
     "tours": (tsp_one_hot(RNG.random((4, 2)), 1.0, "coordinates", True), DMALA(2.0), np.eye(4)[TOURS].reshape(5, 16)),
 }
 

@@ -24,6 +24,9 @@ from xpsample.kernels.kernel import with_position
 from xpsample.targets.point import Capability
 from xpsample.zoo.gaussian import gaussian
 
+pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
+"""Some tilts are too strong on purpose."""
+
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 PRECISION = np.linalg.inv(COVARIANCE)
 TARGET = gaussian(COVARIANCE)

@@ -35,6 +35,9 @@ from xpsample.srmc import (
 )
 from xpsample.zoo.gaussian import gaussian
 
+pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
+"""Some tilts are too strong on purpose."""
+
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]])
 PRECISION = np.linalg.inv(COVARIANCE)
 EIGENVALUES = np.linalg.eigvalsh(PRECISION)

@@ -73,7 +73,7 @@ def test_the_history_is_the_recursion_of_equation_1(library, rho, scale, offset)
 def test_algorithm_1_by_hand(library):
     """SR-MALA over eight steps, with the surrogate's density and score (Eqs. 2 and 5) written out."""
     x, eta, alpha = start(20), 0.1, 0.8
-    kernel = SRMC(MALA(eta), alpha=alpha, tilt=Exact())
+    kernel = SRMC(MALA(eta), alpha, PowerLaw(), Exact())
     noise = noise_of(kernel, x, 8)
     positions, _, _ = walk(library, kernel, x, noise, QUARTIC)
     theta = np.zeros_like(x)

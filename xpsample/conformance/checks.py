@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import device as device_of
 
+from xpsample.conformance.counting import loops_are_plain, miscounted
 from xpsample.conformance.invariance import invariance
 from xpsample.conformance.repellence import repellence
 from xpsample.conformance.scenario import Scenario
@@ -19,18 +20,21 @@ from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
+from xpsample.core.ending import Ending
 from xpsample.core.errors import ConvergenceWarning
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
+from xpsample.kernels.traits import Trait
 from xpsample.run.checkpoint import opened
 from xpsample.run.eager import eager_repeat
 from xpsample.run.noise import Portable, Replay
+from xpsample.run.prepare import identity
 from xpsample.run.program import Program
 from xpsample.run.recorders import Draws, Statistics
-from xpsample.run.sampling import identity, sample
+from xpsample.run.sampling import sample
 from xpsample.run.totals import Totals
 from xpsample.run.trace import Trace
 from xpsample.spaces.space import as_floating
@@ -240,7 +244,7 @@ def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) ->
     carry = program.init(x0)
     noise = Portable(2).block(device.backend, program.specs(carry), 0, steps, program.like(carry))
     walked = _walk(kernel, bound, program.init(x0).state, noise, steps)
-    driven, _, _ = device.backend.drive(program, carry, None, Replay(noise), 0, steps)
+    driven, *_ = device.backend.drive(program, carry, None, Replay(noise), 0, steps, Ending())
     deviation = float(np.abs(to_host(driven.state.point.x) - walked[-1, ...]).max())
     return Outcome(deviation <= 100 * float(np.finfo(device.dtype).eps), f"{deviation:.1e}")
 
@@ -255,7 +259,7 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     with tempfile.TemporaryDirectory() as folder:
         with opened(folder, program, carry, identity(target, program, x0, source)) as store:
             assert store is not None
-            carry, buffers, sums = device.backend.drive(program, carry, None, source, 0, third)
+            carry, buffers, sums, _ = device.backend.drive(program, carry, None, source, 0, third, Ending())
             totals.add(third, sums)
             store.save(third, carry, totals, buffers, final=True)
         resumed = sample(target, kernel, x0, STEPS, seed=source, checkpoint=folder, progress=False)
@@ -303,6 +307,16 @@ def tilted_step(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome
     return Outcome(deviation <= TILTED_STEP[device.dtype], f"{deviation:.1e}")
 
 
+def counts(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
+    """Every step's `Info` says how often the target's functions were called (see `counting`)."""
+    if not loops_are_plain(device):
+        return Outcome(None, "loops are compiled")
+    # Chains that wait for others in one loop are evaluated, and not counted; only a set of particles needs several.
+    chains = 1 if Trait.SEPARATE in scenario.kernel(device.array).traits else 3
+    wrong = miscounted(scenario, device, _start(scenario, device, chains))
+    return Outcome(not wrong, wrong)
+
+
 CHECKS: dict[str, Callable[[Scenario, DeviceDtype, bool], Outcome]] = {
     "same chain": same_chain,
     "stays home": stays_home,
@@ -312,6 +326,7 @@ CHECKS: dict[str, Callable[[Scenario, DeviceDtype, bool], Outcome]] = {
     "invariant": leaves_invariant,
     "alpha 0 = base": alpha_zero,
     "tilted step": tilted_step,
+    "counts": counts,
 }
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from xpsample.conformance.distributions import Invariance
 from xpsample.conformance.scenario import Scenario
 from xpsample.core.devices import DeviceDtype
+from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.run.noise import Native
 from xpsample.run.program import Carry, Program
@@ -40,5 +41,5 @@ def invariance(
     program = Program(kernel, target, (), 0, 1, steps)
     others = generator.standard_normal((chains, stationary.dim))
     state = scenario.with_exact_state(program.init(x0).state, others, device.array)
-    carry, _, _ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps)
+    carry, *_ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps, Ending())
     return stationary.compare(to_host(carry.state.point.x).astype(np.float64))

@@ -6,7 +6,7 @@ from itertools import chain
 from xpsample.conformance.checks import CHECKS, Outcome, Row
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
-WIDTHS = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12)
+WIDTHS = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12, 6)
 
 
 def cell(outcome: Outcome) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,9 @@ from xpsample.metrics.stein import RBF
 from xpsample.particles.annealed import Annealed
 from xpsample.particles.svgd import SVGD, StochasticSVGD
 from xpsample.prox import Regularizer
-from xpsample.srld import SRLD, History, Past, Rolling, Thinned
+from xpsample.srld import SRLD, History, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, LeapfrogAutocorrelation, PowerLaw, Schedule, Stable, autocorrelation
-from xpsample.targets import Exact, LineIntegral, Point, Shift, Target, Tempered, Tilt, Untilted
+from xpsample.targets import Exact, LineIntegral, Shift, Target, Tempered, Tilt, Untilted
 from xpsample.zoo.banana import banana, bend, unbend
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.mixture import smoothed_mixture
@@ -227,38 +227,6 @@ def _repellent(
     )
 
 
-@dataclass(frozen=True)
-class _Held(History):
-    """M positions that do not change."""
-
-    size: int
-    every: int = 1
-    padded: bool = False
-
-    @property
-    def length(self) -> int:
-        return self.size
-
-    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
-        return past
-
-    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
-        return past, n
-
-
-def _with_past(size: int) -> Callable[[Any, np.ndarray, AsArray], Any]:
-    """A past of M positions, the same for all chains, and their scores."""
-    positions = np.random.default_rng(5).standard_normal((size, 3))
-    scores = -positions @ np.linalg.inv(COVARIANCE)
-
-    def with_exact_state(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
-        chains = normals.shape[0]
-        held = (asarray(np.broadcast_to(a, (chains, *a.shape)).copy()) for a in (positions, scores))
-        return state._replace(past=Past(*held), n=state.n + size)
-
-    return with_exact_state
-
-
 def _repelled_by_positions() -> list[Scenario]:
     """SRLD over several bases, and sets of particles."""
     normal, stationary, near = (lambda asarray: gaussian(COVARIANCE)), gaussian_distribution(COVARIANCE), RBF(1.5)
@@ -272,21 +240,11 @@ def _repelled_by_positions() -> list[Scenario]:
 
         return Scenario(name, normal, kernel, stationary, base=base, biased=moves)
 
-    def frozen(asarray: AsArray, generator: np.random.Generator, chains: int) -> tuple[Kernel, Distribution]:
-        # A past that does not move only changes the proposals, and MALA is exact for any proposals.
-        return SRLD(MALA(0.4), 4.0, _Held(5), near), stationary
-
     return [
         repelled("srld", lambda a: ULA(0.2), Rolling(2, 2)),
         repelled("srld-thinned", lambda a: ULA(0.2), Thinned(2, 2)),
         repelled("srld-shared", lambda a: ULA(0.2), Thinned(2, 2), shared=True),
         repelled("srld-underdamped", lambda a: UnderdampedLangevin(0.3), Rolling(2, 2)),
-        replace(
-            repelled("srld-mala", lambda a: MALA(0.4), Rolling(2, 2)),
-            biased="",
-            frozen=frozen,
-            with_exact_state=_with_past(5),
-        ),
         Scenario("svgd", normal, lambda a: SVGD(0.2), stationary, biased=rests),
         Scenario("svgd-stochastic", normal, lambda a: StochasticSVGD(0.1, RBF(0.5)), stationary, biased=steps),
     ]

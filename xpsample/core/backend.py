@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array, Tree
+from xpsample.core.ending import Ending
 from xpsample.core.specs import Specs
 
 
@@ -117,9 +118,11 @@ class Backend(ABC):
 
     @abstractmethod
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: Any, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
-        """Run steps [start, stop) and give the new carry, the filled buffers and the sums of the step infos.
+        self, program: Any, carry: Any, buffers: tuple | None, source: Any, start: int, stop: int, ending: Ending
+    ) -> tuple[Any, tuple | None, Any, int]:
+        """Run steps [start, stop): the new carry, the filled buffers, the sums of the step infos, and where it ended.
+
+        The steps of a block do not depend on where it begins and ends.
 
         Parameters
         ----------
@@ -130,6 +133,8 @@ class Backend(ABC):
         source : xpsample.run.noise.NoiseSource
         start, stop : int
             All steps lie on one side of the burn-in.
+        ending : Ending
+            Whether to end before `stop`: a library that runs eagerly asks after every step.
 
         See Also
         --------

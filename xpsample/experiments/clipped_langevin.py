@@ -24,7 +24,7 @@ class ClippedLangevin(Kernel):
     ----------
     step_size, noise, limit : float or array
         Step, standard deviation of the noise, and largest gradient component; they broadcast against the chain axes.
-        The defaults are those that the MNIST model of `xpsample.zoo.mnist_ebm` was trained with.
+        The defaults are those that the MNIST model of `xpsample.experiments.mnist_ebm` was trained with.
     """
 
     step_size: Any = field(default=10.0, metadata=PER_CHAIN)

@@ -113,7 +113,7 @@ class Conditional(WrappedTarget):
         xp, z = self.xp, self._standard(base.x)
         density = score = differences = None
         if base.log_density is not None:
-            density = base.log_density + xp.sum(self.smoothing.log_density(xp, z), axis=-1)
+            density = base.log_density + self._of_noise(base.x)
         if base.score is not None:
             score = base.score - self.smoothing.score(xp, z) / per_coordinate(self.scale)
         if base.differences is not None:
@@ -137,11 +137,17 @@ class Conditional(WrappedTarget):
     ) -> Array | None:
         return self.target.acceptance_correction(proposal.base, current.base)
 
+    def log_density(self, x: Array) -> Array:
+        return self.target.log_density(x) + self._of_noise(x)
+
     def score(self, x: Array) -> Array:
         return self.target.score(x) - self.smoothing.score(self.xp, self._standard(x)) / per_coordinate(self.scale)
 
     def hvp(self, x: Array, v: Array) -> Array:
         return self.target.hvp(x, v) + self._curvature(x) * v
+
+    def _of_noise(self, x: Array) -> Array:
+        return self.xp.sum(self.smoothing.log_density(self.xp, self._standard(x)), axis=-1)
 
     def _curvature(self, x: Array) -> Array:
         scale = per_coordinate(self.scale)

@@ -66,7 +66,7 @@ class Block(Kernel[BlockState, Any]):
             Trait.EXACT: "blocks are moved by densities; take the kernel on the whole data",
         }
         check_base("Blocks", self.base, needs)
-        if _has_blocks(self.base):
+        if has_blocks(self.base):
             raise HyperparameterError("a block holds no Blocks of its own: give all blocks in one mapping")
 
     @property
@@ -256,7 +256,7 @@ class Blocks(Kernel[Any, Info]):
 
     @property
     def traits(self) -> Trait:
-        return self.sweep.traits & ~Trait.TAKES_ESTIMATES
+        return self.sweep.traits & ~(Trait.TAKES_ESTIMATES | Trait.DRIFTS)
 
     def init(self, target: BoundTarget, x: Array) -> Any:
         names = target.space.names if isinstance(target.space, Named) else ()
@@ -273,8 +273,9 @@ class Blocks(Kernel[Any, Info]):
         return self.sweep.step(target, state, noise)
 
 
-def _has_blocks(kernel: Any) -> bool:
-    return isinstance(kernel, Block) or any(_has_blocks(part) for _, part in kernels_inside(kernel))
+def has_blocks(kernel: Any) -> bool:
+    """Whether there are blocks in a kernel."""
+    return isinstance(kernel, Block) or any(has_blocks(part) for _, part in kernels_inside(kernel))
 
 
 def blocks_of(kernel: Any) -> list[Block]:

@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.hyperparameters import show
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.target import PreparedTarget
 from xpsample.warmup import Rule, left_out
 
 
@@ -33,11 +39,52 @@ def check_base(owner: str, base: Any, needs: Mapping[Trait, str]) -> None:
         raise CapabilityError(f"{owner} goes around a kernel, such as RWM(1.0); got {given}")
     for trait, instead in needs.items():
         if trait not in base.traits:
-            culprit, inner = base, getattr(base, "base", None)
-            while isinstance(inner, Kernel) and trait not in inner.traits:
-                culprit, inner = inner, getattr(inner, "base", None)
-            name = type(culprit).__name__
-            raise CapabilityError(f"{owner} cannot go around {name}, since {LACKING[trait]}: {instead}")
+            raise CapabilityError(f"{owner} cannot go around {lacking(base, trait)}, since {LACKING[trait]}: {instead}")
+
+
+def lacking(kernel: Kernel, trait: Trait) -> str:
+    """The innermost kernel that lacks a trait, by name."""
+    for _, inner in kernels_inside(kernel):
+        if trait not in inner.traits:
+            return lacking(inner, trait)
+    return type(kernel).__name__
+
+
+def check_target_fits(kernel: Kernel, target: BoundTarget) -> None:
+    """Refuse a kernel on a target that it would not sample.
+
+    Raises
+    ------
+    CapabilityError
+        Names the kernel that does not fit (it may be deep inside), and what would do.
+    """
+    if target.constrained and Trait.STAYS_INSIDE not in kernel.traits:
+        raise CapabilityError(
+            f"{lacking(kernel, Trait.STAYS_INSIDE)} is for targets without hard constraints, since "
+            f"{LACKING[Trait.STAYS_INSIDE]}: take a kernel that accepts or rejects by the density (MALA, HMC, NUTS, "
+            "...) and no repulsion, or a Model whose parameters have bounded spaces, such as Positive()"
+        )
+    only = target.acceptance.only_with
+    if only is not None and not (isinstance(target, PreparedTarget) and _same(kernel, only)):
+        itself = isinstance(target, PreparedTarget)
+        moved = show(kernel) if itself else f"{show(kernel)} on a {type(target).__name__} that is made from it"
+        raise CapabilityError(
+            f"the target's acceptance, {type(target.acceptance).__name__}, is the probability to accept a move of "
+            f"{show(only)} on the target itself; got {moved}. Take that kernel, or direct=False, which gives the ratio "
+            "of the densities to any kernel"
+        )
+
+
+def _same(kernel: Any, other: Any) -> bool:
+    """Whether both are of one type, with the same numbers."""
+    if type(kernel) is not type(other):
+        return False
+    pairs = [(getattr(kernel, f.name), getattr(other, f.name)) for f in fields(other) if f.init]
+    return all((a is b) if a is None or b is None else _close(a, b) for a, b in pairs)
+
+
+def _close(a: Any, b: Any) -> bool:
+    return not isinstance(a, Rule) and bool(np.allclose(to_host(a), to_host(b), rtol=1e-6, atol=0.0))
 
 
 def check_given(owner: str, base: Kernel) -> None:

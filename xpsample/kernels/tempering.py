@@ -115,7 +115,8 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
 
     @property
     def traits(self) -> Trait:
-        return self.base.traits & ~(Trait.MOVABLE | Trait.TAKES_ESTIMATES)  # the hot rungs would lag behind
+        # The hot rungs would lag behind, and swap by densities.
+        return self.base.traits & ~(Trait.MOVABLE | Trait.TAKES_ESTIMATES | Trait.DRIFTS)
 
     @property
     def optimal_acceptance(self) -> float | None:

@@ -21,6 +21,10 @@ class Trait(enum.Flag):
     """Every score is used once, at a position that does not depend on it, so that an unbiased estimate will do."""
     SEPARATE = enum.auto()
     """What a chain does depends on no other chain, so that chains may be cut into shards."""
+    STAYS_INSIDE = enum.auto()
+    """Steps never end where the density is 0, and sample what is left: the target may have hard constraints."""
+    DRIFTS = enum.auto()
+    """It moves along the score and takes every move, so that a force may be added to the score."""
 
 
 LACKING = {
@@ -31,14 +35,16 @@ LACKING = {
     Trait.EXACT: "its densities and scores are random estimates",
     Trait.TAKES_ESTIMATES: "it compares evaluations, which random estimates do not allow",
     Trait.SEPARATE: "its chains depend on each other",
+    Trait.STAYS_INSIDE: "it needs a density that falls to 0 smoothly",
+    Trait.DRIFTS: "a force that is added to the score does nothing in it, or biases it",
 }
 """What a message says of a kernel without a trait."""
 
 MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE
 """Of a kernel that remembers nothing but where it is; what a kernel that declares nothing is taken for."""
 
-ADJUSTED = MEMORYLESS | Trait.INVARIANT
+ADJUSTED = MEMORYLESS | Trait.INVARIANT | Trait.STAYS_INSIDE
 """Of a kernel that accepts or rejects, or draws from conditional distributions: RWM, HMC, Gibbs, ..."""
 
-UNADJUSTED = MEMORYLESS | Trait.TAKES_ESTIMATES
+UNADJUSTED = MEMORYLESS | Trait.TAKES_ESTIMATES | Trait.DRIFTS
 """Of a kernel that moves along the score and takes every move: ULA, UnderdampedLangevin, ..."""

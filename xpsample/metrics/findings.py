@@ -26,17 +26,20 @@ With 100 or 1,000 chains a standard error needs no more than 400 draws in all, a
 SMALLEST_BFMI = 0.3
 """Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695."""
 
-APART = 2.0
-"""Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
-
-GROWTH = 10.0
-"""From the first to the last quarter of a run; a random walk from one point spreads by 2.6."""
-
-SHORTEST_START, FAR_OUT = 8, 10.0
-"""Draws that are a start, and how many times as far out they are as nearly all draws of the second half."""
-
 MOST_REJECTED, STEPS_PER_RUNG = 0.8, 20
 """Of swaps between neighbours; 0.5 is best, and a round trip takes 2.5 times as long at 0.8 (Syed et al. 2021)."""
+
+OFTEN_DEEPEST = 0.05
+"""Share of the trajectories of NUTS at the greatest depth."""
+
+FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
+"""Of trajectories of a fixed length that may come back, and the least mean acceptance of those that do."""
+
+OFTEN_OUTSIDE = 0.02
+"""Share of the places around the draws at which a log density is not finite."""
+
+FALLS = 0.9
+"""How fast a log density must fall with the logarithm of the distance; 1 is just too slow for a finite integral."""
 
 SHORTEST_BATCH = 5
 """Autocorrelation times: a batch of so many makes a standard error 5 % too small, and a shorter one much smaller."""
@@ -52,8 +55,10 @@ class Finding:
     Attributes
     ----------
     kind : str
-        A word for programs: ``"divergences"``, ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"modes"``, ``"rhat"``,
-        ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``, ``"acceptance"``, ``"energy"``,
+        A word for programs: ``"precision"``, ``"underflow"``, ``"improper"``, ``"bound"``, ``"divergences"``,
+        ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"labels"``, ``"modes"``, ``"slow"``, ``"correlated"``,
+        ``"depth"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``,
+        ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
         ``"batches"``, ``"annealing"``, ``"warmup"``, ``"until"``, or that of a recorder's own.
     what : str
@@ -115,7 +120,7 @@ def _listed(names: Sequence[str]) -> str:
 Column = tuple[tuple[int, ...], str]
 
 
-def _of_columns(kind: str, what: str, value: float, advice: str, columns: Sequence[Column], at: np.ndarray) -> Finding:
+def of_columns(kind: str, what: str, value: float, advice: str, columns: Sequence[Column], at: np.ndarray) -> Finding:
     """A finding in the columns `at`, the worst first."""
     found = [columns[i] for i in at]
     groups = tuple(sorted({group for group, _ in found if group}))
@@ -178,8 +183,8 @@ def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draw
                 (bulk > total) & (tail < 0.1 * bulk),
                 tail / bulk,
                 f"ess_bulk above the {total} draws and ess_tail below a tenth of it",
-                "the chains swing from side to side and the spread may be wrong: "
-                "change the step size or the number of leapfrog steps",
+                "the chains swing from side to side and the spread may be wrong: give HMC a length in place of steps, "
+                "or leave both out, so that trajectories have different lengths",
             ),
         ]
     findings = []
@@ -188,7 +193,7 @@ def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draw
         if at.size:
             at = at[np.argsort(badness[at], kind="stable")]
             worst = abs(float(badness[at[0]])) if kind not in ("not_finite", "constant") else float(at.size)
-            findings.append(_of_columns(kind, what.format(worst=worst), worst, advice, columns, at))
+            findings.append(of_columns(kind, what.format(worst=worst), worst, advice, columns, at))
     return findings
 
 
@@ -216,7 +221,7 @@ def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: 
         return None
     at = at[np.argsort(-times[at], kind="stable")]
     worst = float(times[at[0]])
-    return _of_columns(
+    return of_columns(
         "batches",
         f"batches of about {size} draws are too short for draws that are correlated over {worst:.3g} or more",
         worst,
@@ -237,124 +242,7 @@ def few_draws(draws: int) -> Finding:
     )
 
 
-# ---- of chains -------------------------------------------------------------------------------------------------------
-
-
-def judge_modes(columns: Sequence[Column], means: np.ndarray, sds: np.ndarray) -> Finding | None:
-    """Whether chains keep apart: sorted by their means, whether somewhere two neighbours are far from one another.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    means, sds : numpy.ndarray, shape (chain, column)
-        Of each chain.
-
-    Notes
-    -----
-    Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one.
-    """
-    if means.shape[0] < 2 or not means.size:
-        return None
-    means = np.sort(np.where(np.isfinite(means), means, np.nan), axis=0)
-    gaps = np.diff(means, axis=0)
-    spread = np.sqrt(np.mean(sds**2, axis=0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.where(spread > 0, np.max(gaps, axis=0) / spread, 0.0)
-    at = np.flatnonzero(apart > APART)
-    if not at.size:
-        return None
-    at = at[np.argsort(-apart[at], kind="stable")]
-    first = at[0]
-    below = int(np.argmax(gaps[:, first])) + 1
-    low, high = np.mean(means[:below, first]), np.mean(means[below:, first])
-    return _of_columns(
-        "modes",
-        f"chains stay in different places, {below} near {low:.3g} and {means.shape[0] - below} near {high:.3g}, "
-        f"{apart[first]:.3g} of their sds apart,",
-        float(apart[first]),
-        "modes that do not mix, whose weights the draws do not show: try ParallelTempering, or, if there is one mode, "
-        "larger steps or a longer run",
-        columns,
-        at,
-    )
-
-
-def judge_growth(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
-    """Whether the spread of an unadjusted chain grows from quarter to quarter.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    draws : numpy.ndarray, shape (draw, chain, column)
-    """
-    n = draws.shape[0] // 4
-    if n < 2 or not draws.size:
-        return None
-    first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
-    with np.errstate(all="ignore"):
-        growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
-    at = np.flatnonzero(growth > GROWTH)
-    if not at.size:
-        return None
-    at = at[np.argsort(-growth[at], kind="stable")]
-    return _of_columns(
-        "growth",
-        f"chains that grow, by a factor of {growth[at[0]]:.3g} from the first to the last quarter of the run,",
-        float(growth[at[0]]),
-        "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects",
-        columns,
-        at,
-    )
-
-
-def judge_start(columns: Sequence[Column], first: np.ndarray, later: np.ndarray, tilted: bool) -> Finding | None:
-    """Whether the first draws of a chain are far out, by where later ones are.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    first, later : numpy.ndarray, shape (draw, chain, column)
-        Draws of the first quarter, and some of the second half.
-    tilted : bool
-        Whether the kernel tilts its target by a history, whose first steps are large.
-
-    Notes
-    -----
-    Compared are the median distance of the first 8, 16, 32, ... draws of each chain from the center of the later ones,
-    and the 90 % quantile of theirs: no moments, so that a heavy tail alone is no start.
-    """
-    if len(first) < SHORTEST_START or not later.size:
-        return None
-    with np.errstate(all="ignore"):
-        center = np.median(later, axis=(0, 1))
-        usual = np.quantile(np.abs(later - center), 0.9, axis=(0, 1))
-        distance = np.abs(first - center)
-        far, size = np.zeros(first.shape[-1]), SHORTEST_START
-        while size <= len(first):
-            far = np.fmax(far, np.max(np.median(distance[:size], axis=0), axis=0) / usual)
-            size *= 2
-    far = np.where(np.isfinite(far), far, 0.0)
-    at = np.flatnonzero(far > FAR_OUT)
-    if not at.size:
-        return None
-    at = at[np.argsort(-far[at], kind="stable")]
-    if tilted:
-        advice = (
-            "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
-            "larger offset, more burn_in, or nearer starts"
-        )
-    else:
-        advice = "the way in counts as draws: set burn_in"
-    what = f"draws that begin far out, {far[at[0]]:.3g} times as far as nearly all later ones,"
-    return _of_columns("tilt" if tilted else "transient", what, float(far[at[0]]), advice, columns, at)
-
-
-def spread(draws: np.ndarray) -> np.ndarray:
-    """Standard deviation of (draw, chain, column), (column,): finite wherever it is a number of the dtype."""
-    with np.errstate(all="ignore"):
-        largest = np.max(np.abs(draws), axis=(0, 1))
-        unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-        return np.std(draws / unit, axis=(0, 1)) * unit
+# ---- of steps ------------------------------------------------------------------------------------------------------
 
 
 def judge_stuck(moved: np.ndarray, steps: int) -> Finding | None:
@@ -398,6 +286,101 @@ def judge_acceptance(acceptance: np.ndarray, optimum: float | None, slow: np.nda
             what = f"acceptance probability {value:.3g}, where {optimum:.3g} is best"
             groups = tuple(tuple(int(i) for i in group) for group in np.argwhere(far)) if far.ndim else ()
             return Finding("acceptance", what, value, advice, groups=groups)
+    return None
+
+
+def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
+    """Whether chains that have not mixed have trajectories of a fixed number of steps that are accepted.
+
+    Parameters
+    ----------
+    steps : int
+        Leapfrog steps of each trajectory.
+    acceptance : numpy.ndarray, shape (*chains)
+    """
+    if steps < FEWEST_LEAPFROG_STEPS or not acceptance.size or np.mean(acceptance) < LEAST_ACCEPTED:
+        return None
+    return Finding(
+        "resonance",
+        f"trajectories of {steps} steps each, which may end where they began, of chains that have not mixed",
+        float(steps),
+        "give HMC a length in place of steps, or leave both out, so that trajectories have different lengths",
+    )
+
+
+def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
+    """Whether NUTS often ends at its greatest depth, before its trajectories turn.
+
+    Parameters
+    ----------
+    depth : numpy.ndarray of int, shape (draw, *chains)
+        Doublings of every draw.
+    deepest : int
+        Doublings at most.
+    """
+    share = float(np.mean(depth >= deepest)) if depth.size else 0.0
+    if share < OFTEN_DEEPEST:
+        return None
+    return Finding(
+        "depth",
+        f"{share:.0%} of the trajectories of NUTS ended at the greatest depth, {deepest} doublings",
+        share,
+        "each costs the most and is cut short: rescale the parameters or take mass=DenseMetric(), give a longer "
+        "warm-up, or a larger max_depth",
+    )
+
+
+def judge_bound(around: np.ndarray) -> Finding | None:
+    """Whether there is a hard bound, or the end of what a density can compute, among the draws.
+
+    Parameters
+    ----------
+    around : numpy.ndarray, shape (place, *chains)
+        Log densities at places as far from the draws as these are from one another.
+    """
+    outside, unknown = float(np.mean(around == -np.inf)), float(np.mean(np.isnan(around)))
+    if max(outside, unknown) < OFTEN_OUTSIDE:
+        return None
+    if outside >= unknown:
+        what = f"the log density is -inf at {outside:.0%} of the places around the draws, and no bound is declared"
+        return Finding(
+            "bound",
+            what,
+            outside,
+            "if a hard bound is meant, say so: Target(..., constrained=True), or better sample a parameter that has no "
+            "bound, as Model(..., x=Positive()) does; else the density underflows there",
+        )
+    what = f"the log density is nan, or fails, at {unknown:.0%} of the places around the draws"
+    return Finding(
+        "bound",
+        what,
+        unknown,
+        "if a hard bound is meant, return -inf beyond it and say so: Target(..., constrained=True), or better sample a "
+        "parameter that has no bound, as Model(..., x=Positive()) does",
+    )
+
+
+def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
+    """Whether the log density does not fall far out, as it must to have a finite integral: faster than -log |x|.
+
+    Parameters
+    ----------
+    rays : sequence of numpy.ndarray, each of shape (sign, distance, *chains)
+        Log densities at distances that each are ten times the one before.
+    """
+    least = math.log(10)
+    for values in rays:
+        with np.errstate(invalid="ignore"):
+            falls = values[:, :-1] - values[:, 1:]
+            flat = np.all((falls < FALLS * least) & (values[:, 1:] > -np.inf), axis=1)
+        share = np.mean(np.reshape(flat, (len(flat), -1)), axis=-1)
+        if np.max(share) > 0.5:
+            return Finding(
+                "improper",
+                "the log density does not fall far out, along the way that the chains go: it has no finite integral",
+                float(np.max(share)),
+                "give every parameter a proper prior, or fix what the data say nothing of; no kernel samples this",
+            )
     return None
 
 

@@ -116,7 +116,7 @@ class AIS(Piloted):
 
     @property
     def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
-        return self.base.traits & Trait.SEPARATE
+        return self.base.traits & (Trait.SEPARATE | Trait.STAYS_INSIDE)
 
     def rows(self, x: Array) -> int:
         """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""

@@ -99,8 +99,6 @@ class Annealed(Kernel[AnnealedState, Info]):
     steps: int = 1
     units: Sequence[float] | None = None
 
-    traits = Trait.NONE  # its targets are those of its own levels
-
     def __post_init__(self) -> None:
         check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
         check_given("Annealed", self.base)
@@ -113,6 +111,10 @@ class Annealed(Kernel[AnnealedState, Info]):
         settle(self, "steps", check_count)
         object.__setattr__(self, "sigmas", sigmas)
         object.__setattr__(self, "units", units)
+
+    @property
+    def traits(self) -> Trait:  # its targets are those of its own levels
+        return self.base.traits & Trait.STAYS_INSIDE
 
     @property
     def requires(self) -> Capability:
@@ -162,7 +164,7 @@ class Annealed(Kernel[AnnealedState, Info]):
         done = Info(none, none > 0.0, none > 0.0, Evaluations(zero, zero, zero))
         base, done = target.backend.repeat(self.steps, move, (start, done))
         return state._replace(base=base, n=state.n + 1), done._replace(
-            evaluations=done.evaluations.plus(target.costs.evaluate)
+            evaluations=done.evaluations.plus(target.costs.evaluate_lazily)
         )
 
 
@@ -212,6 +214,9 @@ class Level(DerivedTarget):
     ) -> Array | None:
         # The unit cancels in the ratio.
         return self.target.acceptance_correction(proposal.base, current.base, log_proposal_ratio)
+
+    def log_density(self, x: Array) -> Array:
+        return self.target.log_density(self.unit * x)
 
     def score(self, x: Array) -> Array:
         return self.unit * self.target.score(self.unit * x)

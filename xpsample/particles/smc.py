@@ -112,8 +112,6 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     threshold: float = 0.5
     resampling: Resampling = Multinomial()
 
-    traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
-
     def __post_init__(self) -> None:
         check_base("TemperedSMC", self.base, NEEDED_TO_WEIGH)
         following("TemperedSMC", self.base)
@@ -135,6 +133,10 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         """The base kernel with its rules, where it leaves something out."""
         base = following("TemperedSMC", self.base)
         return base if isinstance(base, Tuning) else None
+
+    @property
+    def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
+        return self.base.traits & Trait.STAYS_INSIDE
 
     @property
     def requires(self) -> Capability:

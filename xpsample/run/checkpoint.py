@@ -21,8 +21,8 @@ from xpsample.files.keeping import check_room, reading
 from xpsample.run.identity import environment
 from xpsample.run.program import Carry, Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.store import RowStore, read_about, stored_rows
-from xpsample.run.stored import StoredRows
+from xpsample.run.store import RowStore
+from xpsample.run.stored import StoredRows, read_about, stored_rows
 from xpsample.run.totals import Totals
 
 SHARD = "shard-{}-of-{}"

@@ -8,6 +8,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.ending import Abandoned, Ending
 from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info
@@ -48,16 +49,17 @@ def eager_drive(
     source: NoiseSource,
     start: int,
     stop: int,
+    ending: Ending,
     *,
     step: Callable[..., tuple[Any, Any]] | None = None,
     unstack: Callable[[Any], Sequence[Any]] = unstacked,
     write: Callable[[Any, Sequence[Any]], None] = write_rows,
-) -> tuple[Carry, tuple | None, Any]:
-    """Drive steps [start, stop): a plain loop.
+) -> tuple[Carry, tuple | None, Any, int]:
+    """Drive steps [start, stop), or up to the one after which the block is to end: a plain loop.
 
     Parameters
     ----------
-    program, carry, buffers, source, start, stop
+    program, carry, buffers, source, start, stop, ending
         As in `Backend.drive`.
     step : callable, optional
         Used instead of ``program.kernel.step``, such as that function compiled.
@@ -68,14 +70,14 @@ def eager_drive(
 
     Returns
     -------
-    carry, buffers, sums
+    carry, buffers, sums, stop
     """
     if program.compile and step is None:
         name = program.target.backend.name
         raise CapabilityError(f"{name} arrays cannot run compiled; JAX arrays always do")
     xp, step, sums = program.target.xp, step or program.kernel.step, None
     for lo, hi, noise in _noise(program, carry, source, start, stop):
-        carry, infos, kept = _make_steps(program, step, carry, noise, unstack, lo, hi)
+        carry, infos, kept = _make_steps(program, step, carry, noise, unstack, lo, hi, ending)
         del noise  # so that two blocks are never in memory together
         if kept:
             if buffers is None:
@@ -83,8 +85,11 @@ def eager_drive(
                     buffers = tree.map(lambda a: empty_rows(xp, program.held, a), kept[0])
             for part, some in _places(program, program.rows(lo), kept):
                 tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *some)
-        sums = add_sums(sums, block_sums(xp, infos))
-    return carry, buffers, sums
+        if infos:
+            sums = add_sums(sums, block_sums(xp, infos))
+        if lo + len(infos) < hi or ending():
+            return carry, buffers, sums, lo + len(infos)
+    return carry, buffers, sums, stop
 
 
 def _make_steps(
@@ -95,18 +100,34 @@ def _make_steps(
     unstack: Callable[[Any], Sequence[Any]],
     lo: int,
     hi: int,
+    ending: Ending,
 ) -> tuple[Carry, list, list]:
-    """Make steps [lo, hi): the new carry, the infos of all steps, and the rows of those that are recorded."""
+    """Make steps [lo, hi), or the first of them: the new carry, the infos of all, and the rows of those recorded.
+
+    What a step gives is kept all at once, at its end: one that is abandoned leaves nothing.
+    """
     target, (state, recorder_states) = program.target, carry
     # A kernel that takes no noise still makes hi - lo steps.
     numbers = zip(*map(unstack, noise.values()), strict=True) if noise else itertools.repeat(())
-    infos, kept = [], []
-    for t, row in zip(range(lo, hi), numbers, strict=False):
-        state, info = step(target, state, dict(zip(noise, row, strict=True)))
-        infos.append(Info(*info[:4]))  # a kernel's own info may hold more, which is not to be kept
-        if lo >= program.burn_in and program.is_recorded(t):
-            recorder_states, rows = program.record(recorder_states, state, info)
-            kept.append(rows)
+    infos: list = []
+    kept: list = []
+    row: tuple | None = None
+    try:
+        for t, own in zip(range(lo, hi), numbers, strict=False):
+            ending.within = True
+            new, info = step(target, state, dict(zip(noise, own, strict=True)))
+            seen = recorder_states
+            if recorded := lo >= program.burn_in and program.is_recorded(t):
+                seen, row = program.record(recorder_states, new, info)
+            ending.within = False
+            state, recorder_states = new, seen
+            infos.append(info)
+            if recorded:
+                kept.append(row)
+            if ending():
+                break
+    except Abandoned:
+        pass
     return Carry(state, recorder_states), infos, kept
 
 
@@ -141,7 +162,8 @@ def empty_rows(xp: Any, draws: int, array: Array) -> Array:
 
 def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
     """The sums of the infos of a block of steps; evaluations may be Python integers."""
-    accepted, moved, diverged, evaluations = zip(*infos, strict=True)
+    # A kernel's own info may hold more.
+    accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
     dtype = accepted[0].dtype
 
     def stacked(column: Sequence[Array]) -> Array:

@@ -15,8 +15,7 @@ from xpsample.core.registry import backend_of
 from xpsample.files.archives import read_arrays, template
 from xpsample.files.keeping import reading
 from xpsample.run.checkpoint import load_folder
-from xpsample.run.store import is_address, load_store
-from xpsample.run.stored import StoredRows
+from xpsample.run.stored import StoredRows, is_address, load_store
 from xpsample.run.summary import RunStatistics
 from xpsample.run.trace import SCHEMA, Trace
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core import tree
+from xpsample.core.ending import Ending
 from xpsample.core.errors import CheckpointError, Interrupted, XpsampleError
 from xpsample.core.registry import to_host
 from xpsample.metrics.findings import Finding
@@ -42,8 +43,8 @@ def run_program(
     store: Store | None,
     progress: bool | None,
     metadata: dict[str, Any],
-    pace: Pace,
     until: Until | None = None,
+    clock: float | None = None,
     unit: str = "draws",
     disk: RowStore | None = None,
 ) -> Trace:
@@ -60,8 +61,9 @@ def run_program(
     progress : bool, optional
     metadata : dict
         Of the trace.
-    pace : Pace
     until : Until, optional
+    clock : float, optional
+        When its time began, by ``time.perf_counter``; now, when not given.
     unit : str
         What messages call the rows.
     disk : RowStore, optional
@@ -120,30 +122,31 @@ def run_program(
     burning, done = replace(program, recorders=()), start
     stopping = None
     if until is not None:
-        stopping = Stopping(until, (end for _, end in _segments(program, carry, 0)), program.rows)
+        stopping = Stopping(until, (end for _, end in _segments(program, carry, 0)), program.rows, clock)
     stop = stopping is not None and stopping.holds(start, lambda: figures(start), partial(processes.largest, carry))
-    longest = MOST_STEPS if disk is None else disk.chunk * program.thinning
-    with progress_bar(progress, program.steps, start) as bar, interruptible() as interrupted:
-        for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start), longest):
+    ending = Ending()
+    pace = Pace(0.0, MOST_STEPS if disk is None else disk.chunk * program.thinning, ending)
+    with progress_bar(progress, program.steps, start) as bar, interruptible(ending):
+        for lo, hi in pace.blocks(_segments(program, carry, program.steps if stop else start)):
             if lo < program.burn_in:
-                (state, _), _, sums = burning.drive(Carry(carry.state, ()), None, source, lo, hi)
+                (state, _), _, sums, hi = burning.drive(Carry(carry.state, ()), None, source, lo, hi, ending)
                 carry = Carry(state, carry.recorder_states)
             else:
-                carry, buffers, sums = program.drive(carry, buffers, source, lo, hi)
+                carry, buffers, sums, hi = program.drive(carry, buffers, source, lo, hi, ending)
             agreed = partial(processes.largest, carry)
             if processes.several:  # fetched by all of them at once, and not when the clock of one says so
                 sums = tree.map(to_host, sums)
-            if hi > program.burn_in:
+            if program.burn_in < hi and lo < hi:
                 totals.add(hi - lo, sums)
             done = hi
-            pace.measure(hi - lo, partial(backend.synchronize, carry), agreed if processes.several else None)
+            pace.measure(hi, partial(backend.synchronize, carry), agreed if processes.several else None)
             stop = stopping is not None and stopping.holds(hi, partial(figures, hi), agreed)
-            ends = stop or hi == program.steps or _asked_to_end(interrupted(), agreed) is not None
+            ends = stop or hi == program.steps or _asked_to_end(ending.signal, agreed) is not None
             if disk is not None:
                 disk.append(buffers, program.rows(hi), totals.run_statistics(), whole=ends)
             if store is not None:
                 store.save(hi, carry, totals, buffers, final=ends)
-            if bar is not None:
+            if bar is not None and lo < hi:
                 bar.set_postfix_str(shown(sums, hi - lo, totals, carry.state.point.x.ndim), refresh=False)
                 bar.update(hi - lo)
             if ends:
@@ -158,7 +161,7 @@ def run_program(
     metadata = metadata | {"seconds": time.perf_counter() - began if store is None else store.seconds}
     ended = None if stopping is None else stopping.finding(rows)
     trace = _trace(program, carry, buffers, totals.run_statistics(), metadata, ended)
-    by = _asked_to_end(interrupted(), partial(processes.largest, carry))
+    by = _asked_to_end(ending.signal, partial(processes.largest, carry))
     if by is not None:
         where = "this error's trace (sys.last_value.trace in a console); a run with a checkpoint could go on"
         if disk is not None:

@@ -231,6 +231,11 @@ class Replay(NoiseSource):
             check_reals(f"noise {name!r}", array, "an array (steps, ...)")
         settle(self, "first", check_count, 0, 2**63 - 1)
 
+    @property
+    def is_one_step(self) -> bool:
+        """Whether it holds the numbers of one step, and no other can follow."""
+        return all(array.shape[0] == 1 for array in self.arrays.values())
+
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         block = {}
         for name, spec in specs.items():

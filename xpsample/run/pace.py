@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from xpsample.run.noise import LEAST_STEPS
+from xpsample.core.ending import Abandoned, Ending
 
 SECONDS = 1.0
 """How long a block of several steps takes at most, about."""
@@ -20,57 +20,65 @@ MOST_STEPS = 2**31
 SHORT = 0.1
 """Seconds up to which nobody waits for a block to end, to measure it."""
 
+SLOWER, LONGER = 4.0, 16
+"""By how much a step is thought to be faster than in the block before, at most; and by how much a block is longer."""
+
 
 class Pace:
-    """Cuts segments of a run into blocks that take a second, where steps are slow.
+    """Cuts segments of a run into blocks that take a second, where steps are slow. A block may be a single step.
 
-    The draws do not depend on where blocks end. A block has two steps at least, unless its segment has one: libraries
-    that compile may make a single step by another program, which rounds differently.
+    The draws do not depend on where blocks end. The first block is one step, which tells how slow steps are.
 
     Parameters
     ----------
     seconds : float
         A first guess at what a step takes.
+    longest : int
+        The most steps of a block.
+    ending : Ending, optional
+        Is told when a block has taken its time, for libraries that ask after every step.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._each, self._most = seconds, LEAST_STEPS
-        self._began = 0.0
+    def __init__(self, seconds: float = 0.0, longest: int = MOST_STEPS, ending: Ending | None = None) -> None:
+        self._each, self._most, self._longest = seconds, 1, longest
+        self._first, self._began, self._ending = 0, 0.0, ending or Ending()
 
-    def blocks(self, segments: Iterable[tuple[int, int]], most: int = MOST_STEPS) -> Iterator[tuple[int, int]]:
-        """Steps [lo, hi) of one block after the other, of `most` steps or one more at most."""
+    def blocks(self, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Steps [lo, hi) of one block after the other; `measure` says how far each came."""
         for lo, stop in segments:
             while lo < stop:
-                hi = lo + max(2, min(most, self._most, int(SECONDS / max(self._each, 1e-9))))
-                hi = stop if hi >= stop - 1 else hi
-                self._began = time.perf_counter()
-                yield lo, hi
-                lo = hi
+                few = min(self._longest, self._most, int(SECONDS / max(self._each, 1e-9)))
+                self._first, self._began = lo, time.perf_counter()
+                self._ending.at = self._began + SECONDS
+                yield lo, min(stop, lo + max(1, few))
+                lo = self._first
 
-    def measure(
-        self, steps: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None
-    ) -> None:
+    def measure(self, end: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None) -> None:
         """Take the time of the block that was made last, which may still be under way.
 
         Parameters
         ----------
-        steps : int
-            Of the block.
+        end : int
+            The first step that was not made.
         synchronize : callable
             Waits for it.
         agreed : callable, optional
             Where several processes make the run, which have waited already: of the time of this one, that which all
             take, so that they cut the same blocks.
         """
+        steps, self._first = end - self._first, end
+        if not steps:
+            return
         expected, taken = steps * self._each, time.perf_counter() - self._began
         if agreed is not None:
             taken = agreed(taken)
-        elif self._most > LEAST_STEPS and max(expected, taken) < SHORT:
+        elif self._most >= MOST_STEPS and max(expected, taken) < SHORT:
             return
         else:
             synchronize()
             taken = time.perf_counter() - self._began
-        self._each, self._most = taken / steps, MOST_STEPS
+        self._each = max(taken / steps, self._each / SLOWER)
+        self._most = min(MOST_STEPS, LONGER * steps) if self._each * LONGER * steps > SHORT else MOST_STEPS
 
 
 class Terminated(KeyboardInterrupt):
@@ -108,31 +116,36 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], str | None]]:
+def interruptible(ending: Ending | None = None) -> Iterator[Callable[[], str | None]]:
     """A context in which a first Ctrl-C or SIGTERM is only noted; a second one does what it always does.
 
     It gives a function that tells which of them came, or None. In another thread than the main one, and for a signal
     that the program handles by itself, nothing is changed.
+
+    Parameters
+    ----------
+    ending : Ending, optional
+        Is told of the first one. Where a step is being made that can be abandoned, the second one does that, and the
+        third does what it always does.
     """
     main = threading.current_thread() is threading.main_thread()
     before = {number: _usual(number, signal.getsignal(number)) for number in ENDING if main}
     own = {number: handler for number, handler in before.items() if handler in ENDING[number][1]}
-    note = _Note(own)
+    note = _Note(own, ending or Ending())
     for number in own:
         signal.signal(number, note)
     try:
-        yield lambda: note.first
+        yield lambda: note.ending.signal
     finally:
         for number, handler in own.items():
             signal.signal(number, handler)
 
 
 class _Note:
-    """Notes the first of some signals. A second one does what it always does, and so does each in a forked process."""
+    """Notes the first of some signals. A later one does what it always does, and so does each in a forked process."""
 
-    def __init__(self, usual: Mapping[signal.Signals, Any]) -> None:
-        self.usual, self._process = usual, os.getpid()
-        self.first: str | None = None
+    def __init__(self, usual: Mapping[signal.Signals, Any], ending: Ending) -> None:
+        self.usual, self.ending, self._process = usual, ending, os.getpid()
 
     @property
     def is_of_this_process(self) -> bool:
@@ -140,10 +153,13 @@ class _Note:
         return self._process == os.getpid()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.first is not None or not self.is_of_this_process:
+        if not self.is_of_this_process or (self.ending.signal is not None and not self.ending.within):
             signal.signal(number, self.usual[signal.Signals(number)])
             signal.raise_signal(number)
-        self.first = ENDING[signal.Signals(number)][0]
+        elif self.ending.signal is not None:
+            self.ending.within = False
+            raise Abandoned
+        self.ending.signal = ENDING[signal.Signals(number)][0]
 
 
 def _usual(number: signal.Signals, handler: Any) -> Any:

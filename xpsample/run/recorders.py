@@ -113,7 +113,7 @@ class Draws(Recorder):
 class Statistics(Recorder):
     """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains).
 
-    And the energy, potential and kinetic, of kernels whose info has it.
+    And the energy, potential and kinetic, and the depth of the trajectories, of kernels whose info has them.
 
     See Also
     --------
@@ -146,6 +146,8 @@ class Statistics(Recorder):
             row["log_density"] = state.point.log_density
         if getattr(info, "energy", None) is not None:
             row["energy"] = info.energy
+        if getattr(info, "depth", None) is not None:
+            row["depth"] = info.depth
         return None, row
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:

@@ -1,41 +1,33 @@
 """Runs: `sample` for a whole one, `steps` for one step at a time. The loop itself belongs to the backend."""
 
-import itertools
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from array_api_compat import device as device_of
-
-from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_flag, given
+from xpsample.core.checks import check_flag
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError, entry
-from xpsample.core.hyperparameters import check_hyperparameters, show
-from xpsample.core.registry import backend_of
-from xpsample.core.same import describe
-from xpsample.core.tree import dtype_name
-from xpsample.core.version import __version__
+from xpsample.core.hyperparameters import show
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.blocks import on_target
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.checkpoint import Checkpoint, opened
-from xpsample.run.diagnosis import about, category
-from xpsample.run.identity import PYTHON
+from xpsample.run.diagnosis import category
 from xpsample.run.limits import check_limits
 from xpsample.run.loading import moved_to
 from xpsample.run.loop import progress_bar, run_program
-from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps
-from xpsample.run.pace import Pace
+from xpsample.run.noise import NoiseSource, as_noise_source
+from xpsample.run.prepare import identity, positions, prepare
+from xpsample.run.prepare import metadata as metadata_of
+from xpsample.run.probes import examined, say_precision
 from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
@@ -50,14 +42,10 @@ from xpsample.run.shards import Pool, Start, Workers, check_shards, make_shards,
 from xpsample.run.store import RowStore, locked
 from xpsample.run.trace import Trace
 from xpsample.run.until import Until, check_until
-from xpsample.run.warm_up import ROOM, ROUNDS, TunedPath, WarmUpPath, judge_warm_up, warm_up_source, warm_up_steps
-from xpsample.spaces.named import Named
-from xpsample.spaces.space import Real
-from xpsample.targets.bound import BoundTarget
+from xpsample.run.warm_up import TunedPath, WarmUpPath, warm_up_steps
+from xpsample.run.warming import warm_up
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
-from xpsample.targets.shaped import coordinates, shape_of
-from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 MOST = 2**63 - 1
@@ -175,7 +163,7 @@ def sample(
     True
     >>> again = xps.sample(target, trace.kernel, trace.draws[-1], 1000, seed=2)  # the tuned kernel: no warm-up
     """
-    x0 = _positions(target, x0)
+    x0 = positions(target, x0)
     with current_device(x0):
         check_flag("check", check)
         check_flag("compile", compile)
@@ -204,7 +192,8 @@ def sample(
             trace = _one_run(
                 target, kernel, x0, seed=seed, checkpoint=checkpoint, until=until, progress=progress, **settings
             )
-        _warn(trace)
+        trace, findings = examined(trace, lambda: target.prepare(x0, kernel.requires))
+        _warn(findings)
         return trace
 
 
@@ -223,7 +212,7 @@ def _in_shards(
     """The run of all shards, after the checks that one run of all chains makes before its first step."""
     began = time.perf_counter()
     names = ("recorders", "burn_in", "thinning", "draws", "compile")
-    program = _prepare(target, kernel, x0, *(settings[name] for name in names))
+    program = prepare(target, kernel, x0, *(settings[name] for name in names))
     Processes.of(x0).check_one("shards=", "leave it out, for each process has a part of the chains already")
     count, source = check_shards(kernel, x0, as_noise_source(seed), shards, executor)
     if without_store(program.recorders)[1] is not None:
@@ -296,8 +285,9 @@ def _one_run(
     compile: bool,
 ) -> Trace:
     """The run from positions (*chains, dim); nothing is said of what is wrong with it."""
+    clock = time.perf_counter()
     with current_device(x0):
-        program = _prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
+        program = prepare(target, kernel, x0, recorders, burn_in, thinning, draws, compile)
         kept, where = without_store(program.recorders)
         program, disk = replace(program, recorders=kept), None if where is None else RowStore(where)
         processes = Processes.of(x0)
@@ -305,33 +295,31 @@ def _one_run(
             processes.check_one("checkpoint=", "make shorter runs, and save the trace of each")
         if disk is not None:
             processes.check_one("Draws(store=...)", "keep Moments(), or the draws themselves, a part in each process")
-        source, path = as_noise_source(seed), None
-        inside = kernel.tuning_inside
+        source, inside = as_noise_source(seed), kernel.tuning_inside
         own = TunedPath.of(inside) if isinstance(inside, Tuning) else None
         if own is not None:
             program = replace(program, recorders=check_recorders((*program.recorders, own)))
-        tuning = warm_up_steps(kernel, x0, warmup)
-        found = None
-        if tuning:
-            rounds = 1 if warmup is not None else ROUNDS
-            program, carry, path, found = _warm_up(target, program, x0, source, tuning, rounds, checkpoint, progress)
-            tuning = path["acceptance_probability"].shape[0]
-        began = time.perf_counter()
-        carry = carry if tuning else program.init(x0)
-        program.target.backend.synchronize(carry)
-        pace = Pace(processes.largest(carry, time.perf_counter() - began))
+        in_time = None if until is None or until.seconds is None else replace(until, ess=None, rhat=None)
+        warmed = warm_up(target, program, x0, source, warmup, checkpoint, progress, in_time, clock)
+        if warmed.trace is not None:
+            return warmed.trace
+        program, carry = warmed.program, warmed.carry
+        if not processes.several:
+            _warn([say_precision(carry.state, burn_in)], stacklevel=4)
         check_limits(program, carry, source, program.draws if disk is None else 0)
-        metadata = _metadata(program, x0, source) | processes.about | ({"warmup": tuning} if tuning else {})
-        if found is not None:
-            metadata["diagnosis"]["findings"] = [found.to_json()]
+        metadata = metadata_of(program, x0, source) | processes.about
+        if warmed.steps:
+            metadata["warmup"] = warmed.steps
+        if warmed.findings:
+            metadata["diagnosis"]["findings"] = [found.to_json() for found in warmed.findings]
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, described, metadata, disk) as store, locked(disk):
             try:
-                trace = run_program(program, carry, source, store, progress, metadata, pace, until, disk=disk)
+                trace = run_program(program, carry, source, store, progress, metadata, until, clock, disk=disk)
             except Interrupted as stop:
-                stop.trace = _with_path(stop.trace, path, own)
+                stop.trace = _with_path(stop.trace, warmed.path, own)
                 raise
-        return _with_path(trace, path, own)
+        return _with_path(trace, warmed.path, own)
 
 
 def _with_path(trace: Trace, path: dict[str, Array] | None, own: TunedPath | None) -> Trace:
@@ -340,222 +328,9 @@ def _with_path(trace: Trace, path: dict[str, Array] | None, own: TunedPath | Non
     return replace(trace, warmup=path if own is None else recorded.pop(own.name), recorded=recorded)
 
 
-def _warm_up(
-    target: AbstractTarget,
-    program: Program,
-    x0: Array,
-    source: NoiseSource,
-    steps: int,
-    rounds: int,
-    checkpoint: str | Path | Checkpoint | None,
-    progress: bool | None,
-) -> tuple[Program, Carry, dict[str, Array], Finding | None]:
-    """Tune what the kernel leaves out: the program with the tuned kernel, where it starts, the path, and what is wrong.
-
-    Where the chains are still on their way at the end, another warm-up follows from there, twice as long.
-    """
-    paths: list[dict[str, Array]] = []
-    for number in range(1, rounds + 1):
-        ready, carry, path = _one_warm_up(target, program, x0, source, steps, number, checkpoint, progress)
-        paths.append(path)
-        found = judge_warm_up(path, pooled=len(x0.shape) > 1)
-        if found is None:
-            break
-        x0, steps = carry.state.point.x, 2 * steps
-    xp = program.target.xp
-    return ready, carry, {name: xp.concat([path[name] for path in paths], axis=0) for name in paths[0]}, found
-
-
-def _one_warm_up(
-    target: AbstractTarget,
-    program: Program,
-    x0: Array,
-    source: NoiseSource,
-    steps: int,
-    number: int,
-    checkpoint: str | Path | Checkpoint | None,
-    progress: bool | None,
-) -> tuple[Program, Carry, dict[str, Array]]:
-    """A warm-up of so many steps.
-
-    It is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
-    """
-    pooled, room = len(x0.shape) > 1, -(-steps // ROOM) * ROOM
-    starts, noise = x0, warm_up_source(source, number)
-    if isinstance(program.kernel, Piloted):
-        kernel, _ = program.kernel.pilot(steps)
-        starts = pilot_starts(target, program.target.space, x0, noise.seed)
-        assert isinstance(kernel.tuning_inside, Tuning)
-        path: Recorder = TunedPath.of(kernel.tuning_inside)
-        bound = target.prepare(starts, kernel.requires)
-    else:
-        kernel, bound = with_tuning(program.kernel, steps, pooled), program.target
-        path = WarmUpPath(with_tuning(program.kernel, 0, pooled))
-    warming = Program(kernel, bound, (path,), 0, 1, steps, program.compile, room)
-    carry = warming.init(starts)
-    check_limits(warming, carry, noise, warming.draws)
-    metadata = _metadata(warming, starts, noise)
-    described: dict[str, Any] = {}
-    if checkpoint is not None:
-        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        checkpoint = replace(settings, path=Path(settings.path) / ("warmup" if number == 1 else f"warmup-{number}"))
-        described = identity(target, warming, starts, source) | {"round": number}
-    with opened(checkpoint, warming, carry, described, metadata) as store:
-        trace = run_program(warming, carry, noise, store, progress, metadata, Pace(0.0), unit="warm-up steps")
-    found = trace.recorded[path.name]
-    if isinstance(program.kernel, Piloted):
-        rows = {name.rpartition(".")[2]: a for name, a in found.items() if "." in name}
-        program = replace(program, kernel=program.kernel.after_pilot(rows))
-        return program, program.init(x0), found
-    kernel, state = tuned(program.target.xp, program.kernel, kernel, trace.state)
-    program = replace(program, kernel=kernel)
-    return program, program.start(state), found
-
-
-def steps(
-    target: AbstractTarget,
-    kernel: Kernel,
-    x0: Array | Mapping[str, Array],
-    *,
-    seed: int | NoiseSource,
-    warmup: int | None = None,
-) -> Iterator[tuple[Any, Any]]:
-    """Yield (state, info) after every step, without end. The chain is that of `sample` with the same seed.
-
-    Parameters
-    ----------
-    target, kernel, x0, seed, warmup
-        As in `sample`; the steps of the warm-up are made before the first that is yielded.
-
-    Yields
-    ------
-    state : NamedTuple
-        The kernel's state; positions in ``state.point.x``, shape ``(*chains, dim)``.
-    info : NamedTuple
-        What the step did.
-
-    See Also
-    --------
-    sample : Runs a kernel and keeps its draws.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xpsample as xps
-    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
-    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
-    >>> from itertools import islice
-    >>> for state, info in islice(xps.steps(target, xps.MALA(0.5), x0, seed=1), 3):
-    ...     state.point.x.shape
-    (4, 2)
-    (4, 2)
-    (4, 2)
-    """
-    x0 = _positions(target, x0)
-    with current_device(x0):
-        program = _prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
-        source, backend = as_noise_source(seed), program.target.backend
-        tuning = warm_up_steps(kernel, x0, warmup)
-        if tuning:
-            rounds = 1 if warmup is not None else ROUNDS
-            program, carry, *_ = _warm_up(target, program, x0, source, tuning, rounds, None, False)
-        else:
-            carry = program.init(x0)
-        specs = program.specs(carry)
-        length = 1 if isinstance(source, Replay) else chunk_steps(specs)
-        like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
-    for start in itertools.count(0, length):
-        block = source.block(backend, specs, start, start + length, like)
-        for i in range(length):
-            # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
-            noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
-            carry, rows, sums = program.drive(carry, None, noise, 0, 1)
-            state, info = tree.map(lambda row: row[0, ...], rows)[0]
-            yield state, info._replace(evaluations=sums.evaluations)
-
-
-@dataclass(frozen=True)
-class _Everything(Recorder):
-    """The whole state and info as a row."""
-
-    name: str = "everything"
-
-    def init(self, target: BoundTarget, state: Any) -> tree.Tree:
-        return None
-
-    def update(self, target: BoundTarget, carry: tree.Tree, state: Any, info: Any) -> tuple[tree.Tree, tree.Tree]:
-        return None, (state, info._replace(evaluations=None))  # plain integers, which have no rows
-
-    def result(self, target: BoundTarget, carry: tree.Tree, rows: tree.Tree) -> Any:
-        return rows
-
-
-def _positions(target: AbstractTarget, x0: Array | Mapping[str, Array]) -> Array:
-    """Start positions (*chains, dim), of values by name where a model is given these, or of arrays such as images."""
-    if isinstance(target, Model) and isinstance(x0, Mapping):
-        return target.position(x0)
-    return cast(Array, coordinates(target, x0))  # what is none is refused where it is checked
-
-
-def _prepare(
-    target: AbstractTarget,
-    kernel: Kernel,
-    x0: Array,
-    recorders: Sequence[Recorder],
-    burn_in: int,
-    thinning: int,
-    draws: int,
-    compile: bool = False,
-) -> Program:
-    check_target("target", target)
-    if not isinstance(kernel, Kernel):
-        raise CapabilityError(
-            f"kernel must be one of xpsample.kernels, such as RWM(0.5), or your own Kernel; got {given(kernel)}"
-        )
-    draws, burn_in = check_count("draws", draws, 1, MOST), check_count("burn_in", burn_in, 0, MOST)
-    thinning, recorders = check_count("thinning", thinning, 1, MOST), check_recorders(recorders)
-    bound = target.prepare(x0, kernel.requires)
-    check_hyperparameters(kernel, x0)
-    return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
-
-
-def _warn(trace: Trace) -> None:
+def _warn(findings: Iterable[Finding | None], stacklevel: int = 3) -> None:
     """A line for each thing that is wrong with a run."""
-    for finding in trace.diagnose():
-        if finding.kind != "few_draws":
+    for finding in findings:
+        if finding is not None and finding.kind != "few_draws":
             text = f"{finding} [{entry(finding.kind, 'diagnosis')}]"
-            warnings.warn(text, category(finding), stacklevel=3)
-
-
-def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
-    """What identifies a run, as JSON values. The number of draws is left out, so that a run can be extended."""
-    return {
-        "python": PYTHON,
-        "target": describe(target, lambda: program.target.evaluate(x)),
-        "kernel": describe(program.kernel),
-        "noise": source.describe(),
-        "positions": describe(x),
-        "backend": backend_of(x).name,
-        "burn_in": program.burn_in,
-        "thinning": program.thinning,
-        "recorders": [describe(r) for r in program.recorders],
-        "compiled": program.compile,
-    }
-
-
-def _metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
-    space = program.target.space
-    return {
-        **({"parameters": space.to_json()} if isinstance(space, Named) else {}),
-        **({"space": space.to_json()} if isinstance(space, Real) and shape_of(space) else {}),
-        "kernel": show(program.kernel),
-        "backend": backend_of(x).name,
-        "dtype": dtype_name(x),
-        "device": str(device_of(x)),
-        "seed": source.describe(),
-        "burn_in": program.burn_in,
-        "thinning": program.thinning,
-        "compiled": program.compile,
-        "version": __version__,
-        "diagnosis": about(program.kernel, program.target.space, x.shape[-1]),
-    }
+            warnings.warn(text, category(finding), stacklevel=stacklevel)

@@ -7,8 +7,8 @@ numbers have a checksum in each chunk.
 """
 
 import json
-from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from base64 import b64encode
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import prod
@@ -22,26 +22,33 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
-from xpsample.files.archives import structure, template
+from xpsample.files.archives import structure
 from xpsample.files.atomic import make_folder, sync_files
-from xpsample.files.keeping import check_room, sealed, unsealed
+from xpsample.files.keeping import check_room, sealed
 from xpsample.files.keeping import locked as held
+from xpsample.run.conversions import ARVIZ_NAMES
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.stored import METADATA, READING, StoredRows, chunk_keys, handling, node_digest
+from xpsample.run.stored import (
+    ABOUT,
+    METADATA,
+    READING,
+    chunk_keys,
+    handling,
+    installed,
+    is_address,
+    node_digest,
+    read_about,
+    stored_rows,
+)
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
+from xpsample.spaces.names import exported
 from xpsample.targets.shaped import shape_of
-
-ABOUT = "xpsample"
-"""The attribute of the root that tells of the run, as JSON."""
 
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""
-
-ARVIZ_NAMES = {"acceptance_probability": "acceptance_rate", "diverged": "diverging", "log_density": "lp"}
-"""Statistics that ArviZ knows by another name; the others keep theirs."""
 
 EVERY_CHUNK = {"write_empty_chunks": True}
 """So that a chunk that is missing is lost, and not one of zeros."""
@@ -51,78 +58,6 @@ PARTIAL = ".partial"
 
 WRITING = "mend what is wrong and make the same call again, which goes on where the run has a checkpoint"
 ELSE = "use another path, or remove it"
-
-
-def installed() -> Any:
-    """The zarr package.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed.
-    """
-    try:
-        import zarr
-        import zarr.codecs
-        import zarr.dtype
-    except ImportError as error:
-        raise ImportError('a store of draws needs zarr 3: pip install "xpsample[io]"') from error
-    return zarr
-
-
-def is_address(where: str) -> bool:
-    """Whether a store is at an address such as ``s3://...`` and not in a folder."""
-    return "://" in where
-
-
-def read_about(where: str) -> dict[str, Any] | None:
-    """What a store tells of its run; None where there is none.
-
-    Raises
-    ------
-    StoreError
-        If it is not one of ours, or cannot be read.
-    """
-    zarr = installed()
-    with handling(where, "read", READING):
-        try:
-            attributes = zarr.open_group(where, mode="r", zarr_format=3).attrs.asdict()
-        except FileNotFoundError:  # zarr's word for a group that says to be something else, too
-            if not is_address(where) and (Path(where) / METADATA).exists():
-                raise
-            return None
-        if ABOUT not in attributes:
-            raise StoreError(f"{where} is a zarr group of something else: use another path")
-        return unsealed(where, json.loads(attributes[ABOUT]), StoreError, "another path", METADATA)
-
-
-def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
-    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
-
-    None where it holds no draws; a run may be making it just now.
-    """
-    about = read_about(where)
-    if about is None or about["rows"] == 0:
-        return None
-    arrays = stored_rows(where, about, about["rows"])
-    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": _unpacked(about["run_statistics"])}
-    return structure(kept), dict(tree.items(kept)), about["metadata"]
-
-
-def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None = None) -> dict[str, StoredRows]:
-    """The arrays of a store, by their names in a trace."""
-    with handling(where, "read", READING):
-        group = installed().open_group(where, mode="r", zarr_format=3)
-        for node, digest in about["nodes"].items():
-            if node_digest(group, node) != digest:
-                raise ValueError(f"{node}/{METADATA} is not as it was written")
-
-        def view(name: str, place: Sequence[Any], values: dict[str, StoredRows] | None = None) -> StoredRows:
-            node, shape = place
-            return StoredRows(where, name, group[node], (rows, *shape), like, values)
-
-        values = {name: view(name, place) for name, place in about["values"].items()}
-        return {name: view(name, place, values if name == "draws" else None) for name, place in about["arrays"].items()}
 
 
 @contextmanager
@@ -137,48 +72,6 @@ def locked(store: "RowStore | None") -> Iterator[None]:
                 make_folder(path.parent)
                 stack.enter_context(held(path.with_name(f"{path.name}.lock"), store.where, StoreError))
         yield
-
-
-def open_datatree(where: str, rows: int) -> Any:
-    """A store as an ArviZ DataTree whose numbers are read when they are used.
-
-    Returns
-    -------
-    xarray.DataTree
-
-    Raises
-    ------
-    ImportError
-        If xarray is not installed.
-    """
-    try:
-        from xarray import DataTree, open_dataset
-    except ImportError as error:
-        raise ImportError('to_arviz() of a store needs xarray: pip install "xpsample[arviz]"') from error
-    with handling(where, "read", READING):
-        about = read_about(where)
-        assert about is not None
-        for own in stored_rows(where, about, rows).values():
-            own.check()
-        groups: dict[str, list[str]] = {}
-        for node, _ in (*about["arrays"].values(), *about["values"].values()):
-            group, _, name = node.rpartition("/")
-            groups.setdefault(group, []).append(name)
-
-        def dataset(group: str, names: list[str], kept: list[str]) -> Any:
-            """Some of the arrays of a group, and the labels of their axes."""
-            left_out = [name for name in names if name not in kept]
-            settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": left_out}
-            return open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
-
-        def datasets(group: str, names: list[str]) -> Any:
-            try:
-                return dataset(group, names, names)
-            except ValueError:  # some have rows already that do not count, and the others have not
-                parts = {name: dataset(group, names, [name]) for name in names}
-                return parts[names[0]].assign({name: part[name] for name, part in parts.items()})
-
-        return DataTree.from_dict({group: datasets(group, names) for group, names in groups.items()})
 
 
 class RowStore:
@@ -323,7 +216,8 @@ class RowStore:
             if path == "draws" and isinstance(self._space, Named):
                 xp = backend_of(values).xp
                 found |= {
-                    f"posterior/{name}": to_host(self._space.value(xp, values, name)) for name in self._space.names
+                    f"posterior/{exported(name)}": to_host(self._space.value(xp, values, name))
+                    for name in self._space.names
                 }
         return found
 
@@ -350,20 +244,21 @@ class RowStore:
         group, _, name = node.rpartition("/")
         chain = ("draw", "chain") if len(shape) > 1 and shape[1] == prod(self._chains) else ("draw",)
         if group == "posterior" and isinstance(self._space, Named):
-            return (*chain, *self._space.axes(name))
+            own = next(own for own in self._space.names if exported(own) == name)
+            return (*chain, *map(exported, self._space.axes(own)))
         rest = len(shape) - len(chain)
         return (*chain, *(("x_dim",) if name == "x" and rest == 1 else (f"{name}_dim_{i}" for i in range(rest))))
 
     def _label(self, axis: str, labels: tuple) -> None:
         """What the places along an axis of parameters are called."""
-        settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (axis,)}
+        settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (exported(axis),)}
         settings["compressors"] = self._zarr.codecs.Crc32cCodec()
         values = np.asarray(labels)
         if values.dtype.kind not in "if":
             settings["dtype"], values = self._zarr.dtype.VariableLengthUTF8(), np.asarray([*map(str, labels)], object)
         else:
             settings["dtype"] = values.dtype
-        self._group.create_array(f"posterior/{axis}", **settings)[:] = values
+        self._group.create_array(f"posterior/{exported(axis)}", **settings)[:] = values
 
     # ---- the store that is there -------------------------------------------------------------------------------------
 
@@ -399,7 +294,7 @@ class RowStore:
             "structure": structure(kept),
             "arrays": {path: [self._node(path), [*leaf.shape]] for path, leaf in named_rows(self._program, row)},
             "values": {
-                name: [f"posterior/{name}", [*self._chains, *part.shape]]
+                name: [f"posterior/{exported(name)}", [*self._chains, *part.shape]]
                 for name, part in (zip(space.names, space.parts, strict=True) if isinstance(space, Named) else ())
             },
             "run_statistics": _packed(Totals().run_statistics()),
@@ -470,12 +365,4 @@ def _packed(statistics: RunStatistics) -> dict[str, Any]:
         if isinstance(value, np.ndarray | np.generic)
         else value
         for name, value in vars(statistics).items()
-    }
-
-
-def _unpacked(packed: dict[str, Any]) -> dict[str, Any]:
-    """What `_packed` made JSON values of."""
-    return {
-        name: np.frombuffer(b64decode(value[2]), value[0]).reshape(value[1]) if isinstance(value, list) else value
-        for name, value in packed.items()
     }

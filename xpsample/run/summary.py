@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from xpsample.metrics.angles import centred, circular_mean, circular_sd
 from xpsample.metrics.convergence import FEWEST_DRAWS, mcse_mean
-from xpsample.metrics.findings import LARGEST_RHAT, Finding, least_ess, spread
+from xpsample.metrics.findings import LARGEST_RHAT, Finding, least_ess
+from xpsample.metrics.places import spread
 from xpsample.metrics.ranks import MANY_CHAINS, mixing
 
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6
@@ -56,7 +58,8 @@ class Summary:
         Names of the coordinates. Where they are states of a discrete space, of which a variable has more than two, a
         name such as ``x[0]=2`` stands for the indicator of a state, and its mean is the state's probability.
     mean, sd, mcse : numpy.ndarray, shape (*groups, dim)
-        Mean, standard deviation and Monte Carlo standard error of the mean, in the unit of the coordinate.
+        Mean, standard deviation and Monte Carlo standard error of the mean, in the unit of the coordinate. Those of an
+        angle, a value of the space `Circular`, are circular: the mean is the direction of the mean point of the circle.
     ess_bulk, ess_tail : numpy.ndarray, shape (*groups, dim)
         Rank-normalised effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws;
         nan for a coordinate in which no chain moves or that is not finite, and for fewer than ten draws. Of a run that
@@ -206,8 +209,10 @@ def side_by_side(tables: Sequence[Summary]) -> Summary:
     return replace(tables[0], names=tuple(name for table in tables for name in table.names), **columns)
 
 
-def summarize(draws: np.ndarray, names: Sequence[str], run_statistics: RunStatistics) -> Summary:
-    """Summarize host draws, ``(draw, *groups, chain, dim)``; without findings."""
+def summarize(
+    draws: np.ndarray, names: Sequence[str], run_statistics: RunStatistics, angles: Sequence[int] = ()
+) -> Summary:
+    """Summarize host draws, ``(draw, *groups, chain, dim)``, of which some columns are `angles`; without findings."""
     n, *groups, chains, dim = draws.shape
     values = np.reshape(np.moveaxis(draws, -2, 1), (n, chains, -1))
 
@@ -218,6 +223,10 @@ def summarize(draws: np.ndarray, names: Sequence[str], run_statistics: RunStatis
     with np.errstate(all="ignore"):  # coordinates that are not finite get nan
         mean = np.mean(values, axis=(0, 1))
         sd = spread(values) * np.sqrt(count / (count - 1 if count > 1 else np.nan))
+    around = np.isin(np.arange(values.shape[-1]) % dim, angles) & np.isfinite(sd)
+    if np.any(around):
+        mean[around], sd[around] = circular_mean(values[..., around]), circular_sd(values[..., around])
+        values = np.where(around, centred(values, np.where(around, mean, 0.0)), values)
     mcse = np.asarray(mcse_mean(values))
     bulk, tail, rhat = mixing(values)
     no_ess = np.isnan(mcse)

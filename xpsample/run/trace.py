@@ -17,14 +17,15 @@ from xpsample.files.archives import structure, write_arrays
 from xpsample.files.atomic import replacing
 from xpsample.metrics.findings import Finding
 from xpsample.metrics.ranks import Mixing
+from xpsample.run.conversions import as_arviz, datatree
 from xpsample.run.diagnosis import Figures, diagnose, indicators
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
 from xpsample.run.running import running
-from xpsample.run.store import ARVIZ_NAMES, open_datatree
-from xpsample.run.stored import StoredColumns, StoredRows, column_blocks
+from xpsample.run.stored import StoredColumns, StoredRows, column_blocks, open_datatree
 from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.named import Named, named, named_from_json, parameters
+from xpsample.spaces.names import exported
 
 Array = Any
 
@@ -63,9 +64,10 @@ class Trace:
         positions goes on where this one ended. Not saved by `save`; None where each shard was tuned for itself.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
-        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric; and ``acceptance_probability``,
-        ``diverged`` and ``scores``, those evaluated, of each chain. Of `AIS` that of its pilot, and of particles that
-        tune themselves at every step the values after each step that is kept; with the mean acceptance probability of
+        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric, of which there are about 1,000 coordinates,
+        evenly spread, where it has more; and ``acceptance_probability``, ``diverged`` and ``scores``, those evaluated,
+        of each chain. Of `AIS` that of its pilot, and of particles that tune themselves at every step the values after
+        each step that is kept; with the mean acceptance probability of
         each group. None where nothing was tuned.
 
     See Also
@@ -229,7 +231,8 @@ class Trace:
                     [((), name) for name in names], np.reshape(draws, (-1, 1, draws.shape[-1]))
                 )
                 names, rows = [name for _, name in states], np.reshape(flat, (*draws.shape[:-1], len(states)))
-            tables.append(summarize(rows, names, self.run_statistics))
+            around = [i - len(labels) + len(names) + len(left) for i in self._angles]
+            tables.append(summarize(rows, names, self.run_statistics, [i for i in around if 0 <= i < len(names)]))
         summary = side_by_side(tables)
         shape = summary.mean.shape[:-1]
         every = [(group, name) for group in np.ndindex(*shape) for name in summary.names]
@@ -240,7 +243,7 @@ class Trace:
             for name, values in self.statistics.items()
             if values.shape == self.draws.shape[:-1]
         }
-        findings = diagnose(columns, labels, statistics, by_step, known, figures)
+        findings = diagnose(columns, labels, statistics, by_step, known, figures, angles=self._angles)
         return replace(summary, findings=findings, particles=self._of_particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
@@ -278,6 +281,7 @@ class Trace:
             self.statistics,
             known,
             running=None if told is None else (told.figures, told.draws, told.chains, told.batch),
+            angles=self._angles,
         )
 
     def plot(self, kind: str = "trace_dist", names: Sequence[str] | None = None) -> Any:
@@ -336,25 +340,29 @@ class Trace:
         return function(Plotted(draws, tuple(labels[i] for i in chosen), diverged))
 
     def to_arviz(self) -> Any:
-        """The draws and statistics as an ArviZ DataTree, on the host.
+        """The draws and statistics on the host, for the ArviZ that is installed.
 
-        All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim); those of a
-        `Model` are there by name, with its `dims` and `coords`. Statistics are in ``sample_stats`` under ArviZ's names
-        (``acceptance_rate``, ``diverging``, ``lp``).
+        A DataTree; an InferenceData where ArviZ is older than 1.0, which is what PyMC before version 6 brings and
+        takes. All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim); those
+        of a `Model` are there by name, with its `dims` and `coords`. Statistics are in ``sample_stats`` under ArviZ's
+        names (``acceptance_rate``, ``diverging``, ``lp``). A slash in a name becomes a dot, since ArviZ has none.
         The metadata and the run statistics are attributes, as JSON where they are neither text nor a number. Results
         of other recorders are left out.
 
         Returns
         -------
-        xarray.DataTree
+        xarray.DataTree or arviz.InferenceData
 
         Raises
         ------
         ImportError
-            If arviz-base is not installed.
+            If xarray is not installed.
         TraceError
             If the trace holds no draws, or ``metadata["names"]`` does not fit them.
         """
+        return as_arviz(self._datatree())
+
+    def _datatree(self) -> Any:
         draws = self._some_draws()
         attributes = {
             key: value if _fits_attribute(value) else _json(key, value)
@@ -364,33 +372,20 @@ class Trace:
             found = open_datatree(draws.where, len(draws))
             found.attrs = attributes
             return found
-        try:
-            from arviz_base import from_dict
-        except ImportError as error:
-            raise ImportError('to_arviz() needs arviz-base: pip install "xpsample[arviz]"') from error
+        space, chain_axes = self._space, draws.ndim - 2
+        names = () if space is not None else self._names(draws.shape[-1])
+        values = {"x": (draws, ("x_dim",))} if space is None else {n: (self[n], space.axes(n)) for n in space.names}
+        labels = {"x_dim": names} if names else dict(space.coords) if space is not None else {}
 
-        space = self._space
-        dims, coords = {"x": ["x_dim"]}, {}
-        if space is None:
-            values = {"x": draws}
-            names = self._names(draws.shape[-1])
-            coords = {"x_dim": list(names)} if names else {}
-        else:
-            values = {name: self[name] for name in space.names}
-            dims = {name: list(space.axes(name)) for name in space.names}
-            coords = {axis: list(labels) for axis, labels in space.coords}
-        chain_axes = draws.ndim - 2
-        groups = {
-            "posterior": {
-                name: np.swapaxes(_one_chain_axis(to_host(value), chain_axes), 0, 1) for name, value in values.items()
-            }
-        }
-        if self.statistics:
-            groups["sample_stats"] = {
-                ARVIZ_NAMES.get(name, name): np.swapaxes(_one_chain_axis(to_host(own), chain_axes), 0, 1)
-                for name, own in self.statistics.items()
-            }
-        return from_dict(groups, dims=dims, coords=coords or None, attrs={"/": attributes})
+        def flat(array: Array) -> np.ndarray:
+            return _one_chain_axis(to_host(array), chain_axes)
+
+        return datatree(
+            {exported(name): (flat(own), [*map(exported, axes)]) for name, (own, axes) in values.items()},
+            {exported(axis): places for axis, places in labels.items()},
+            {name: flat(own) for name, own in self.statistics.items()},
+            attributes,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to a file, whole or not at all: a killed write leaves the old file.
@@ -406,7 +401,7 @@ class Trace:
         TraceError
             If the suffix is another one, or something in the trace cannot be written.
         ImportError
-            If ``.nc`` is asked for without arviz-base or h5netcdf.
+            If ``.nc`` is asked for without xarray or h5netcdf.
         """
         path = check_path("path", path)
         if isinstance(self.draws, StoredRows):
@@ -414,13 +409,13 @@ class Trace:
         if path.suffix == ".npz":
             write_arrays(path, self._arrays())
         elif path.suffix == ".nc":
-            datatree = self.to_arviz()
+            content = self._datatree()
             try:
                 import h5netcdf  # noqa: F401
             except ImportError as error:
                 raise ImportError('writing .nc needs h5netcdf: pip install "xpsample[io]"') from error
             # Made in memory: where a disk is full, HDF5 ends the process when it closes its file.
-            content = datatree.to_netcdf(engine="h5netcdf")
+            content = content.to_netcdf(engine="h5netcdf")
             with replacing(path) as temporary:
                 temporary.write_bytes(content)
         else:
@@ -478,6 +473,11 @@ class Trace:
             parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
             return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
         return self._space.columns(backend_of(draws).xp, draws), self._space.labels
+
+    @property
+    def _angles(self) -> tuple[int, ...]:
+        """The columns that are angles."""
+        return () if self._space is None else self._space.angles
 
     @property
     def _of_particles(self) -> bool:

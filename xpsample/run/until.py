@@ -21,9 +21,10 @@ LATER = 1.1
 class Until:
     """When `sample` may stop before it has made all draws: as soon as `ess` and `rhat` hold, or time is up.
 
-    A run is stopped at the end of a block of steps, of up to some thousands. Its draws are the first ones of the run
-    without `Until`. How many there are depends on the seed, the shapes and these limits, and with `seconds` on the
-    clock: a run that is stopped by `ess` and `rhat` alone has the same length every time, killed and resumed or not.
+    A run is stopped at the end of a block of steps, of up to some thousands, which takes a second at most, or one step.
+    Its draws are the first ones of the run without `Until`. How many there are depends on the seed, the shapes and
+    these limits, and with `seconds` on the clock: a run that is stopped by `ess` and `rhat` alone has the same length
+    every time, killed and resumed or not.
 
     Parameters
     ----------
@@ -32,7 +33,8 @@ class Until:
     rhat : float, optional
         The largest R-hat.
     seconds : float, optional
-        Time for the steps of this call, burn-in included and a warm-up not. A run that is resumed has as much again.
+        Time for the steps of this call, those of the warm-up and the burn-in included. If it is up in the warm-up,
+        there are no draws. A run that is resumed has as much again.
 
     See Also
     --------
@@ -106,10 +108,14 @@ class Stopping:
         Where segments of steps end, from the start of the run on.
     rows : callable
         ``rows(steps)``: the draws there are after so many steps.
+    began : float, optional
+        When its time began, by ``time.perf_counter``; now, when not given.
     """
 
-    def __init__(self, until: Until, ends: Iterable[int], rows: Callable[[int], int]) -> None:
-        self._until, self._began = until, time.perf_counter()
+    def __init__(
+        self, until: Until, ends: Iterable[int], rows: Callable[[int], int], began: float | None = None
+    ) -> None:
+        self._until, self._began = until, time.perf_counter() if began is None else began
         self._looks = _looks(ends, rows)
         self._next = next(self._looks, None)
         self.reached, self._found = False, (math.nan, math.nan)
@@ -141,8 +147,11 @@ class Stopping:
 
     def finding(self, rows: int) -> Finding | None:
         """That a run ended before the draws were enough."""
-        if self.reached or not self._until.needs_figures:
+        if self.reached or not (self._until.needs_figures or rows == 0):
             return None
+        if not self._until.needs_figures:
+            text = "time was up before the first draw"
+            return Finding("until", text, 0, "give more seconds; with a checkpoint the same call goes on")
         ess, rhat = self._found
         wanted = (("ESS", ess, self._until.ess), ("R-hat", rhat, self._until.rhat))
         asked = " and ".join(

@@ -28,6 +28,9 @@ LEAST, FOR_ONE_CHAIN = 100, 800
 ROOM = 1024
 """Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled."""
 
+COORDINATES = 1000
+"""Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws."""
+
 ROUNDS = 4
 """Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go."""
 
@@ -147,7 +150,7 @@ class WarmUpPath(Recorder):
             seen = sum(name == kind for name in owners)  # several blocks may have kernels of one kind
             owners.append(kind)
             owner = f"{kind}[{seen}]" if seen else kind
-            row |= {f"{owner}.{name}": a for name, a in tuning.path(xp, own.memory).items()}
+            row |= {f"{owner}.{name}": _some(a) for name, a in tuning.path(xp, own.memory).items()}
         row["acceptance_probability"] = info.acceptance_probability
         row["diverged"] = info.diverged
         scores = info.evaluations.score
@@ -159,6 +162,11 @@ class WarmUpPath(Recorder):
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
         return rows
+
+
+def _some(values: Array) -> Array:
+    """At most `COORDINATES` along the last axis, evenly spread."""
+    return values[..., :: -(-values.shape[-1] // COORDINATES)] if len(values.shape) else values
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_function, check_instance, settle
-from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.kernel import Kernel
 from xpsample.score_mh.activations import log_sigmoid
 from xpsample.score_mh.proposals import Proposal
 from xpsample.targets.acceptance import Acceptance
@@ -34,8 +34,8 @@ class Learned(Acceptance):
     proposal : Proposal
         q, as in training: with the same step size, and with the score of the target.
     direct : bool
-        Accept with probability a(x', x), as the paper does. This is right for a kernel that proposes from q on the
-        target itself, and not on a tilted or tempered one.
+        Accept with probability a(x', x), as the paper does. This is right for `RWM`, `MALA` or `PCN` with the numbers
+        of `proposal`, on the target itself. All else is refused.
     """
 
     network: Callable[..., Array]
@@ -47,6 +47,11 @@ class Learned(Acceptance):
         settle(self, "network", check_function, "(x_new, x, parameters)")
         settle(self, "proposal", check_instance, Proposal, "RandomWalk(0.5)")
         settle(self, "direct", check_flag)
+
+    @property
+    def only_with(self) -> Kernel | None:
+        """Where it is direct, the kernel that proposes from q."""
+        return self.proposal.kernel if self.direct else None
 
     @property
     def needs_score(self) -> bool:  # type: ignore[override]
@@ -65,11 +70,7 @@ class Learned(Acceptance):
         seen_new, seen = (values(shape_of(target.space), position) for position in (x_new, x))
         accept = log_sigmoid(self.network(seen_new, seen, parameters))
         if self.direct:
-            if log_proposal_ratio is None:
-                raise CapabilityError(
-                    "Learned(direct=True) is the probability to accept a move on its own target and has no meaning on "
-                    "one that is made from it (SRMC, Tempered, ...): pass direct=False"
-                )
+            assert log_proposal_ratio is not None  # as `only_with` has it
             return accept - log_proposal_ratio  # the kernel adds it again
         back = log_sigmoid(self.network(seen, seen_new, parameters))
         return (accept - back) - (q.log_density(x, x_new, proposal.score) - q.log_density(x_new, x, current.score))

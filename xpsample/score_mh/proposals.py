@@ -15,6 +15,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, check_reals, per_coordinate, sqrt
+from xpsample.kernels import MALA, PCN, RWM, Kernel
 from xpsample.score_mh.derivatives import transposed_jacobian_product
 
 Score = Callable[..., Array]
@@ -33,6 +34,11 @@ class Proposal(ABC):
     """
 
     needs_score = False
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Kernel:
+        """The kernel that proposes so, and accepts or rejects."""
 
     @abstractmethod
     def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
@@ -61,6 +67,10 @@ class RandomWalk(Proposal):
 
     def __post_init__(self) -> None:
         settle(self, "step_size", _check)
+
+    @property
+    def kernel(self) -> Kernel:
+        return RWM(self.step_size)
 
     def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
         return x + per_coordinate(self.step_size) * xi
@@ -95,6 +105,10 @@ class LangevinProposal(Proposal):
     def __post_init__(self) -> None:
         settle(self, "step_size", _check)
 
+    @property
+    def kernel(self) -> Kernel:
+        return MALA(self.step_size)
+
     def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
         eta = per_coordinate(self.step_size)
         return x + eta * score + sqrt(array_namespace(x), 2.0 * eta) * xi
@@ -125,6 +139,10 @@ class CrankNicolson(Proposal):
 
     def __post_init__(self) -> None:
         settle(self, "beta", _check, 1.0)
+
+    @property
+    def kernel(self) -> Kernel:
+        return PCN(self.beta)
 
     def draw(self, x: Array, xi: Array, score: Array | None = None) -> Array:
         beta = per_coordinate(self.beta)

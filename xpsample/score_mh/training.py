@@ -1,7 +1,6 @@
 """Training: a loss is minimised over batches, by the drivers that run chains."""
 
 import math
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_count, check_flag, check_instance, given
 from xpsample.core.devices import current_device
+from xpsample.core.ending import Ending
 from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import check_same_home, to_host
@@ -22,7 +22,7 @@ from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.identity import PYTHON
 from xpsample.run.loop import progress_bar
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
-from xpsample.run.pace import SECONDS, Pace, interruptible
+from xpsample.run.pace import MOST_STEPS, Pace, interruptible
 from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Record
@@ -166,8 +166,9 @@ def fit(
         program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
         source, carry = as_noise_source(seed), program.init(start)
         about = _identity(kernel, target, source) if checkpoint is not None else {}
-        with opened(checkpoint, program, carry, about) as store, interruptible() as interrupted:
-            state, buffers, done = _run(program, carry, source, patience, progress, store, interrupted)
+        ending = Ending()
+        with opened(checkpoint, program, carry, about) as store, interruptible(ending) as interrupted:
+            state, buffers, done = _run(program, carry, source, patience, progress, store, ending)
         losses, validated = (to_host(rows)[:done] for rows in buffers[0])
         if validation is None:
             fitted = Fitted(to_use(state.parameters, state.optimizer), losses, None, False)
@@ -189,7 +190,7 @@ def _run(
     patience: int | None,
     progress: bool | None,
     store: Store | None,
-    interrupted: Callable[[], str | None],
+    ending: Ending,
 ) -> tuple[EpochState, Any, int]:
     """The last state, the losses of all epochs, and the number of epochs made."""
     backend = program.target.backend
@@ -201,34 +202,26 @@ def _run(
         buffers = ((rows[0], rows[1]),)
     if store is not None and done < program.steps and not _stalled(carry.state, patience):
         store.check()
-    one_by_one = patience is not None or store is not None
+    pace = Pace(0.0, 1 if patience is not None or store is not None else MOST_STEPS, ending)
     with progress_bar(progress, program.steps, done, unit="epoch") as bar:
-        for lo, stop in _blocks(program, carry, done, one_by_one):
-            if _stalled(carry.state, patience) or (interrupted() and buffers is not None):
+        for lo, hi in pace.blocks(segments(program.specs(carry), done, program.steps)):
+            if _stalled(carry.state, patience) or (ending.signal and buffers is not None):
                 break
-            carry, buffers, _ = program.drive(carry, buffers, source, lo, stop)
+            carry, buffers, _, stop = program.drive(carry, buffers, source, lo, hi, ending)
             if not np.isfinite(to_host(carry.state.loss)):
                 raise GradientError(
                     f"the loss left the finite numbers by epoch {stop}: lower the learning rate, or clip the gradients"
                 )
+            if buffers is None:  # a second signal, before anything was trained
+                raise KeyboardInterrupt
+            pace.measure(stop, lambda: None)  # their loss has been looked at
             if bar is not None:
                 bar.update(stop - done)
             done = stop
             if store is not None:
-                last = done == program.steps or _stalled(carry.state, patience) or interrupted() is not None
+                last = done == program.steps or _stalled(carry.state, patience) or ending.signal is not None
                 store.save(done, carry, Totals(), buffers, final=last)
     return carry.state, buffers, done
-
-
-def _blocks(program: Program, carry: Carry, start: int, one_by_one: bool) -> Iterator[tuple[int, int]]:
-    """Epochs that are made at once: one where each is looked at or saved, else as many as take a second."""
-    if one_by_one:
-        yield from ((epoch, epoch + 1) for epoch in range(start, program.steps))
-        return
-    pace = Pace(SECONDS)  # two epochs, to measure them
-    for lo, hi in pace.blocks(segments(program.specs(carry), start, program.steps)):
-        yield lo, hi
-        pace.measure(hi - lo, lambda: None)  # their loss has been looked at
 
 
 def _stalled(state: EpochState, patience: int | None) -> bool:

@@ -274,7 +274,7 @@ class Reversible(Move[Any]):
     ) -> tuple[Any, None, Info]:
         state = follow(self._moving, after, state, state.point)
         state, info = self._moving.step(after, state, noise)
-        return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.evaluate))
+        return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.evaluate_lazily))
 
 
 def replace_step_size(value: Stepper, step_size: Array) -> Stepper:

@@ -23,6 +23,9 @@ from xpsample.spaces.space import Space, as_floating, check_shape
 
 LARGEST_ENUMERATION = 2**22
 
+SLAB = 2**22
+"""Coordinates of neighbours that are evaluated at once, 32 MiB of float64."""
+
 
 class Discrete(Space):
     """Finitely many values per variable. Positions ``(*chains, dim)`` are integers or real floating numbers.
@@ -123,14 +126,29 @@ class Discrete(Space):
         """0 .. n - 1 as int32, where the positions live; n is at most the number of variables or of choices."""
         return self._numbers[:n]
 
-    def neighbours(self, xp: Any, x: Array) -> Array:
-        """All positions one move away: ``(*chains, dim) -> (variables, choices - 1, *chains, dim)``."""
-        n = self.variables(x.shape[-1])
-        variable, alternative = self.numbers(n), self.numbers(self.choices)[1:]
+    def neighbours(self, xp: Any, x: Array, some: slice = slice(None)) -> Array:
+        """All positions one move of a variable, or of `some`, away.
+
+        ``(*chains, dim) -> (variables, choices - 1, *chains, dim)``.
+        """
+        variable, alternative = self.numbers(self.variables(x.shape[-1])), self.numbers(self.choices)[1:]
         # The axes of the moves lead, so that whatever broadcasts against the chains still does.
-        single = xp.astype(variable[:, None] == variable[None, :], xp.int32)
+        single = xp.astype(variable[some][:, None] == variable[None, :], xp.int32)
         choice = single[:, None, :] * alternative[None, :, None]
-        return self.move(xp, x, xp.reshape(choice, (n, self.choices - 1, *(1,) * (x.ndim - 1), n)))
+        axes = *choice.shape[:2], *(1,) * (x.ndim - 1), choice.shape[2]
+        return self.move(xp, x, xp.reshape(choice, axes))
+
+    def around(self, xp: Any, x: Array, f: Callable[[Array], Array]) -> Array:
+        """Values of f at all positions one move away: ``(*chains, dim) -> (*chains, variables, choices - 1)``.
+
+        f is given ``(some, choices - 1, *chains, dim)`` and gives ``(some, choices - 1, *chains)``, for as many
+        variables at a time as make at most `SLAB` numbers. -inf stands for alternatives that a variable does not have.
+        """
+        n = self.variables(x.shape[-1])
+        width = max(1, SLAB // max(1, (self.choices - 1) * math.prod(x.shape)))
+        slabs = [f(self.neighbours(xp, x, slice(begin, min(begin + width, n)))) for begin in range(0, n, width)]
+        values = slabs[0] if len(slabs) == 1 else xp.concat(slabs)
+        return self.valid(xp, xp.permute_dims(values, (*range(2, values.ndim), 0, 1)))
 
     def _bound(self, backend: Backend, x: Array, **tables: Any) -> "Discrete":
         """This space with arrays where `x` lives."""

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, check_same_home
+from xpsample.spaces.constrained import Circular
 from xpsample.spaces.discrete import Discrete, OneHot
 from xpsample.spaces.json_form import space_from_json
+from xpsample.spaces.names import check_axes, check_names
 from xpsample.spaces.space import Constrained, Real, Space, at_place
 
 
@@ -77,16 +79,15 @@ class Named(Space):
 
     def __post_init__(self) -> None:
         known = dict(zip(self.names, self.parts, strict=True))
-        sizes: dict[str, int] = {}
+        check_names(self.names)
         for name, axes in self.dims:
             if name not in known:
                 raise HyperparameterError(f"dims names {name!r}, which is no parameter; there are {list(known)}")
             shape = known[name].shape
             if len(axes) != len(shape):
                 raise HyperparameterError(f"dims has {len(axes)} axes for {name}, whose values have shape {shape}")
-            for axis, size in zip(axes, shape, strict=True):
-                if sizes.setdefault(axis, size) != size:
-                    raise HyperparameterError(f"the axis {axis!r} has {sizes[axis]} places, and {size} in {name}")
+        every = check_axes({n: self.axes(n) for n in known}, {n: part.shape for n, part in known.items()})
+        sizes = {axis: every[axis] for _, axes in self.dims for axis in axes}
         for axis, labels in self.coords:
             if axis not in sizes:
                 raise HyperparameterError(f"coords names {axis!r}, which is no axis in dims; there are {list(sizes)}")
@@ -94,6 +95,11 @@ class Named(Space):
                 raise HyperparameterError(
                     f"coords has {len(labels)} labels for {axis!r}, which has {sizes[axis]} places"
                 )
+        if any("[" in name for name in self.names) and len(set(self.labels)) < len(self.labels):
+            raise HyperparameterError(
+                f"two rows of a table would be called the same, of the parameters {', '.join(self.names)}: give one of "
+                "them a name without brackets"
+            )
 
     @cached_property
     def dim(self) -> int:
@@ -142,6 +148,25 @@ class Named(Space):
             pieces.append(piece if piece.shape[:-1] == axes else xp.broadcast_to(piece, (*axes, piece.shape[-1])))
         return xp.concat(pieces, axis=-1)
 
+    @cached_property
+    def mirrors(self) -> int:
+        """The number of discrete variables."""
+        return sum(part.space.variables(part.dim) for part in self.parts if isinstance(part, States))
+
+    def mirrored(self, backend: Backend, x: Array) -> Array:
+        """Positions with one discrete variable mirrored in each: ``(*chains, dim) -> (mirrors, *chains, dim)``."""
+        xp, found = backend.xp, []
+        for name, part in zip(self.names, self.parts, strict=True):
+            if isinstance(part, States):
+                own = x[..., self.coordinates(name)]
+                space = part.space.bind(backend, own)
+                assert isinstance(space, Discrete)
+                choice = space.mirror(xp, own)
+                numbers = space.numbers(choice.shape[-1])
+                one = xp.reshape(numbers, (-1, *(1,) * len(choice.shape))) == numbers
+                found.append(self.put(xp, x, {name: space.move(xp, own, xp.where(one, choice, 0))}))
+        return xp.concat(found)
+
     def constrain(self, xp: Any, x: Array) -> tuple[tuple[Array, ...], Array]:
         """The values of all parts, in order, and the log Jacobian determinant.
 
@@ -167,6 +192,25 @@ class Named(Space):
     def value(self, xp: Any, x: Array, name: str) -> Array:
         """The values of one part, (*chains, *shape)."""
         return self.part(name).constrain(xp, x[..., self.coordinates(name)])[0]
+
+    def position(self, values: Mapping[str, Array]) -> Array:
+        """As `unconstrain`, of values that a user gives, which are arrays of one library on one device.
+
+        Raises
+        ------
+        PositionError
+        """
+        if not isinstance(values, Mapping):
+            raise PositionError(f"values are a mapping of names to arrays; got {given(values)}")
+        first = None
+        for name, value in values.items():
+            if not is_array(value):
+                raise PositionError(f"the values of {name!r} must be an array (*chains, *shape); got {given(value)}")
+            first = value if first is None else first
+            check_same_home(f"the values of {name!r}", value, first)
+        if first is None:
+            raise PositionError(f"values are given by name, for {', '.join(self.names)}; got none")
+        return self.unconstrain(backend_of(first).xp, values)
 
     def unconstrain(self, xp: Any, values: Mapping[str, Array]) -> Array:
         """Positions ``(*chains, dim)`` of values by name, each ``(*chains, *shape)``.
@@ -247,6 +291,12 @@ class Named(Space):
             found += [f"{name}[{', '.join(every[i])}]" if axes else name for i in _varying(part)]
         return tuple(found)
 
+    @cached_property
+    def angles(self) -> tuple[int, ...]:
+        """The columns that are angles."""
+        around = [isinstance(part, Circular) for part in self.parts for _ in _varying(part)]
+        return tuple(i for i, angle in enumerate(around) if angle)
+
     def axes(self, name: str) -> tuple[str, ...]:
         """What the axes of a parameter's values are called; ``theta_dim_0`` where nothing else is said."""
         return dict(self.dims).get(name) or tuple(f"{name}_dim_{i}" for i in range(len(self.part(name).shape)))
@@ -319,10 +369,15 @@ def elsewhere(backend: Backend, space: Space, x: Array) -> Array:
         for name, part in zip(space.names, space.parts, strict=True):
             own = x[..., space.coordinates(name)]
             moved[name] = (
-                elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else own + 1
+                elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else _away(xp, own)
             )
         return space.put(xp, x, moved)
-    return x + 1 if isinstance(space, Real) else xp.flip(x)
+    return _away(xp, x) if isinstance(space, Real) else xp.flip(x)
+
+
+def _away(xp: Any, x: Array) -> Array:
+    """Other real numbers, however large these are."""
+    return x + xp.abs(x) + 1
 
 
 @cache

@@ -91,6 +91,9 @@ class Repelled(WrappedTarget):
     def _repelled(self, x: Array, score: Array) -> Array:
         return _repel(self.xp, self.kernel, x, score, self.past, self.alpha, self.sigma)
 
+    def log_density(self, x: Array) -> Array:
+        return self.target.log_density(x)
+
     def score(self, x: Array) -> Array:
         return self._repelled(x, self.target.score(x))
 
@@ -156,7 +159,14 @@ class SRLD(Kernel[SRLDState, Any]):
         object.__setattr__(self, "_strength", as_strength(self.alpha))
         settle(self, "kernel", check_instance, PairKernel, "RBF()")
         settle(self, "shared", check_flag)
-        check_base("SRLD", self.base, {Trait.SAMPLES: "its past would not be that of the target"})
+        check_base(
+            "SRLD",
+            self.base,
+            {
+                Trait.SAMPLES: "its past would not be that of the target",
+                Trait.DRIFTS: "take ULA or UnderdampedLangevin, on minibatches or not",
+            },
+        )
 
     @property
     def requires(self) -> Capability:

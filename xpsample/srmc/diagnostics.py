@@ -3,18 +3,17 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_number, check_text, settle
 from xpsample.core.errors import CapabilityError
-from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.metrics.findings import Finding
 from xpsample.run.recorders import Recorder
 from xpsample.run.summary import RunStatistics
 from xpsample.srmc.kernel import SRMCState
+from xpsample.srmc.watch import LEAST_ACCEPTANCE, LIMIT, SHARE, Watch, judge, watch
 from xpsample.targets.bound import BoundTarget, counter
 
 
@@ -57,11 +56,8 @@ class RepellenceReport(NamedTuple):
     gamma: Array
 
 
-class _RepellenceSums(NamedTuple):
-    steps: Array
-    exponent: Array
-    above: Array
-    acceptance: Array
+class _Seen(NamedTuple):
+    watch: Watch
     theta_norm: Array
     alpha: Array
     gamma: Array
@@ -69,7 +65,9 @@ class _RepellenceSums(NamedTuple):
 
 @dataclass(frozen=True)
 class Repellence(Recorder):
-    """How strong the tilt of an SRMC run was, with a `RepellenceWarning` if it was too strong. Memory does not grow.
+    """How strong the tilt of an SRMC run was, chain by chain, and its findings at other limits. Memory does not grow.
+
+    Every run of SRMC has the findings at these limits, with all its steps counted; here those of the burn-in are not.
 
     Parameters
     ----------
@@ -82,9 +80,9 @@ class Repellence(Recorder):
         A run warns if the mean acceptance probability of a chain is below this.
     """
 
-    limit: float = 1.0
-    share: float = 0.75
-    least_acceptance: float = 0.05
+    limit: float = LIMIT
+    share: float = SHARE
+    least_acceptance: float = LEAST_ACCEPTANCE
     name: str = "repellence"
     chain_axis = 0
 
@@ -94,75 +92,19 @@ class Repellence(Recorder):
         settle(self, "share", check_number, 0, 1)
         settle(self, "least_acceptance", check_number, 0, 1, closed=True)
 
-    def init(self, target: BoundTarget, state: Any) -> _RepellenceSums:
+    def init(self, target: BoundTarget, state: Any) -> _Seen:
         if not isinstance(state, SRMCState):
             raise CapabilityError(f"Repellence records SRMC runs; the state is a {type(state).__name__}")
-        xp = target.xp
-        zeros = [xp.zeros_like(state.alpha) for _ in range(6)]
-        return _RepellenceSums(counter(target, state.theta), *zeros)
+        zeros = target.xp.zeros_like(state.alpha)
+        return _Seen(watch(counter(target, state.theta), zeros), zeros + 0.0, zeros + 0.0, zeros + 0.0)
 
-    def update(
-        self, target: BoundTarget, carry: _RepellenceSums, state: SRMCState, info: Any
-    ) -> tuple[_RepellenceSums, None]:
-        xp = target.xp
-        scale = exponent_scale(state)
-        above = xp.astype(~(scale <= self.limit), scale.dtype)  # counts nan, too
-        new = _RepellenceSums(
-            carry.steps + 1,
-            carry.exponent + scale,
-            carry.above + above,
-            carry.acceptance + info.acceptance_probability,
-            theta_norm(state),
-            state.alpha,
-            state.gamma,
-        )
-        return new, None
+    def update(self, target: BoundTarget, carry: _Seen, state: SRMCState, info: Any) -> tuple[_Seen, None]:
+        seen = carry.watch.after(target.xp, exponent_scale(state), info.acceptance_probability, self.limit)
+        return _Seen(seen, theta_norm(state), state.alpha, state.gamma), None
 
-    def result(self, target: BoundTarget, carry: _RepellenceSums, rows: Tree) -> RepellenceReport:
-        xp = target.xp
-        steps = xp.astype(carry.steps, carry.alpha.dtype)
-        return RepellenceReport(
-            carry.exponent / steps,
-            carry.above / steps,
-            carry.acceptance / steps,
-            carry.theta_norm,
-            carry.alpha,
-            carry.gamma,
-        )
+    def result(self, target: BoundTarget, carry: _Seen, rows: Tree) -> RepellenceReport:
+        return RepellenceReport(*carry.watch.means(target.xp), carry.theta_norm, carry.alpha, carry.gamma)
 
     def findings(self, result: RepellenceReport) -> list[Finding]:
         """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
-        above, accepted, norm, alpha, gamma = (
-            to_host(a)
-            for a in (result.above, result.acceptance_probability, result.theta_norm, result.alpha, result.gamma)
-        )
-        count = np.size(alpha)
-        found = []
-        strong = int(np.sum((above > self.share) & (alpha > 0)))
-        if strong:
-            what = (
-                f"the tilt is too strong in {strong} of {count} chains, with alpha |s . theta| above {self.limit:g} in "
-                f"more than {self.share:.0%} of their steps"
-            )
-            advice = (
-                "take a smaller alpha or alpha=Adaptive(...), smaller first steps of the history "
-                "(schedule=Stable(...), a larger offset or smaller scale), tilt=Untilted() over a kernel that accepts "
-                "or rejects, or more burn-in"
-            )
-            found.append(Finding("tilt", what, strong, advice))
-        stuck = int(np.sum(~(accepted >= self.least_acceptance) & (alpha > 0)))
-        if stuck:
-            what = (
-                f"the acceptance collapsed in {stuck} of {count} chains, to below {self.least_acceptance:g} on average"
-            )
-            advice = "take a smaller alpha, or a smaller step size if the base kernel alone accepts as little"
-            found.append(Finding("tilt_acceptance", what, stuck, advice))
-        idle = int(np.sum((norm == 0) & (gamma == 0) & (alpha > 0)))
-        if idle:
-            what = f"nothing repels in {idle} of {count} chains, whose gamma and theta are 0"
-            advice = (
-                "a Stable schedule allows no step where the base kernel may be in resonance, so give it the spectrum, "
-                "or change steps or step_size"
-            )
-            found.append(Finding("tilt_idle", what, idle, advice))
-        return found
+        return judge(*result[1:], self.limit, self.share, self.least_acceptance)

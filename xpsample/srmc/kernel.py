@@ -6,33 +6,43 @@ Source: the SRMC paper, Algorithm 1 and Eqs. 1, 2, 5, 6.
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from array_api_compat import array_namespace
+
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, per_coordinate, show
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
+from xpsample.kernels.blocks import has_blocks
 from xpsample.kernels.compose import check_base
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, as_strength, check_strength
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import warming
-from xpsample.spaces.named import Named, is_real
-from xpsample.srmc.pilot import LowestError, check_schedule
+from xpsample.metrics.findings import Finding
+from xpsample.spaces.named import is_real
+from xpsample.spaces.space import Space
+from xpsample.srmc.pilot import LowestError, PilotInfo, check_schedule
 from xpsample.srmc.schedules import PowerLaw, Schedule
 from xpsample.srmc.strength import Growing
+from xpsample.srmc.watch import Watch, judge, watch
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.tilted import Difference, Exact, Tilt, Tilted, Untilted
+from xpsample.targets.tilted import Difference, Exact, Ratio, Tilt, Tilted, Untilted
 from xpsample.warmup import left_out, tuned
 
-EARLY, LATE = PowerLaw(), PowerLaw(offset=100.0)
-"""The schedule that is left out, where alpha is given and where it is not.
+LATE = PowerLaw(offset=100.0)
+"""The schedule that is left out. The offset costs little after some hundred steps.
 
-The latter costs little after some hundred steps, and takes away the first, large ones, which limit alpha.
+It takes away the first, large steps of the history, which break chains where scores are not Lipschitz.
 """
+
+LEAST_STEPS = 20
+"""Of a run, before it is judged."""
 
 
 class SRMCState(NamedTuple):
@@ -40,7 +50,7 @@ class SRMCState(NamedTuple):
 
     ``score`` (*chains, dim) is the tilt's score at the current position. ``alpha`` (*chains) is the strength of the
     next step's tilt, ``gamma`` (*chains) the step size of the last update of theta. ``schedule`` and ``strength`` are
-    the memories of the schedule and of the rule for alpha, or None.
+    the memories of the schedule and of the rule for alpha, or None. ``watch`` is what the findings are made from.
     """
 
     base: Any
@@ -51,11 +61,30 @@ class SRMCState(NamedTuple):
     gamma: Array
     schedule: Tree
     strength: Tree
+    watch: Watch
+
+    def findings(self) -> list[Finding]:
+        """Whether the tilt of the run was too strong."""
+        if not to_host(self.watch.steps) >= LEAST_STEPS:
+            return []
+        xp = array_namespace(self.theta)
+        norm = xp.sqrt(xp.sum(self.theta * self.theta, axis=-1))
+        _, above, accepted = self.watch.means(xp)
+        above = xp.where(self.gamma > 0, above, 0.0)  # a frozen history is as its user wants it
+        return judge(above, accepted, norm, self.alpha, self.gamma)
 
     @property
     def point(self) -> Point:
         """The current point under the target that SRMC was given, without the tilt."""
         return self.base.point.base
+
+
+def default_tilt(base: Kernel) -> Tilt:
+    """One whose scores have mean 0 on the space that the kernel is for, where there is one."""
+    discrete = bool(base.requires & (Capability.DISCRETE | Capability.DIFFERENCES))
+    if discrete or (has_blocks(base) and Trait.INVARIANT in base.traits):
+        return Ratio()
+    return Untilted() if Trait.INVARIANT in base.traits else Exact()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +104,14 @@ class SRMC(Kernel[SRMCState, Any]):
         against the chain axes; `Adaptive` grows along the chain. Tuned to the lowest error of the mean that is
         predicted when not given, by `LowestError`; see the notes.
     schedule : Schedule
-        Step sizes of the history. ``PowerLaw(offset=100)`` when neither it nor alpha is given.
+        Step sizes of the history; the paper's are ``PowerLaw()``, which starts with larger ones.
     tilt : Tilt or FiniteDifference, optional
         How the surrogate score (Eq. 5) is computed: `Exact` by Hessian-vector products, ``FiniteDifference(eps)`` by
         differences of scores (Eq. 6), `Shift` by one shifted score, `Untilted` not at all. If the base kernel needs no
-        score, it is not computed. On discrete spaces the score is the gradient, or with `Ratio` the discrete score
-        (Eq. 17). When not given, `Untilted` over a base that accepts or rejects, and `Exact` over the others.
+        score, it is not computed. When not given, `Untilted` over a base that accepts or rejects, and `Exact` over the
+        others; on discrete spaces, and for the discrete parameters of a `Model`, `Ratio`, the discrete score (Eq. 17).
+        There all others take the gradient, as the paper's relaxed forms do: its mean is not 0, and the draws stay
+        biased.
     theta : array, shape (*chains, dim), optional
         The history to start from; zero when not given.
 
@@ -88,6 +119,7 @@ class SRMC(Kernel[SRMCState, Any]):
     --------
     SRLD : Repels positions and not averages.
     Untilted : A tilt.
+    Ratio : A tilt.
     Exact : A tilt.
     PowerLaw : Step sizes of the history.
 
@@ -96,8 +128,12 @@ class SRMC(Kernel[SRMCState, Any]):
     Where something is tuned, here or in the base kernel, the warm-up runs without repellence, and the history begins
     after it.
 
-    alpha is tuned on continuous spaces without hard constraints, over a base that repels nothing itself, and with
-    tilts that leave proposals as they are, or over a base that takes every move. For all else it must be given.
+    The mean of the scores must be 0, so a target with hard constraints is refused, but on a discrete space with
+    `Ratio`. The theory (Lemma 3.2) asks for a score that is Lipschitz, which that of a log-scaled parameter is not:
+    there leave out alpha, and take the findings of the run seriously.
+
+    alpha is tuned over a base that repels nothing itself, and with tilts that leave proposals as they are, or over a
+    base that takes every move. For all else it must be given.
 
     Examples
     --------
@@ -112,7 +148,7 @@ class SRMC(Kernel[SRMCState, Any]):
 
     base: Kernel
     alpha: float | Array | Strength | None = field(default=None, metadata=PER_CHAIN | tuned(LowestError()))
-    schedule: Schedule = EARLY
+    schedule: Schedule = LATE
     tilt: Tilt | FiniteDifference | None = None
     theta: Array | None = field(default=None, metadata=POSITIONS)
     _strength: Strength = field(init=False, repr=False)
@@ -128,14 +164,13 @@ class SRMC(Kernel[SRMCState, Any]):
             Trait.EXACT: "the history would take up their noise and the tilt their differences; take the kernel on the "
             "whole data, or SRLD(Minibatch(...), ...)",
         }
-        if self.tilt is not None and not self._tilt.moves:
-            needs[Trait.INVARIANT] = (
-                f"with {type(self._tilt).__name__}() only an accept step sees the tilt; take Exact() or Shift()"
-            )
         check_base("SRMC", self.base, needs)
+        if not self._tilt.moves:
+            shown = type(self._tilt).__name__
+            instead = f"with {shown}() only an accept step sees the tilt; take Exact() or Shift()"
+            check_base("SRMC", self.base, {Trait.INVARIANT: instead})
         if isinstance(self._strength, Waiting):
             self._check_tuned()
-            object.__setattr__(self, "schedule", LATE if self.schedule is EARLY else self.schedule)
 
     def _check_tuned(self) -> None:
         """Raise unless the rule for alpha knows enough of the base kernel, the tilt and the schedule."""
@@ -159,7 +194,8 @@ class SRMC(Kernel[SRMCState, Any]):
 
     @property
     def traits(self) -> Trait:
-        return self.base.traits & (Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE)
+        kept = Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE
+        return self.base.traits & (kept | Trait.STAYS_INSIDE if isinstance(self._tilt, Ratio) else kept)
 
     @property
     def optimal_acceptance(self) -> float | None:
@@ -167,18 +203,12 @@ class SRMC(Kernel[SRMCState, Any]):
 
     @property
     def _tilt(self) -> Tilt:
-        if self.tilt is None:
-            return Untilted() if Trait.INVARIANT in self.base.traits else Exact()
-        return Difference(self.tilt) if isinstance(self.tilt, FiniteDifference) else self.tilt
+        if isinstance(self.tilt, FiniteDifference):
+            return Difference(self.tilt)
+        return default_tilt(self.base) if self.tilt is None else self.tilt
 
     def init(self, target: BoundTarget, x: Array) -> SRMCState:
-        if isinstance(target.space, Named) and not is_real(target.space):
-            raise CapabilityError(
-                "SRMC draws the mean of the scores to 0, which that of a model with discrete parameters is not: the "
-                "draws would be biased. Take Blocks without SRMC"
-            )
-        if isinstance(self._strength, Waiting) and self._strength.then is None:
-            self._check_target(target)
+        self._check_space(target.space)
         xp = target.xp
         zero = xp.zeros_like(target.as_floating(x))
         theta = zero if self.theta is None else zero + self.theta
@@ -186,16 +216,22 @@ class SRMC(Kernel[SRMCState, Any]):
         base = self.base.init(self._tilted(target, theta, alpha), x)
         gamma = xp.zeros_like(theta[..., 0])
         score = self._tilt.feature(target, base.point.base)
-        return SRMCState(base, theta, score, counter(target, x), alpha, gamma, self.schedule.init(target, x), strength)
+        memory, begun = self.schedule.init(target, x), watch(counter(target, x), alpha)
+        return SRMCState(base, theta, score, counter(target, x), alpha, gamma, memory, strength, begun)
 
-    def _check_target(self, target: BoundTarget) -> None:
-        """Raise unless the mean of the scores is 0, as the theory behind the rule for alpha has it."""
-        if not is_real(target.space) or target.constrained:
-            where = "beyond a hard constraint" if target.constrained else f"on {type(target.space).__name__}"
-            raise HyperparameterError(
-                f"SRMC leaves out alpha, which is tuned where the mean of the scores is 0; {where} it need not be: "
-                "give alpha"
+    def _check_space(self, space: Space) -> None:
+        """Raise unless the mean of the scores is 0, or a tilt whose scores have another one is asked for by name."""
+        if is_real(space) or isinstance(self._tilt, Ratio):
+            return
+        shown = show(self._tilt)
+        where = f"the mean of the scores, which SRMC draws to 0, is another one on {type(space).__name__} with {shown}"
+        if self.tilt is None:
+            raise CapabilityError(
+                f"{where}, so the draws would stay biased: take Ratio() over a kernel of a discrete space that accepts "
+                f"or rejects, or no SRMC; tilt={shown}, given by name, is the paper's relaxed form and stays biased"
             )
+        if isinstance(self._strength, Waiting) and self._strength.then is None:
+            raise HyperparameterError(f"SRMC leaves out alpha, and {where}: give alpha, or take Ratio()")
 
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
@@ -208,7 +244,8 @@ class SRMC(Kernel[SRMCState, Any]):
         n, point = state.n + 1, base.point.base
         score = self._tilt.feature(target, point)
         if isinstance(self._strength, Waiting):  # a warm-up: the history has not begun
-            return state._replace(base=base, score=score), info
+            done = Info(*(getattr(info, name) for name in Info._fields))
+            return state._replace(base=base, score=score), PilotInfo(*done, before=state.score, after=score)
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.schedule.gamma(target, time, alpha, point, state.schedule)
         theta = state.theta + per_coordinate(gamma) * (score - state.theta)  # Eq. 1
@@ -217,7 +254,9 @@ class SRMC(Kernel[SRMCState, Any]):
         if isinstance(self._strength, Growing):
             alpha, strength = self._strength.update(xp, n, alpha, score, theta, strength)
         spent = info.evaluations.plus(target.costs.hvp.times(self.schedule.hvps))
-        state = SRMCState(base, theta, score, n, alpha, xp.zeros_like(alpha) + gamma, schedule, strength)
+        exponent = alpha * xp.abs(xp.sum(score * theta, axis=-1))
+        seen = state.watch.after(xp, exponent, info.acceptance_probability)
+        state = SRMCState(base, theta, score, n, alpha, xp.zeros_like(alpha) + gamma, schedule, strength, seen)
         return state, info._replace(evaluations=spent)
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array, origin: Point | None = None) -> Tilted:

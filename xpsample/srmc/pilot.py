@@ -10,8 +10,10 @@ from xpsample.core.checks import check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import show
 from xpsample.core.registry import to_host
+from xpsample.gradients.choices import Evaluations
 from xpsample.srmc.schedules import PowerLaw, Schedule, Stable
 from xpsample.srmc.theory.clt import direction_variance
+from xpsample.targets.tilted import Ratio
 from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
 FROM = 0.6
@@ -30,11 +32,23 @@ LEAST, MOST = 1e-4, 1.99
 """Of 1 minus an autocorrelation."""
 
 
+class PilotInfo(NamedTuple):
+    """What one step of the pilot did, and the tilt's scores before and after it, (*chains, dim)."""
+
+    acceptance_probability: Array
+    moved: Array
+    diverged: Array
+    evaluations: Evaluations
+    before: Array
+    after: Array
+
+
 class Pilot(NamedTuple):
     """What is known of the chains of each group, past the first part of the warm-up.
 
-    Averages: ``mean`` and ``variance`` of the positions, ``square`` of the scores; ``x_change``, ``s_change`` and
-    ``both_change``, of the squares and of the product of what a step changes in them, all ``(*groups, 1, dim)``.
+    Averages: ``mean`` and ``variance`` of the positions, ``square`` of the scores; ``both`` of their product;
+    ``x_change``, ``s_change`` and ``both_change``, of the squares and of the product of what a step changes in them,
+    all ``(*groups, 1, dim)``.
     ``product`` is that of the power iteration for the direction in which scores are largest, ``along`` and
     ``along_change`` are ``square`` and ``s_change`` in it, ``(*groups, 1)``. ``theta`` is the history of each chain,
     ``(*chains, dim)``. ``most_s`` and ``most_theta`` are the largest scores and histories of all chains and steps, and
@@ -44,6 +58,7 @@ class Pilot(NamedTuple):
     mean: Array
     variance: Array
     square: Array
+    both: Array
     x_change: Array
     s_change: Array
     both_change: Array
@@ -90,9 +105,8 @@ class LowestError(Rule):
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Pilot:
         zero, zeros = per_group(xp, point.x, pooled), vector_per_group(xp, point.x, pooled)
-        return Pilot(
-            zeros, zeros, zeros, zeros, zeros, zeros, zeros, zero, zero, 0.0 * point.x, zeros, zeros, zero, zero, zero
-        )
+        averages, largest = (zeros,) * 8, (zeros, zeros, zero, zero)
+        return Pilot(*averages, zero, zero, 0.0 * point.x, *largest, zero)
 
     def value(self, xp: Any, memory: Pilot, kernel: Any) -> None:
         return None
@@ -114,9 +128,13 @@ class LowestError(Rule):
         variance, square = xp.clip(pilot.variance, min=tiny), xp.clip(pilot.square, min=tiny)
         slow_x, slow_s = _time(xp, 0.5 * pilot.x_change / variance), _time(xp, 0.5 * pilot.s_change / square)
 
-        # Scores have mean 0 and, by Stein's identity, the covariance -1 with their own coordinate.
+        # Scores have mean 0 and, by Stein's identity, the covariance -1 with their own coordinate, or discrete ones
+        # another.
+        both = pilot.both if isinstance(seen.kernel._tilt, Ratio) else xp.zeros_like(pilot.both) - 1.0
+        some = xp.where(both == 0, tiny, both)
         noise_x, noise_s = variance * slow_x, square * slow_s
-        noise_both = -xp.minimum(_time(xp, -0.5 * pilot.both_change), xp.sqrt(noise_x) * xp.sqrt(noise_s))
+        slow_both = xp.abs(both) * _time(xp, 0.5 * pilot.both_change / some)
+        noise_both = xp.sign(both) * xp.minimum(slow_both, xp.sqrt(noise_x) * xp.sqrt(noise_s))
 
         along = xp.clip(pilot.along, min=tiny)
         slow_along = _time(xp, 0.5 * pilot.along_change / along)
@@ -126,10 +144,10 @@ class LowestError(Rule):
         )
         steps = xp.arange(CANDIDATES, dtype=most.dtype, device=device_of(most))
         alpha = most[..., None] * 2.0 ** (-0.5 * steps)
-        square, noise_s, noise_both, noise_x = (a[..., None] for a in (square, noise_s, noise_both, noise_x))
-        noises = noise_s, noise_both, noise_x
-        error = direction_variance(alpha[..., None, :], square, -1.0, *noises, history.rho, history.scale)
-        ratio = error / noise_x  # (*groups, 1, dim, candidates)
+        square, both, *noises = (a[..., None] for a in (square, both, noise_s, noise_both, noise_x))
+        settings = alpha[..., None, :], square, both, *noises, history.rho, history.scale
+        error = direction_variance(*settings)
+        ratio = error / noise_x[..., None]  # (*groups, 1, dim, candidates)
         mean, worst = xp.mean(ratio, axis=-2), xp.max(ratio, axis=-2)
         mean = xp.where(worst <= 1, mean, 1.0)
         moved = xp.min(pilot.x_change, axis=-1)[..., None] > 0  # of chains that stay where they are nothing is known
@@ -190,8 +208,8 @@ def _time(xp: Any, change: Array) -> Array:
 def _with_step(memory: Pilot, seen: Seen) -> Pilot:
     """The averages after one more step of each chain."""
     xp = seen.xp
-    x, score = seen.after.x, _finite(xp, seen.after.score)
-    moved, changed = x - seen.before.x, score - _finite(xp, seen.before.score)
+    x, score = seen.after.x, _finite(xp, seen.info.after)
+    moved, changed = x - seen.before.x, score - _finite(xp, seen.info.before)
     begin = xp.floor(FROM * seen.steps)
     weight = xp.where(seen.n > begin, 1 / xp.clip(seen.n - begin, min=1.0), 1.0)
 
@@ -218,6 +236,7 @@ def _with_step(memory: Pilot, seen: Seen) -> Pilot:
         mean=memory.mean + weight * gap,
         variance=(1 - weight) * (memory.variance + weight * gap * gap) + weight * within,
         square=averaged(memory.square, seen.mean_vector(score * score)),
+        both=averaged(memory.both, seen.mean_vector((x - memory.mean) * score)),
         x_change=averaged(memory.x_change, seen.mean_vector(moved * moved)),
         s_change=averaged(memory.s_change, seen.mean_vector(changed * changed)),
         both_change=averaged(memory.both_change, seen.mean_vector(moved * changed)),

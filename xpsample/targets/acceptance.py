@@ -23,12 +23,15 @@ class Acceptance(ABC):
         Whether points must carry scores; whether Hessian-vector products are taken.
     parameters : tree of arrays
         Arrays that it holds beside its settings. NumPy arrays are put into the points' library.
+    only_with : Kernel, optional
+        The one kernel, on the target itself, whose moves it is right for; None where it is right for all.
     """
 
     exact = False
     needs_score = True
     needs_hvp = False
     parameters: Tree = None
+    only_with: Any = None
 
     @abstractmethod
     def acceptance_correction(

@@ -38,10 +38,10 @@ class GivenOthers(DerivedTarget):
     @property
     def costs(self) -> Costs:
         """Those of all parameters' target, and of the positions around where differences are asked for."""
-        inner, moves = self.target.costs, self._moves
-        around = inner.evaluate.times(moves)
-        refreshed = inner.refresh.plus(around) if moves else inner.refresh
-        return Costs(inner.evaluate.plus(around), inner.evaluate.plus(around), refreshed, inner.score, inner.hvp)
+        inner = self.target.costs
+        around = inner.log_density.times(self._moves)
+        at_point = ("evaluate", "evaluate_lazily", "refresh")
+        return inner._replace(**{name: getattr(inner, name).plus(around) for name in at_point})
 
     @property
     def _moves(self) -> int:
@@ -76,6 +76,9 @@ class GivenOthers(DerivedTarget):
     def refresh(self, point: Point) -> Point:
         return self.from_base(self.target.refresh(point.base))
 
+    def log_density(self, x: Array) -> Array:
+        return self.target.log_density(self._with_others(x))
+
     def score(self, x: Array) -> Array:
         return self.of_all(self.target.score(self._with_others(x)))
 
@@ -103,8 +106,9 @@ class GivenOthers(DerivedTarget):
 
     def _differences(self, base: Point) -> Array:
         """Log densities of all positions that differ in one variable of the block, less that at the point."""
-        xp, space = self.xp, self.space
-        assert isinstance(space, Discrete)
-        around = self._all.put(xp, base.x, {self.names[0]: space.neighbours(xp, self.of_all(base.x))})
-        change = self.target.evaluate(around).log_density - base.log_density
-        return space.valid(xp, xp.permute_dims(change, (*range(2, change.ndim), 0, 1)))
+        assert isinstance(self.space, Discrete)
+
+        def change(y: Array) -> Array:
+            return self.target.log_density(self._with_others(y, base.x)) - base.log_density
+
+        return self.space.around(self.xp, self.of_all(base.x), change)

@@ -10,6 +10,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.spaces.space import Space
+from xpsample.targets.acceptance import Acceptance
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
 
@@ -34,6 +35,8 @@ class BoundTarget(ABC):
         part of a compiled program; those of `with_data` may not.
     constrained : bool
         Whether a log density of -inf is meant.
+    acceptance : Acceptance
+        What stands for ratios of its densities.
     compiled : dict
         For drivers: programs compiled for this target and for others `with_data`, which live as long as they do. Only
         targets that `sample` takes have it.
@@ -58,6 +61,8 @@ class BoundTarget(ABC):
         @property
         def constrained(self) -> bool: ...
         @property
+        def acceptance(self) -> Acceptance: ...
+        @property
         def compiled(self) -> dict: ...
 
     @abstractmethod
@@ -78,6 +83,11 @@ class BoundTarget(ABC):
     @abstractmethod
     def refresh(self, point: Point) -> Point:
         """Evaluate a point again under this target, which may have changed since, and reuse what is still valid."""
+
+    @abstractmethod
+    def log_density(self, x: Array) -> Array:
+        """The log density alone, shape ``(*chains)``, whatever `evaluate` evaluates: for many positions of which one
+        is taken."""
 
     @abstractmethod
     def score(self, x: Array) -> Array:
@@ -157,6 +167,11 @@ class DerivedTarget(BoundTarget):
         """The underlying target's."""
         return self.target.constrained
 
+    @property
+    def acceptance(self) -> Acceptance:
+        """The underlying target's."""
+        return self.target.acceptance
+
     def as_floating(self, x: Array) -> Array:
         return self.target.as_floating(x)
 
@@ -170,7 +185,8 @@ class DerivedTarget(BoundTarget):
 class WrappedTarget(DerivedTarget):
     """A derived target whose points are made from those of the other one, which they carry in ``base``.
 
-    It writes six members: ``requires``, ``costs``, ``from_base``, ``score``, ``hvp`` and ``acceptance_correction``.
+    It writes seven members: ``requires``, ``costs``, ``from_base``, ``log_density``, ``score``, ``hvp`` and
+    ``acceptance_correction``.
     """
 
     @property

@@ -7,12 +7,22 @@ from typing import Any, NamedTuple
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import per_coordinate
+from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Space
+from xpsample.targets.acceptance import Acceptance
 from xpsample.targets.bound import BoundTarget, DerivedTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
 from xpsample.targets.target import AbstractTarget, check_target
 from xpsample.targets.tempered import TemperedTarget
+
+
+def _same(first: Space, last: Space) -> bool:
+    """Whether coordinates mean the same on both spaces, as far as these say what they mean."""
+    if isinstance(first, Named) and isinstance(last, Named):
+        return (first.names, first.parts) == (last.names, last.parts)
+    return first == last or (is_real(first) and is_real(last))
 
 
 class Ends(NamedTuple):
@@ -31,7 +41,13 @@ class Bridge(AbstractTarget):
     initial : AbstractTarget
         With a log density whose normaliser is known, and which can be drawn from.
     target : AbstractTarget
-        What is sampled in the end; on the same space.
+        What is sampled in the end; on the same space. Two models have the same parameters, in the same order and
+        spaces: draws of the initial one are then given by name.
+
+    Raises
+    ------
+    CapabilityError
+        If the spaces differ.
 
     See Also
     --------
@@ -55,6 +71,11 @@ class Bridge(AbstractTarget):
     def __post_init__(self) -> None:
         check_target("initial", self.initial)
         check_target("target", self.target)
+        first, last = self.initial.space, self.target.space
+        if not _same(first, last):
+            raise CapabilityError(
+                f"a bridge has both ends on the same space: that of initial is {first!r}, and that of target {last!r}"
+            )
 
     @property
     def space(self) -> Space:
@@ -105,12 +126,23 @@ class BridgedTarget(BoundTarget):
         return self.initial.constrained or self.target.constrained
 
     @property
+    def acceptance(self) -> Acceptance:
+        """The last end's: a bridge requires log densities."""
+        return self.target.acceptance
+
+    @property
     def data(self) -> tree.Tree:
         """Of both ends."""
         return self.initial.data, self.target.data
 
     @property
     def costs(self) -> Costs:
+        both, own = self.of_both, self.target.costs
+        return both._replace(log_density=own.log_density, score=own.score, hvp=own.hvp)
+
+    @property
+    def of_both(self) -> Costs:
+        """What calls of both ends cost."""
         pairs = zip(self.initial.costs, self.target.costs, strict=True)
         return Costs(*(a.plus(b) for a, b in pairs))
 
@@ -134,6 +166,9 @@ class BridgedTarget(BoundTarget):
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
         return None  # a bridge requires log densities of both ends
+
+    def log_density(self, x: Array) -> Array:
+        return self.target.log_density(x)
 
     def score(self, x: Array) -> Array:
         return self.target.score(x)
@@ -162,7 +197,7 @@ class AnnealedTarget(WrappedTarget):
 
     @property
     def costs(self) -> Costs:
-        return self.target.costs
+        return self.target.of_both
 
     def from_base(self, base: Point) -> Point:
         first, last = base.base
@@ -178,6 +213,9 @@ class AnnealedTarget(WrappedTarget):
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
         return None  # a bridge requires log densities of both ends
+
+    def log_density(self, x: Array) -> Array:
+        return self._between(self.beta, self.target.initial.log_density(x), self.target.target.log_density(x))
 
     def score(self, x: Array) -> Array:
         return self._along(self.target.initial.score(x), self.target.target.score(x))

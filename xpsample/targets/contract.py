@@ -1,8 +1,8 @@
 """The contract of a user's functions, checked where a run starts: what they give, and that they change nothing."""
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from xpsample.core.errors import LogDensityError
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
-from xpsample.spaces.named import elsewhere
+from xpsample.spaces.named import Named, elsewhere
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point, wanted
 
 TOLERANCE = 1e-3
-"""How far apart two values at one position may be, relative to the largest: sums on a GPU differ by rounding."""
+"""How far apart two derivatives at one position may be, relative to the largest: sums on a GPU differ by rounding."""
+
+ROUNDING = 1e-5
+"""And two log densities, of which differences count; or a hundred roundings of the dtype, where those are more."""
 
 
 def check_start(bound: BoundTarget, x: Array) -> None:
@@ -29,44 +32,94 @@ def check_start(bound: BoundTarget, x: Array) -> None:
     _check_point(bound, bound.evaluate(_copy(x)), x)
 
 
-def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], Array] | None) -> None:
-    """As `check_start`, and check that functions are pure: they write into nothing, and keep what they returned.
+def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[Array, Array], Array]]) -> None:
+    """As `check_start`, and check that functions are pure, and take each chain for itself.
+
+    They write into nothing, keep what they returned, give the same for the same, and what they give for a chain does
+    not depend on where the others are: those that stay have other neighbours at a second call.
 
     Parameters
     ----------
     bound : BoundTarget
     x : array, shape (*chains, dim)
         The start positions.
-    hvp : callable, optional
-        The user's own, to be checked as well.
+    given : mapping of str to callable
+        The user's own functions of a position and a vector, to be checked as well.
     """
 
-    def evaluate(x: Array) -> dict[str, Array]:
+    def evaluate(x: Array, check: Callable[..., None] = _check_point) -> dict[str, Array]:
         point, at = bound.evaluate(x), bound.as_floating(x)
-        _check_point(bound, point, x)
+        check(bound, point, x)
         parts = {"log density": point.log_density, "score": point.score, "differences": point.differences}
-        product = None if hvp is None else hvp(at, at)
-        return {name: part for name, part in (parts | {"hvp": product}).items() if part is not None}
+        products = {name: check_form(f"the {name}", of(at, at), at, at.shape) for name, of in given.items()}
+        return {name: part for name, part in (parts | products).items() if part is not None}
 
     first = _evaluate_protected(evaluate, x)
     kept = {name: np.array(to_host(part)) for name, part in first.items()}
-    other = elsewhere(bound.backend, bound.space, x)
-    with np.errstate(all="ignore"), suppress(Exception):  # it may be a position that the functions do not take
-        bound.evaluate(other)
-        if hvp is not None:
-            hvp(bound.as_floating(other), bound.as_floating(other))
+    stay, second = np.ones(x.shape[:-1], dtype=bool), None
+    for other, stay in _neighbours(bound, x):
+        found = _attempt(evaluate, other)
+        _check_kept(first, kept)
+        if found is not None and stay.any():
+            second = found
+            break
+    if second is None:
+        stay, second = np.ones(x.shape[:-1], dtype=bool), _evaluate_copy(evaluate, x)
+    for name, part in second.items():
+        if _where_apart(name, _chains(kept[name], x, stay), to_host(part)[stay]) is not None:
+            _refuse(name, kept, _evaluate_copy(evaluate, x), to_host(part), x, stay)
+
+
+def _neighbours(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarray]]:
+    """Positions where some chains stay and their neighbours go elsewhere, and which stay, on the host.
+
+    Functions may not take what is elsewhere; then the neighbours go where others began. An axis of one chain becomes
+    one of two; before that, all go elsewhere and none stays.
+    """
+    backend, xp = bound.backend, bound.xp
+    chains = tuple(x.shape[:-1])
+    wider = tuple(max(n, 2) for n in chains) or (2,)
+    if wider != chains:
+        yield elsewhere(backend, bound.space, x), np.zeros(chains, dtype=bool)
+    stay = np.indices(wider).sum(axis=0) % 2 == 0
+    where = backend.from_host(stay[..., None], x)
+    x = x if wider == chains else xp.broadcast_to(x, (*wider, x.shape[-1]))
+    begun = xp.roll(x, 1, axis=max((i for i, n in enumerate(chains) if n > 1), default=0))
+    for moved in (elsewhere(backend, bound.space, begun), begun):
+        yield xp.where(where, x, moved), stay
+
+
+def _attempt(evaluate: Callable[..., dict[str, Array]], x: Array) -> dict[str, Array] | None:
+    """What the functions give at positions that they may not take."""
+
+    def anything(*args: Any) -> None:
+        pass
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _evaluate_copy(lambda x: evaluate(x, anything), x)
+        except Exception as error:
+            if str(error) == _WRITES:
+                raise
+            return None
+
+
+def _evaluate_copy(evaluate: Callable[[Array], Any], x: Array) -> Any:
+    copy = _copy(x)
+    found = evaluate(copy)
+    if not np.array_equal(to_host(copy), to_host(x)):
+        raise LogDensityError(_WRITES)
+    return found
+
+
+def _check_kept(first: Mapping[str, Array], kept: Mapping[str, np.ndarray]) -> None:
     for name, part in first.items():
         if not np.array_equal(to_host(part), kept[name], equal_nan=True):
             raise LogDensityError(
                 f"the {name} came in memory that the next call writes into, so that a run loses what it still needs: "
                 "return a new array"
             )
-    copy = _copy(x)
-    second = evaluate(copy)
-    if not np.array_equal(to_host(copy), to_host(x)):
-        raise LogDensityError(_WRITES)
-    for name, part in second.items():
-        _check_same(name, kept[name], to_host(part))
 
 
 _WRITES = (
@@ -93,15 +146,46 @@ def _copy(x: Array) -> Array:
     return 1 * x
 
 
-def _check_same(name: str, first: np.ndarray, second: np.ndarray) -> None:
+def _chains(part: np.ndarray, x: Array, stay: np.ndarray) -> np.ndarray:
+    """What the functions gave for the chains that stay, (chain, ...)."""
+    return np.broadcast_to(part, stay.shape + part.shape[x.ndim - 1 :])[stay]
+
+
+def _where_apart(name: str, first: np.ndarray, second: np.ndarray) -> tuple[int, ...] | None:
+    """The first index at which two values differ by more than rounding; None where they do not."""
     scale = np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
-    same = np.isclose(first, second, rtol=0.0, atol=TOLERANCE * scale, equal_nan=True)
-    if not np.all(same):
-        at = tuple(int(i) for i in np.argwhere(~same)[0])
+    rounding = 100 * float(np.finfo(first.dtype).eps)
+    allowed = rounding + scale * (max(ROUNDING, rounding) if name == "log density" else TOLERANCE)
+    same = np.isclose(first, second, rtol=0.0, atol=allowed, equal_nan=True)
+    return None if np.all(same) else tuple(int(i) for i in np.argwhere(~same)[0])
+
+
+def _refuse(
+    name: str,
+    kept: Mapping[str, np.ndarray],
+    again: Mapping[str, Array],
+    beside: np.ndarray,
+    x: Array,
+    stay: np.ndarray,
+) -> NoReturn:
+    """Raise LogDensityError: of a function that is not the same twice, or else of one that couples chains."""
+    first, second = kept[name], to_host(again[name])
+    at = _where_apart(name, first, second)
+    if at is not None:
         raise LogDensityError(
             f"the {name} is {first[at]:.6g} and then {second[at]:.6g} at one position (index {at}): a function of a "
-            "target depends on its arguments alone, and writes into none of them"
+            "target depends on its arguments alone, and writes into none of them. What is random, such as dropout, is "
+            "switched off (module.eval())"
         )
+    alone, beside = _chains(first, x, stay), beside[stay]
+    at = _where_apart(name, alone, beside)
+    assert at is not None
+    raise LogDensityError(
+        f"the {name} of a chain changes with where the other chains are: {alone[at]:.6g} beside those of the start, "
+        f"{beside[at]:.6g} beside others. Each chain is for itself: let no sum, mean, softmax or norm go over the axes "
+        "of the chains, switch batch normalisation to evaluation (module.eval()), or lift a function of one position "
+        "by batched(f)"
+    )
 
 
 def check_form(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> Any:
@@ -142,8 +226,11 @@ def _check_point(target: BoundTarget, point: Point, x: Array) -> None:
         check_array("the score", point.score, x, tuple(x.shape))
         _check_finite("score", point.score, outside[..., None])
     if wants.differences:
-        assert isinstance(space, Discrete)
-        shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
+        if isinstance(space, Named):
+            shape = (*x.shape[:-1], space.mirrors, 1)
+        else:
+            assert isinstance(space, Discrete)
+            shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
         check_array("the log-density differences", point.differences, x, shape)
 
 

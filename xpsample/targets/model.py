@@ -10,7 +10,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_function, given
 from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
 from xpsample.core.hyperparameters import check_range
-from xpsample.core.registry import backend_of, check_same_home, namespace, to_host
+from xpsample.core.registry import backend_of, namespace, to_host
 from xpsample.core.tree import Tree, dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.spaces.named import Named, named, parameters
@@ -217,17 +217,7 @@ class Model(AbstractTarget):
         PositionError
             If a name is missing or unknown, a shape is wrong, or a value does not lie in its space.
         """
-        if not isinstance(values, Mapping):
-            raise PositionError(f"values are a mapping of names to arrays; got {given(values)}")
-        first = None
-        for name, value in values.items():
-            if not is_array(value):
-                raise PositionError(f"the values of {name!r} must be an array (*chains, *shape); got {given(value)}")
-            first = value if first is None else first
-            check_same_home(f"the values of {name!r}", value, first)
-        if first is None:
-            raise PositionError(f"values are given by name, for {', '.join(self.names)}; got none")
-        return self.space.unconstrain(backend_of(first).xp, values)
+        return self.space.position(values)
 
 
 @dataclass(frozen=True, eq=False)

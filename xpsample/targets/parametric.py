@@ -79,7 +79,7 @@ class Parametric(AbstractTarget):
         bound = self._target.prepare(x, requires)
         if bound not in self._bound:
             family = Family(self._target.of_coordinates.log_density, self.gradient, bound.backend)
-            costs = bound.costs._replace(refresh=bound.costs.evaluate)
+            costs = bound.costs._replace(refresh=bound.costs.evaluate_lazily)
             self._bound[bound] = replace(bound, family=family, costs=costs, compiled={})
         return self._bound[bound]
 

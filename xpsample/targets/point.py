@@ -51,7 +51,8 @@ class Point(NamedTuple):
     for is None. Where an `Acceptance` other than `ByDensity` stands for the density, ``log_density`` is only what a
     wrapper adds to it. ``base`` is the underlying target's Point where the target is made from another one.
     ``differences`` ``(*chains, variables, choices - 1)`` are, on a discrete space, the log density at each position
-    that differs in one variable, minus that at x (see `Discrete`).
+    that differs in one variable, minus that at x (see `Discrete`); for the discrete variables of a `Model`
+    ``(*chains, variables, 1)``, where one of them is mirrored.
     """
 
     x: Array
@@ -62,10 +63,15 @@ class Point(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Evaluations of the user's functions, per chain, that each call of a bound target costs."""
+    """Evaluations of the user's functions, per chain, that each call of a bound target costs.
+
+    An evaluation counts with the acceptance of the proposal that it is for, where that takes more than two densities; a
+    lazy one counts without.
+    """
 
     evaluate: Evaluations
     evaluate_lazily: Evaluations
     refresh: Evaluations
+    log_density: Evaluations
     score: Evaluations
     hvp: Evaluations

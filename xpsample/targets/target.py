@@ -190,8 +190,9 @@ class Target(AbstractTarget):
             self._check(known, x, check_start)
             return known
         bound = self._bind(backend, x, requires)
-        hvp = bound.hvp if Capability.HVP in requires and self.hvp is not None else None
-        self._check(bound, x, check_functions, hvp)
+        own = {"hvp": self.hvp, "score_plus_hvp": self.score_plus_hvp} if Capability.HVP in requires else {}
+        given = {name: getattr(bound, name) for name, function in own.items() if function is not None}
+        self._check(bound, x, check_functions, given)
         self._bound[kind] = replace(bound, seen=self._seen())
         return self._bound[kind]
 
@@ -247,18 +248,21 @@ class Target(AbstractTarget):
                 f"the kernel moves real positions and the target's space is {self.space!r}: take one that stays on it "
                 "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
             )
-        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and isinstance(self.space, Named):
+        if Capability.DISCRETE in requires and isinstance(self.space, Named):
             raise CapabilityError(
                 "the kernel moves on a discrete space, and a model's parameters are moved by name: take Blocks, such "
                 'as Blocks({"z": Gibbs()})'
             )
-        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not isinstance(self.space, Discrete):
+        moved = isinstance(self.space, Discrete | Named)
+        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not moved:
             raise CapabilityError(
                 f"the kernel moves on a discrete space and the target's space is {type(self.space).__name__}(): pass "
                 "Target(..., space=Binary()), Spins(), Categorical(values) or OneHot(choices)"
             )
         if Capability.DIFFERENCES in requires:
             requires |= Capability.LOG_DENSITY
+            if isinstance(self.space, Named) and self.space.mirrors < self.space.dim:
+                requires |= Capability.SCORE
         integers, x = x, as_floating(backend.xp, x)
         space = self.space.bind(backend, integers)
         functions = self.of_coordinates
@@ -272,11 +276,12 @@ class Target(AbstractTarget):
         at = both.cost if Capability.SCORE in requires else Evaluations()
         if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
             at = at.plus(Evaluations(log_density=1))
-        if Capability.DENSITY_RATIO in requires:
-            at = at.plus(self.acceptance.cost(score.cost, hvp.cost))
-        if isinstance(space, Discrete) and Capability.DIFFERENCES in requires:
-            moves = space.variables(x.shape[-1]) * (space.choices - 1)
+        if Capability.DIFFERENCES in requires:
+            moves = _positions_around(space, x.shape[-1])
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
+        ratio = Evaluations()  # what the acceptance of each proposal takes beside its point
+        if Capability.DENSITY_RATIO in requires:
+            ratio = self.acceptance.cost(score.cost, hvp.cost)
         data = self._data(backend, x)
         # Python values among the data may be a shape, say, which no argument of a compiled function is.
         compiles = all(map(is_array, tree.leaves(data)))
@@ -288,7 +293,7 @@ class Target(AbstractTarget):
             backend=backend,
             xp=backend.xp,
             requires=requires,
-            costs=Costs(at, at, Evaluations(), score.cost, hvp.cost),
+            costs=Costs(at.plus(ratio), at, Evaluations(), Evaluations(log_density=1), score.cost, hvp.cost),
             functions=Functions(
                 ready(functions.log_density), ready(score.call), ready(hvp.call), ready(both.call), ready(plus)
             ),
@@ -310,6 +315,11 @@ class Target(AbstractTarget):
         if Capability.LOG_DENSITY in requires:
             raise CapabilityError(
                 f"the kernel needs log densities, and {name} gives their ratios only: take ByDensity()"
+            )
+        if self.constrained:
+            raise CapabilityError(
+                f"{name} makes ratios of densities from scores, which do not tell where a hard constraint begins: give "
+                "the log density and take ByDensity(), or a Model whose parameters have bounded spaces"
             )
         if not is_real(self.space):
             raise CapabilityError(f"{name} moves along segments of real numbers; the space is {self.space!r}")
@@ -428,15 +438,21 @@ class PreparedTarget(BoundTarget):
 
     def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
         xp, space = self.xp, self.space
+        if isinstance(space, Named):
+            around = self.functions.log_density(space.mirrored(self.backend, x), *args) - log_density
+            return xp.permute_dims(around, (*range(1, around.ndim), 0))[..., None]
         assert isinstance(space, Discrete)
-        around = self.functions.log_density(space.neighbours(xp, x), *args) - log_density
-        return space.valid(xp, xp.permute_dims(around, (*range(2, around.ndim), 0, 1)))
+        return space.around(xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
 
     def evaluate_lazily(self, x: Array) -> Point:
         return self.evaluate(x)
 
     def refresh(self, point: Point) -> Point:
         return point if self.family is None else self.evaluate(point.x)
+
+    def log_density(self, x: Array) -> Array:
+        at = self.as_floating(x)
+        return check_form("the log density", self.functions.log_density(at, *self._args), at, at.shape[:-1])
 
     def score(self, x: Array) -> Array:
         at = self.as_floating(x)
@@ -469,6 +485,14 @@ class PreparedTarget(BoundTarget):
         """The member of a family at parameters, as a target that stays the same: its `refresh` costs nothing."""
         costs = self.costs._replace(refresh=Evaluations())
         return replace(self, data=parameters, constant_data=False, family=None, costs=costs, compiled={})
+
+
+def _positions_around(space: Space, dim: int) -> int:
+    """How many positions the differences are of."""
+    if isinstance(space, Named):
+        return space.mirrors
+    assert isinstance(space, Discrete)
+    return space.variables(dim) * (space.choices - 1)
 
 
 def _failed(what: str, error: Exception, x: Array) -> LogDensityError:

@@ -95,6 +95,9 @@ class TemperedTarget(WrappedTarget):
         base = self.target.acceptance_correction(proposal.base, current.base)
         return None if base is None else self.beta * base
 
+    def log_density(self, x: Array) -> Array:
+        return self._power(self.beta, self.target.log_density(x))
+
     def score(self, x: Array) -> Array:
         return per_coordinate(self.beta) * self.target.score(x)
 

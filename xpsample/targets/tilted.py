@@ -10,6 +10,7 @@ from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.spaces.discrete import Discrete, pick
+from xpsample.spaces.named import Named, States
 from xpsample.targets.bound import BoundTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
@@ -174,7 +175,10 @@ class Ratio(Tilt):
 
     Its mean under pi is zero, which the gradient's need not be on a discrete space. Needs the differences of all moves:
     `Target(differences=...)`, or evaluations at all positions one move away. The mirror of a variable's k-th value is
-    the k-th last. Log-ratios are cut off at half the logarithm of the largest floating number.
+    the k-th last. Where pi is 0 there, s_i is 0. Log-ratios are cut off at half the logarithm of the largest floating
+    number.
+
+    The real parameters of a `Model` have their own score beside it. Its discrete ones take a density for each variable.
 
     See Also
     --------
@@ -187,29 +191,53 @@ class Ratio(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Ratio())
     """
 
-    needs = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
+    needs = Capability.LOG_DENSITY | Capability.DIFFERENCES
     requires = Capability.SCORE
     needs_score = True
     moves = False
 
     def feature(self, target: BoundTarget, point: Point) -> Array:
         xp, space = target.xp, target.space
+        if isinstance(space, Named):
+            return self._of_parameters(xp, space, point)
         assert isinstance(space, Discrete)
         choice = space.mirror(xp, point.x)
-        if choice.shape != point.x.shape:
-            raise CapabilityError(
-                f"Ratio has one discrete score for each variable, and the history one number for each coordinate: on "
-                f"{type(space).__name__} take Untilted"
-            )
+        _check_coordinates(space, choice.shape[-1], point.x.shape[-1])
         change = pick(xp, point.differences, xp.where(choice > 0, choice - 1, 0))
-        limit = 0.5 * math.log(float(xp.finfo(change.dtype).max))
-        return xp.where(choice > 0, xp.expm1(xp.where(change < limit, change, limit)), 0.0)
+        return xp.where(choice > 0, _discrete_score(xp, change), 0.0)
+
+    def _of_parameters(self, xp: Any, space: Named, point: Point) -> Array:
+        parts, begin = {}, 0
+        for name, part in zip(space.names, space.parts, strict=True):
+            if isinstance(part, States):
+                end = begin + part.space.variables(part.dim)
+                _check_coordinates(part.space, end - begin, part.dim)
+                parts[name] = _discrete_score(xp, point.differences[..., begin:end, 0])
+                begin = end
+        score = xp.zeros_like(point.x) if point.score is None else point.score
+        return space.put(xp, score, parts) if parts else score
 
     def cost(self, costs: Costs) -> Evaluations:
         return Evaluations()
 
     def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
         return tilted.target.score(x) if own is None else own
+
+
+def _discrete_score(xp: Any, change: Array) -> Array:
+    """pi(y) / pi(x) - 1 of log ratios, and 0 where pi(y) is 0, for from there the way back is never made."""
+    limit = 0.5 * math.log(float(xp.finfo(change.dtype).max))
+    return xp.where(change > -math.inf, xp.expm1(xp.where(change < limit, change, limit)), 0.0)
+
+
+def _check_coordinates(space: Discrete, variables: int, dim: int) -> None:
+    """Raise unless each coordinate is a variable."""
+    if variables != dim:
+        raise CapabilityError(
+            "Ratio has one discrete score for each variable, and SRMC's history one number for each coordinate, so on "
+            f"{type(space).__name__} SRMC has no tilt whose scores have mean 0: leave SRMC out. tilt=Untilted(), given "
+            "by name, is the paper's relaxed form and stays biased"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,14 +309,16 @@ class Tilted(WrappedTarget):
         """shift . (s(y) - s(x)) for all y one move away (Eq. 25), ``(*chains, variables, choices - 1)``."""
         xp, space = self.xp, self.space
         assert isinstance(space, Discrete)
-        change = self.target.score(space.neighbours(xp, base.x)) - base.score
-        tilts = xp.sum(self.shift * change, axis=-1)
-        return xp.permute_dims(tilts, (*range(2, tilts.ndim), 0, 1))
+        return space.around(xp, base.x, lambda y: xp.sum(self.shift * (self.target.score(y) - base.score), axis=-1))
 
     def acceptance_correction(
         self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
     ) -> Array | None:
         return self.target.acceptance_correction(proposal.base, current.base)
+
+    def log_density(self, x: Array) -> Array:
+        base = self.target.evaluate(x)  # the tilt is made of scores, too
+        return base.log_density + self._tilt(base)
 
     def score(self, x: Array) -> Array:
         return self.tilt.score(self, x, None)
@@ -308,4 +338,5 @@ def _costs(inner: Costs, tilt: Tilt, requires: Capability, moves: int) -> Costs:
     score = inner.score.plus(product) if tilt.needs_score else product
     spent = product if Capability.SCORE in requires else Evaluations()
     spent = spent.plus(inner.score.times(moves))
-    return Costs(inner.evaluate.plus(spent), inner.evaluate, inner.refresh.plus(spent), score, score.times(2))
+    lazily = inner.evaluate_lazily
+    return Costs(inner.evaluate.plus(spent), lazily, inner.refresh.plus(spent), lazily, score, score.times(2))

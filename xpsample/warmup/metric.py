@@ -201,7 +201,7 @@ class DiagonalMetric(Metric):
         return xp.sum(values * values, axis=-2, keepdims=True) if pooled else values * values
 
     def _start(self, xp: Any, moments: Moments) -> Array:
-        return log_scale(xp, moments.seen, moments.squares, moments.score_squares)
+        return log_scale(xp, moments, moments.squares, moments.score_squares)
 
     def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
         return seen.xp.where(adapts, self._start(seen.xp, moments), estimate)
@@ -274,7 +274,7 @@ class DenseMetric(Metric):
         variance = xp.linalg.diagonal(moments.squares)[..., None, :]
         by_scores = self._by_scores
         score_variance = xp.linalg.diagonal(moments.score_squares)[..., None, :] if by_scores else None
-        sd = xp.exp(log_scale(xp, moments.seen, variance, score_variance))
+        sd = xp.exp(log_scale(xp, moments, variance, score_variance))
         dim = sd.shape[-1]
         rest = (SHRINKAGE if by_scores else SHRINKAGE + dim) / (moments.seen + SHRINKAGE + (0 if by_scores else dim))
         rest = xp.clip(rest, min=10 * dim * float(xp.finfo(sd.dtype).eps))
@@ -322,11 +322,19 @@ def geometric_mean(xp: Any, a: Array, b: Array) -> Array:
     return 0.5 * (matrix + xp.matrix_transpose(matrix))
 
 
-def log_scale(xp: Any, seen: Array, squares: Array, score_squares: Any) -> Array:
-    """Logarithms of the standard deviations, from sums of squares of positions, and of scores or None."""
-    below = seen + xp.zeros_like(squares) if score_squares is None else score_squares
-    known = (squares > 0) & (below > 0)
-    variance = xp.where(known, squares, 1.0) / xp.where(known, below, 1.0)
-    log_variance = (1.0 if score_squares is None else 0.5) * xp.log(variance)
-    weight = seen / (seen + SHRINKAGE)
-    return 0.5 * weight * xp.where(known, log_variance, 0.0)
+def log_scale(xp: Any, moments: Moments, squares: Array, score_squares: Any) -> Array:
+    """Logarithms of the standard deviations, from sums of squares of positions, and of scores or None.
+
+    Where the score is the same everywhere, as it is of an exponential distribution and in a box, it says nothing of the
+    scale: the variance of the positions stands alone there.
+    """
+    seen = moments.seen
+    moved = squares > 0
+    variance = xp.where(moved, squares, 1.0) / xp.where(moved, seen + xp.zeros_like(squares), 1.0)
+    log_variance = xp.where(moved, xp.log(variance), 0.0)
+    if score_squares is not None:
+        mean, eps = moments.score_mean, float(xp.finfo(squares.dtype).eps)
+        varies = score_squares > seen * (100 * eps * mean) ** 2  # and not by rounding alone
+        both = xp.where(moved & varies, squares, 1.0) / xp.where(moved & varies, score_squares, 1.0)
+        log_variance = xp.where(varies, 0.5 * xp.log(both), log_variance)
+    return 0.5 * seen / (seen + SHRINKAGE) * log_variance

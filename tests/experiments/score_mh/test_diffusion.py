@@ -9,9 +9,9 @@ import pytest
 
 from xpsample.cli import main
 from xpsample.experiments.score_mh.diffusion import QUICK, SCHEDULE
+from xpsample.experiments.score_mh.unet import init_unet, unet
 from xpsample.score_mh import diffusion_target, load_parameters
 from xpsample.spaces import Real
-from xpsample.zoo.unet import init_unet, unet
 
 for module in ("ot", "sklearn"):
     pytest.importorskip(module)

@@ -9,7 +9,7 @@ import pytest
 from xpsample import ULA
 from xpsample.cli import main
 from xpsample.experiments.score_mh.gev import BOUND, ETAS, QUICK, bounded
-from xpsample.zoo.gev import gev
+from xpsample.experiments.score_mh.gev_problem import gev
 
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
 METHODS = ("MALA direct", "MALA ratio", "MALA line", "MALA Taylor")

@@ -21,9 +21,9 @@ from xpsample.experiments.score_mh.models import (
     train_scores,
 )
 from xpsample.experiments.score_mh.toys import FULL, PAPER, PAPERS, PARTS, QUICK, asymmetry, methods
+from xpsample.experiments.toys import TOYS
 from xpsample.score_mh import ExactTrace, score_network
 from xpsample.zoo.networks import Dense
-from xpsample.zoo.toys import TOYS
 
 # Eager torch needs no compilation; where it is not here, NumPy borrows what there is.
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"

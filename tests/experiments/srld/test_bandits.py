@@ -21,7 +21,7 @@ from xpsample.experiments.srld.bandit_problems import (
     uniform_regret,
 )
 from xpsample.experiments.srld.bandits import DEFAULT, PAPERS, network_policy, play_ahead
-from xpsample.zoo.reward_network import RewardNetwork
+from xpsample.experiments.srld.reward_network import RewardNetwork
 
 CODES = np.array([[0, 1], [1, 0], [2, 1]])
 SMALL = Mushroom(CODES, np.array([1, 0, 0]))

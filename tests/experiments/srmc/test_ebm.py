@@ -11,8 +11,8 @@ from xpsample import SRMC, Draws, FiniteDifference, PowerLaw, Replay, Target, sa
 from xpsample.cli import main
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import Digits, classify, load_digits
+from xpsample.experiments.mnist_ebm import load_parameters, mnist_ebm
 from xpsample.experiments.srmc.ebm import measures, model, uniform_measures
-from xpsample.zoo.mnist_ebm import load_parameters, mnist_ebm
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.hiss.binary_network import binary_network, dimension, fit, predict
 from xpsample.experiments.hiss.uniform import UniformProposals
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.table import Row, columns
@@ -19,7 +20,6 @@ from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering, SingleFlip
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.run.recorders import Record
-from xpsample.zoo.binary_network import binary_network, dimension, fit, predict
 from xpsample.zoo.breast_cancer import measurements
 from xpsample.zoo.data import load_dataset
 

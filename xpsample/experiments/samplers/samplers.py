@@ -1,6 +1,6 @@
 """Samplers that are given no number by hand: gradient evaluations until second moments are right, and their runs.
 
-The rule is the published comparison's, see `xpsample.zoo.low_error`; the figures beside ours are in `published`.
+The rule is the published comparison's, see `low_error`; the figures beside ours are in `published`.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.samplers import defaults
+from xpsample.experiments.samplers.low_error import LOW_ERROR, RecordSquareErrors, draws_to_low_error
 from xpsample.experiments.samplers.published import LIMITS, PUBLISHED
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Kernel
 from xpsample.targets import Target
 from xpsample.zoo.benchmarks import BENCHMARKS, Benchmark
-from xpsample.zoo.low_error import LOW_ERROR, RecordSquareErrors, draws_to_low_error
 
 SAMPLERS: Mapping[str, Callable[[], Kernel]] = {
     "HMC": HMC,

@@ -17,6 +17,7 @@ from xpsample.experiments.digits import CLASSES, Digits, classify
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh.digits import options
 from xpsample.experiments.score_mh.digits_models import DATA
+from xpsample.experiments.score_mh.unet import init_unet, unet
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA, Kernel
 from xpsample.metrics import class_shares, classes_covered, tv_to_uniform, wasserstein
@@ -32,7 +33,6 @@ from xpsample.score_mh import (
 )
 from xpsample.spaces import Real
 from xpsample.targets import LineIntegral
-from xpsample.zoo.unet import init_unet, unet
 
 SCHEDULE = variance_preserving(linear_betas(1000, 1e-4, 0.01))
 """Noise levels from 0.01 to 12.5, in units of pixels in [-1, 1]."""

@@ -17,13 +17,13 @@ from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
+from xpsample.experiments.score_mh.gev_problem import gev, gev_quantile
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.kernels import MALA, ULA, Kernel
 from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein_1d
 from xpsample.metrics.stein import RBF
 from xpsample.score_mh import LangevinProposal, Learned, acceptance_network, score_network
 from xpsample.targets import Target
-from xpsample.zoo.gev import gev, gev_quantile
 
 SHAPES = (-0.25, 0.0, 0.25, 0.5, 0.75)
 ETAS = (0.005, 0.1)

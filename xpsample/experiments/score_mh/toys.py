@@ -22,6 +22,7 @@ from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
 from xpsample.experiments.table import Column, Columns, Row, columns, mean_and_error
+from xpsample.experiments.toys import TOYS
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
 from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein
 from xpsample.metrics.stein import RBF
@@ -30,7 +31,6 @@ from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, Proposal
 from xpsample.score_mh import acceptance_network as logit
 from xpsample.targets import Acceptance, Target
 from xpsample.targets.acceptance import ByDensity
-from xpsample.zoo.toys import TOYS
 
 SCORES = {"moons": (64, 5000, 1e-3)} | dict.fromkeys(("pinwheel", "s-curve", "swiss-roll"), (512, 2000, 5e-4))
 """Table 2: width of the hidden layers, epochs (passes over the data), learning rate."""

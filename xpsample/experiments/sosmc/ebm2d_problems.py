@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.zoo.toys import moons
+from xpsample.experiments.toys import moons
 
 EDGE = 6.0
 """The square Omega is [-EDGE, EDGE]^2 (Eq. 34)."""

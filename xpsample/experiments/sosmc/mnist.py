@@ -13,6 +13,7 @@ from xpsample.core.registry import to_host
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import Digits, classify, load_digits
 from xpsample.experiments.figures import tidy
+from xpsample.experiments.mnist_ebm import SIDE, load_parameters, negative_energy, negative_energy_and_score
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method
 from xpsample.experiments.table import Row, columns, mean_and_error
@@ -20,7 +21,6 @@ from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Systematic
 from xpsample.sosmc import Adaptation, LangevinMove, RewardReverseKL, SOSMCHistory, Unweighted
 from xpsample.targets import Parametric
-from xpsample.zoo.mnist_ebm import SIDE, load_parameters, negative_energy, negative_energy_and_score
 
 GAMMA, RATE = 3e-3, 1e-4
 ADAPT = Adaptation(0.95, 1.01, 1e-8, 0.01)

@@ -8,14 +8,15 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
+from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Uniform
 from xpsample.experiments.srld.bandit_problems import Game, blocks
+from xpsample.experiments.srld.reward_network import RewardNetwork, Seen, SeenMinibatch
 from xpsample.kernels import Kernel
 from xpsample.run.noise import Native, Portable
 from xpsample.run.program import Carry, Program
 from xpsample.targets import BoundTarget
-from xpsample.zoo.reward_network import RewardNetwork, Seen, SeenMinibatch
 
 
 class Played(NamedTuple):
@@ -121,7 +122,7 @@ class _Chains:
         program = replace(self.program, target=target)
         for _ in range(steps // self.policy.every):
             stop = self.made + self.policy.every
-            carry, _, _ = target.backend.drive(program, self.carry, None, self.source, self.made, stop)
+            carry, *_ = target.backend.drive(program, self.carry, None, self.source, self.made, stop, Ending())
             self.carry, self.made = Carry(carry.state, ()), stop
             if not self.policy.particles:
                 self.last.append(1 * carry.state.point.x)  # the carry's own memory may be reused

@@ -21,13 +21,13 @@ from xpsample.experiments.figures import band
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.srld import bandit_problems as problems
 from xpsample.experiments.srld.bandit_networks import NetworkPolicy, Played
+from xpsample.experiments.srld.reward_network import RewardNetwork
 from xpsample.experiments.table import Row, columns, interval, mean_and_error
 from xpsample.kernels import ULA
 from xpsample.metrics.stein import Median, PairKernel
 from xpsample.particles.svgd import SVGD, AdaGrad
 from xpsample.run.noise import Portable
 from xpsample.srld import SRLD, Thinned
-from xpsample.zoo.reward_network import RewardNetwork
 
 M, ALPHA = 20, 10.0
 ETA = 5e-8

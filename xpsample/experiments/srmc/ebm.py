@@ -14,6 +14,15 @@ from xpsample.core.registry import to_host
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import CLASSES, Classified, Digits, classify, load_digits
 from xpsample.experiments.figures import tidy
+from xpsample.experiments.mnist_ebm import (
+    SIDE,
+    Parameters,
+    fold,
+    load_parameters,
+    mnist_ebm,
+    negative_energy,
+    negative_energy_and_score,
+)
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.gradients import FiniteDifference
@@ -31,15 +40,6 @@ from xpsample.metrics import (
 from xpsample.run.recorders import Record
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Target, Tempered
-from xpsample.zoo.mnist_ebm import (
-    SIDE,
-    Parameters,
-    fold,
-    load_parameters,
-    mnist_ebm,
-    negative_energy,
-    negative_energy_and_score,
-)
 
 ALPHAS = (0.0, 1.0, 10.0, 30.0)
 SCHEDULE = PowerLaw(rho=0.6)

@@ -241,7 +241,7 @@ def gaussian_covariance(
 def direction_variance(
     alpha: Array,
     score_variance: Array,
-    cross_covariance: float,
+    cross_covariance: float | Array,
     score_noise: Array,
     cross_noise: Array,
     value_noise: Array,

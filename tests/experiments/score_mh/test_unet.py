@@ -5,7 +5,7 @@ import pytest
 
 from xpsample.core import tree
 from xpsample.core.errors import HyperparameterError
-from xpsample.zoo.unet import init_unet, unet
+from xpsample.experiments.score_mh.unet import init_unet, unet
 
 RNG = np.random.default_rng(0)
 X, T = RNG.standard_normal((3, 2, 8, 12)), np.asarray([0.0, 7.5, 900.0])

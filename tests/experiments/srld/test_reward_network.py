@@ -6,8 +6,8 @@ import pytest
 from xpsample import ULA
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Uniform
+from xpsample.experiments.srld.reward_network import RewardNetwork, Seen, SeenMinibatch, draw_seen
 from xpsample.targets import check_gradient
-from xpsample.zoo.reward_network import RewardNetwork, Seen, SeenMinibatch, draw_seen
 
 NETWORK = RewardNetwork(3, 2, hidden=4, prior_variance=8.0, noise=0.5)
 TRIALS, CAPACITY, COUNT = 2, 7, 5

@@ -13,7 +13,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_seed
-from xpsample.zoo.convolutions import blocks, correlate, pad, unblocks
+from xpsample.experiments.convolutions import blocks, correlate, pad, unblocks
 from xpsample.zoo.networks import Dense, swish
 
 

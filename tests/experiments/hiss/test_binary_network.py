@@ -7,7 +7,7 @@ import pytest
 
 from tests.zoo.enumeration import check_between, check_states
 from xpsample.core.errors import HyperparameterError
-from xpsample.zoo.binary_network import binary_network, dimension, fit, predict
+from xpsample.experiments.hiss.binary_network import binary_network, dimension, fit, predict
 
 RNG = np.random.default_rng(0)
 INPUTS, OUTPUTS, HIDDEN = RNG.standard_normal((7, 2)), RNG.random(7), 2

@@ -5,8 +5,7 @@ import pytest
 
 from xpsample import ULA, Portable, Target, Via, sample
 from xpsample.core import tree
-from xpsample.zoo.data import load_dataset
-from xpsample.zoo.mnist_ebm import (
+from xpsample.experiments.mnist_ebm import (
     Layer,
     Parameters,
     fold,
@@ -15,6 +14,7 @@ from xpsample.zoo.mnist_ebm import (
     negative_energy,
     negative_energy_and_score,
 )
+from xpsample.zoo.data import load_dataset
 
 REQUIRES = ULA(1.0).requires
 

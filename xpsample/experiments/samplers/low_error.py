@@ -29,12 +29,12 @@ class SquareErrors(NamedTuple):
     """
 
     errors: Array
-    count: Array  # type: ignore[assignment]  # a tuple's method of that name is never called
+    count: Array
     total: Array
 
 
 class _Carry(NamedTuple):
-    count: Array  # type: ignore[assignment]
+    count: Array
     total: Array
     square: Array
     variance: Array

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xpsample import RWM, sample
+from xpsample.experiments.samplers.low_error import RecordSquareErrors, draws_to_low_error
 from xpsample.zoo.gaussian import gaussian
-from xpsample.zoo.low_error import RecordSquareErrors, draws_to_low_error
 
 SQUARE, VARIANCE = np.array([1.0, 4.0]), np.array([2.0, 32.0])
 

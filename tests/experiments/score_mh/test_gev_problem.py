@@ -5,7 +5,7 @@ import pytest
 
 from xpsample import MALA, RWM, SRMC, ULA, Exact, sample
 from xpsample.core.errors import DivergenceWarning, HyperparameterError
-from xpsample.zoo.gev import gev, gev_quantile
+from xpsample.experiments.score_mh.gev_problem import gev, gev_quantile
 
 EVERYTHING = SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires
 SHAPES = np.array([-0.4, -1e-9, 0.0, 1e-9, 0.3, 1.2])

@@ -5,13 +5,13 @@ import pytest
 
 from tests.prox.test_prox import difference_matrix
 from xpsample.core.errors import HyperparameterError
+from xpsample.experiments.sosmc.deblurring import UniformBlur, deblurring, likelihood_gradient, strength
 from xpsample.kernels import MYULA
 from xpsample.optimize.optimizers import SGD
 from xpsample.prox import IsotropicTV
 from xpsample.run.sampling import sample
 from xpsample.sosmc import SOSMC, LangevinMove, Unweighted
 from xpsample.targets import Capability
-from xpsample.zoo.deblurring import UniformBlur, deblurring, likelihood_gradient, strength
 
 SHAPE, SCALE = (7, 5), 0.6
 BOTH = Capability.LOG_DENSITY | Capability.SCORE

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from xpsample.experiments.toys import TOYS, moons, pinwheel, s_curve, swiss_roll
 from xpsample.metrics import squared_mmd
 from xpsample.metrics.stein import RBF
-from xpsample.zoo.toys import TOYS, moons, pinwheel, s_curve, swiss_roll
 
 
 def test_curves_are_those_of_scikit_learn():

@@ -1,0 +1,233 @@
+"""What is wrong is told first, and what follows from it says so: sick models, with the scale that makes them worse.
+
+numpyro#1203 (no chain moves where counts are large), nutpie#12 (a constant score).
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import DiagnosisWarning
+from xpsample.metrics.causes import EXPLAINS, causes_first, follows_from
+from xpsample.metrics.findings import Finding
+
+STARTS = np.random.default_rng(0).normal(size=(4, 2))
+FINITE = xps.FiniteDifference()
+
+
+def told(target, kernel, x0, draws=1000, **settings):
+    """The findings of a run."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        trace = xps.sample(target, kernel, x0, draws, **({"seed": 1, "progress": False} | settings))
+    return trace.diagnose()
+
+
+def check(findings, *causes):
+    """The first finding is one of the causes; what it explains has no advice of its own."""
+    assert findings and findings[0].kind in causes, [str(f) for f in findings]
+    kinds = [finding.kind for finding in findings]
+    assert len(set(kinds)) == len(kinds)
+    for finding in findings[1:]:
+        if finding.kind in EXPLAINS[findings[0].kind] and finding.groups == findings[0].groups:
+            assert finding.advice == follows_from(findings[0].kind)
+    advice = " ".join(finding.advice for finding in findings)
+    assert not ("smaller step" in advice and "larger step" in advice)
+
+
+def gaussian(scale, offset=0.0):
+    return xps.Target(
+        lambda x: -0.5 * np.sum((x / scale) ** 2, axis=-1) - np.asarray(offset, dtype=x.dtype),
+        score=lambda x: -x / np.asarray(scale, dtype=x.dtype) ** 2,
+    )
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [xps.MALA(), xps.RWM(), xps.HMC()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("offset", [1e7, 1e8, 1e10])
+def test_an_offset_in_float32(kernel, offset):
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        trace = xps.sample(gaussian(1.0, offset), kernel, STARTS.astype(np.float32), 300, seed=1, progress=False)
+    check(trace.diagnose(), "precision")
+    lines = [str(w.message) for w in caught if issubclass(w.category, DiagnosisWarning)]
+    assert lines[0].startswith("at the start, log densities") and "float64" in lines[0]
+    assert (
+        lines[1].startswith("log densities")
+        and "follows from 'precision'" in " ".join(lines[2:]) + lines[1] * (len(lines) == 2)
+    ) or len(lines) == 2
+
+
+def test_an_offset_that_float64_has_digits_for():
+    assert told(gaussian(1.0, 1e8), xps.HMC(), STARTS) == ()
+    assert told(gaussian(1.0, 1e3), xps.HMC(), STARTS.astype(np.float32)) == ()
+
+
+def test_counts_of_twenty_million_in_float32():
+    """A binomial of which no chain moves, or hardly: a smaller step would not help."""
+    n, y = np.float32(5e7), np.float32(2e7)
+    target = xps.Target(
+        lambda z: np.sum(y * z - n * np.logaddexp(np.float32(0), z), axis=-1), score=lambda z: y - n / (1 + np.exp(-z))
+    )
+    for kernel in (xps.RWM(), xps.HMC()):
+        check(told(target, kernel, 0.01 * STARTS[:, :1].astype(np.float32), 300), "precision")
+
+
+@pytest.mark.parametrize("at", [1e6, 1e7])
+def test_positions_far_from_zero_in_float32(at):
+    middle = np.float32(at)
+    target = xps.Target(lambda x: -0.5 * np.sum((x - middle) ** 2, axis=-1), score=lambda x: middle - x)
+    check(told(target, xps.HMC(), (at + STARTS).astype(np.float32), 300), "precision")
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(), xps.RWM()], ids=lambda k: type(k).__name__)
+def test_values_that_underflow(kernel):
+    """Gamma(0.001, 0.001): half of its mass is below the smallest number there is."""
+    model = xps.Model(lambda p: -0.999 * np.log(p.t) - 0.001 * p.t, t=xps.Positive(), gradient=FINITE)
+    check(told(model, kernel, model.start(like=np.zeros(0), chains=4, seed=0)), "underflow")
+
+
+# ---- densities -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(), xps.NUTS(), xps.RWM(), xps.MALA()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_a_bound_that_nobody_declared(kernel, scale):
+    """What a user of emcee writes first: where(any(x <= 0), -inf, ...)."""
+    target = xps.Target(
+        lambda x: np.where(np.any(x <= 0, axis=-1), -np.inf, -0.5 * np.sum((x / scale) ** 2, axis=-1)),
+        score=lambda x: -x / scale**2,
+    )
+    findings = told(target, kernel, scale * np.abs(STARTS) + 0.1 * scale, 500)
+    check(findings, "bound")
+    assert "constrained=True" in findings[0].advice
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [xps.HMC(0.3, length=3.0), xps.NUTS(0.3, max_depth=5), xps.RWM(1.0), xps.MALA(0.8)],
+    ids=lambda k: type(k).__name__,
+)
+def test_a_density_without_a_finite_integral(kernel):
+    flat = xps.Target(lambda x: -0.5 * x[..., 0] ** 2, score=lambda x: np.stack([-x[..., 0], 0.0 * x[..., 1]], axis=-1))
+    check(told(flat, kernel, STARTS, 500), "improper")
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(), xps.NUTS()], ids=lambda k: type(k).__name__)
+def test_a_flat_direction_from_defaults(kernel):
+    """The warm-up ends where its scales run away, and says why."""
+    flat = xps.Target(lambda x: -0.5 * x[..., 0] ** 2, score=lambda x: np.stack([-x[..., 0], 0.0 * x[..., 1]], axis=-1))
+    with pytest.raises(xps.core.errors.HyperparameterError, match="the density does not fall off"):
+        told(flat, kernel, STARTS, 100)
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------
+
+
+def two_modes(a):
+    def score(x):
+        return a * np.tanh(a * np.sum(x, axis=-1))[..., None] - x
+
+    return xps.Target(
+        lambda x: np.logaddexp(-0.5 * np.sum((x - a) ** 2, axis=-1), -0.5 * np.sum((x + a) ** 2, axis=-1)), score=score
+    )
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(), xps.NUTS(), xps.MALA()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("a", [4.0, 8.0, 30.0])
+def test_modes_at_a_distance(kernel, a):
+    x0 = np.array([[-a], [a], [a], [-a]]) + 0.1 * STARTS[:, :1]
+    findings = told(two_modes(a), kernel, x0, 500)
+    check(findings, "modes")
+    assert "ParallelTempering" in findings[0].advice
+
+
+def test_one_chain_of_64_in_another_mode():
+    x0 = np.random.default_rng(0).normal(size=(64, 1)) - 6
+    x0[-1] = 6.0
+    findings = told(two_modes(6.0), xps.HMC(), x0, 300)
+    check(findings, "modes")
+
+
+@pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
+def test_a_slow_walk(scale):
+    findings = told(gaussian(np.array([1.0, scale])), xps.MALA(0.5), STARTS * [1, scale])
+    check(findings, "slow")
+    assert "larger steps" in findings[0].advice and "ParallelTempering" not in findings[0].advice
+
+
+@pytest.mark.parametrize("kernel", [xps.RWM(), xps.MALA()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("rho", [0.995, 0.9999, 0.999999])
+def test_a_narrow_correlation(kernel, rho):
+    precision = np.linalg.inv(np.array([[1, rho], [rho, 1]]))
+    target = xps.Target(lambda x: -0.5 * np.sum(x * (x @ precision), axis=-1), score=lambda x: -(x @ precision))
+    findings = told(target, kernel, STARTS)
+    check(findings, "correlated")
+    assert "DenseMetric" in findings[0].advice
+
+
+def test_labels_that_chains_have_swapped():
+    y = np.random.default_rng(0).normal([-3.0] * 30 + [3.0] * 30)
+
+    def log_density(x):
+        each = np.logaddexp(-0.5 * (y - x[..., :1]) ** 2, -0.5 * (y - x[..., 1:]) ** 2)
+        return np.sum(each, axis=-1) - 0.005 * np.sum(x**2, axis=-1)
+
+    x0 = np.array([[-3.0, 3], [3, -3], [-3, 3], [3, -3]])
+    findings = told(xps.Target(log_density, gradient=FINITE), xps.HMC(), x0, 300)
+    check(findings, "labels")
+    assert "Ordered" in findings[0].advice
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_trajectories_that_come_back(turns):
+    """Of whole turns, from where they began to where they began."""
+    findings = told(gaussian(1.0), xps.HMC(2 * np.pi * turns / 80, 80), STARTS)
+    check(findings, "resonance")
+    assert "length" in findings[0].advice
+
+
+@pytest.mark.parametrize("scale", [300.0, 3e4])
+def test_nuts_at_its_greatest_depth(scale):
+    x0 = STARTS * [1.0, scale]
+    kernel = xps.NUTS(0.5, max_depth=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trace = xps.sample(gaussian(np.array([1.0, scale])), kernel, x0, 200, seed=1, progress=False)
+    assert trace.statistics["depth"].shape == (200, 4)
+    check(trace.diagnose(), "depth")
+    assert "max_depth" in trace.diagnose()[0].advice
+
+
+@pytest.mark.parametrize("nu", [1.0, 2.0])
+def test_a_heavy_tail_is_no_way_in(nu):
+    """Chains that begin in a tail, where they are as far out later: 10 runs of each."""
+    target = xps.Target(
+        lambda x: -0.5 * (nu + 1) * np.sum(np.log1p(x**2 / nu), axis=-1), score=lambda x: -(nu + 1) * x / (nu + x**2)
+    )
+    for seed in range(5):
+        x0 = np.random.default_rng(seed).standard_t(nu, size=(4, 2))
+        assert not {"transient", "modes", "improper"} & {f.kind for f in told(target, xps.HMC(), x0, seed=seed)}
+
+
+# ---- the order -------------------------------------------------------------------------------------------------------
+
+
+def test_a_cause_of_one_group_explains_nothing_of_another():
+    of = lambda kind, *groups: Finding(kind, kind, 1.0, "own advice", groups=tuple((g,) for g in groups))  # noqa: E731
+    found = causes_first([of("rhat", 0, 1), of("ess_bulk", 0), of("modes", 0)])
+    assert [f.kind for f in found] == ["modes", "rhat", "ess_bulk"]
+    assert [f.advice for f in found] == ["own advice", "own advice", follows_from("modes")]
+
+
+def test_every_kind_is_told_once_and_of_others_nothing_is_said():
+    found = causes_first([Finding(k, k, 1.0, "own") for k in ("ess_bulk", "mine", "precision", "precision", "batches")])
+    assert [f.kind for f in found] == ["precision", "mine", "batches", "ess_bulk"]
+    assert [f.advice for f in found[:3]] == ["own"] * 3

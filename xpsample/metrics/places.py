@@ -1,0 +1,330 @@
+"""Findings about where chains are: in different places, on a slow walk, growing, or on their way in."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xpsample.metrics.findings import Column, Finding, of_columns
+
+APART = 2.0
+"""Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
+
+SPLIT, FEWEST_IN_A_MODE = 4.0, 0.02
+"""Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, and
+the least share of the draws in one of them. Halves of a normal distribution differ by 2.65, and of an even one by 3.46;
+the far part of a heavy tail is wide itself."""
+
+DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 16
+"""A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
+long as a leap, in these. Of a random walk they differ by 1.4, and of a chain with an ESS of 25 in both by 0.4."""
+
+CORRELATED, MOST_CORRELATED, EXACT = 0.97, 32, 1e-10
+"""Two coordinates are narrowly correlated from there on; how many coordinates are compared; and how near 1 it is that
+one is a function of the other, as two probabilities are that sum to 1."""
+
+GROWTH = 10.0
+"""From the first to the last quarter of a run; a random walk from one point spreads by 2.6."""
+
+SHORTEST_START, FAR_OUT = 8, 10.0
+"""Draws that are a start, and how many times as far out they are as nearly all draws of the second half."""
+
+
+def judge_modes(
+    columns: Sequence[Column], means: np.ndarray, sds: np.ndarray, walks: np.ndarray | None = None
+) -> Finding | None:
+    """Whether chains keep apart: sorted by their means, whether somewhere two neighbours are far from one another.
+
+    Where two coordinates have the same two or more values in chains, but in another order, they are labels that chains
+    have swapped: a finding of its own kind.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    means, sds : numpy.ndarray, shape (chain, column)
+        Of each chain; the means of chains that are left out are not finite.
+    walks : numpy.ndarray of bool, shape (column,), optional
+        Of `walking`: there chains are apart since none has come round.
+
+    Notes
+    -----
+    Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one.
+    """
+    if means.shape[0] < 2 or not means.size:
+        return None
+    known = np.where(np.isfinite(means), means, np.nan)
+    ordered = np.sort(known, axis=0)
+    gaps = np.nan_to_num(np.diff(ordered, axis=0), nan=0.0)
+    count = np.maximum(1, np.sum(np.isfinite(known), axis=0))
+    spread = np.sqrt(np.sum(np.where(np.isfinite(known), sds, 0.0) ** 2, axis=0) / count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.where(spread > 0, np.max(gaps, axis=0) / spread, 0.0)
+    if walks is not None:
+        apart = np.where(walks, 0.0, apart)
+    at = np.flatnonzero(apart > APART)
+    if not at.size:
+        return None
+    at = at[np.argsort(-apart[at], kind="stable")]
+    first = at[0]
+    below = int(np.argmax(gaps[:, first])) + 1
+    low, high = np.mean(ordered[:below, first]), np.nanmean(ordered[below:, first])
+    pair = _swapped(columns, known, spread, at)
+    if pair is not None:
+        return of_columns(
+            "labels",
+            f"chains have swapped {columns[pair[0]][1]} and {columns[pair[1]][1]}, which are near {low:.3g} and "
+            f"{high:.3g} the one or the other way round,",
+            float(apart[first]),
+            "labels that mean nothing, such as those of the parts of a mixture: give them an order, such as by the "
+            "space Ordered(n), or look only at what no order changes",
+            columns,
+            at,
+        )
+    return of_columns(
+        "modes",
+        f"chains stay in different places, {below} near {low:.3g} and {int(count[first]) - below} near {high:.3g}, "
+        f"{apart[first]:.3g} of their sds apart,",
+        float(apart[first]),
+        MODES,
+        columns,
+        at,
+    )
+
+
+MODES = (
+    "modes that do not mix, whose weights the draws do not show: try ParallelTempering, or start all chains in the "
+    "mode that is meant"
+)
+
+
+def _swapped(columns: Sequence[Column], means: np.ndarray, spread: np.ndarray, at: np.ndarray) -> tuple | None:
+    """Two columns of a group in which the chains' means are the same pairs of values, in both orders; or None."""
+    for place, i in enumerate(at[:8]):
+        for j in at[place + 1 : 8]:
+            if columns[i][0] != columns[j][0]:
+                continue
+            pairs = means[:, [i, j]]
+            pairs = pairs[np.all(np.isfinite(pairs), axis=-1)]
+            ways = np.sign(pairs[:, 0] - pairs[:, 1])
+            unit = APART * max(spread[i], spread[j])
+            same = np.ptp(np.sort(pairs, axis=-1), axis=0) < unit
+            if np.all(same) and np.min(ways) < np.max(ways) and np.min(np.abs(pairs[:, 0] - pairs[:, 1])) > unit:
+                return int(i), int(j)
+    return None
+
+
+def judge_crossings(
+    columns: Sequence[Column], draws: np.ndarray, at: Sequence[int], moving: np.ndarray
+) -> Finding | None:
+    """Whether the draws of all chains lie in two places, for columns `at` whose chains do not agree how often.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    draws : numpy.ndarray, shape (draw, chain, column)
+    at : sequence of int
+    moving : numpy.ndarray of bool, shape (chain, column)
+        Chains that moved.
+    """
+    for i in at:
+        values = np.sort(draws[:, moving[:, i], i], axis=None)
+        if not np.all(np.isfinite(values)) or len(values) < 2:
+            continue
+        unit = np.max(np.abs(values))
+        values = values / (unit if unit > 0 else 1.0)
+        below = np.arange(1, len(values))
+        total = np.cumsum(values - values[0])
+        low = total[:-1] / below
+        high = (total[-1] - total[:-1]) / (len(values) - below)
+        share = below / len(values)
+        between = share * (1 - share) * (high - low) ** 2
+        k = int(np.argmax(between))
+        within = max(np.std(values[: k + 1]), np.std(values[k + 1 :]))
+        gap = high[k] - low[k]
+        if min(share[k], 1 - share[k]) < FEWEST_IN_A_MODE or within <= 0 or gap < SPLIT * within:
+            continue
+        places = f"{unit * (low[k] + values[0]):.3g} and {unit * (high[k] + values[0]):.3g}"
+        what = f"draws lie in two places, near {places}, between which chains seldom cross,"
+        return of_columns("modes", what, float(gap / within), MODES, columns, np.asarray([i]))
+    return None
+
+
+def walking(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether chains are on a walk that has not come round, and by how much they drift, each (column,).
+
+    Parameters
+    ----------
+    draws : numpy.ndarray, shape (draw, chain, column)
+        Of the second half, in order.
+    """
+    n, columns = draws.shape[0] // 2, draws.shape[-1]
+    if n < FEWEST_WALKED or not draws.size:
+        return np.zeros(columns, dtype=bool), np.zeros(columns)
+    with np.errstate(all="ignore"):
+        drift = np.mean(draws[n:], axis=0) - np.mean(draws[:n], axis=0)
+        sd = np.sqrt(np.mean(np.var(draws, axis=0), axis=0))
+        ratio = np.sqrt(np.mean(drift**2, axis=0)) / sd
+        ratio = np.where(np.isfinite(ratio), ratio, 0.0)
+        walks = ratio > DRIFT
+        if np.any(walks):
+            longest = np.max(np.abs(np.diff(draws[..., walks], axis=0)), axis=(0, 1))
+            walks[walks] = longest < LEAP * max(1.0, np.sqrt(128 / len(draws))) * sd[walks]
+    return walks, ratio
+
+
+def judge_walk(columns: Sequence[Column], walks: np.ndarray, ratio: np.ndarray, high: bool) -> Finding | None:
+    """That chains are on a slow walk.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    walks, ratio : numpy.ndarray, shape (column,)
+        Of `walking`, for columns that have not mixed.
+    high : bool
+        Whether nearly all steps are accepted.
+    """
+    at = np.flatnonzero(walks)
+    if not at.size:
+        return None
+    at = at[np.argsort(-ratio[at], kind="stable")]
+    advice = "take larger steps, " if high else "leave step size and metric out, to have them tuned, "
+    return of_columns(
+        "slow",
+        f"chains walk slowly: from one quarter of the run to the next they move by {ratio[at[0]]:.2g} of their sds,",
+        float(ratio[at[0]]),
+        advice + "take a kernel that moves further, such as HMC, or a metric that fits; or run much longer",
+        columns,
+        at,
+    )
+
+
+def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarray) -> Finding | None:
+    """Whether columns that mix badly are narrowly correlated with others of their group.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    draws : numpy.ndarray, shape (draw, chain, column)
+    at : numpy.ndarray of int
+        Columns to look at.
+    """
+    chosen = at[:MOST_CORRELATED]
+    if len(chosen) < 2 or draws.shape[0] < FEWEST_WALKED:
+        return None
+    with np.errstate(all="ignore"):
+        values = draws[..., chosen]
+        values = np.reshape(values - np.mean(values, axis=0), (-1, len(chosen)))
+        sd = np.sqrt(np.mean(values**2, axis=0))
+        found = (values.T @ values) / len(values) / (sd[:, None] * sd)
+    groups = [columns[i][0] for i in chosen]
+    for i in range(len(chosen)):
+        for j in range(len(chosen)):
+            size = abs(found[i, j])
+            if i == j or groups[i] != groups[j] or not np.isfinite(size) or size > 1 - EXACT:
+                found[i, j] = 0.0
+    first, other = np.unravel_index(np.argmax(np.abs(found)), found.shape)
+    worst = float(found[first, other])
+    if abs(worst) < CORRELATED:
+        return None
+    return of_columns(
+        "correlated",
+        f"a narrow correlation of {worst:.6g} holds the chains up",
+        worst,
+        "take a dense metric, such as HMC(mass=DenseMetric()), MALA(preconditioner=DenseMetric()) or "
+        "RWM(covariance=DenseMetric()), or other parameters",
+        columns,
+        chosen[[first, other]],
+    )
+
+
+def judge_growth(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
+    """Whether the spread of an unadjusted chain grows from quarter to quarter.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    draws : numpy.ndarray, shape (draw, chain, column)
+    """
+    n = draws.shape[0] // 4
+    if n < 2 or not draws.size:
+        return None
+    first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
+    with np.errstate(all="ignore"):
+        growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
+    at = np.flatnonzero(growth > GROWTH)
+    if not at.size:
+        return None
+    at = at[np.argsort(-growth[at], kind="stable")]
+    return of_columns(
+        "growth",
+        f"chains that grow, by a factor of {growth[at[0]]:.3g} from the first to the last quarter of the run,",
+        float(growth[at[0]]),
+        "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects",
+        columns,
+        at,
+    )
+
+
+def judge_start(
+    columns: Sequence[Column], first: np.ndarray, later: np.ndarray, tilted: bool, step: int = 1
+) -> Finding | None:
+    """Whether the first draws of a chain are far out, by where later ones are.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    first, later : numpy.ndarray, shape (draw, chain, column)
+        Draws of the first quarter, and some of the second half.
+    tilted : bool
+        Whether the kernel tilts its target by a history, whose first steps are large.
+    step : int
+        Of the later ones one in so many is there.
+
+    Notes
+    -----
+    Compared are the median distance of the first 8, 16, 32, ... draws of each chain from the center of the later ones,
+    and the 90 % quantile of theirs: no moments, so that a heavy tail alone is no start. Chains stay out in such a tail
+    for a while, whenever they are there: as many later draws in a row that are as far out show that it is the target's.
+    """
+    if len(first) < SHORTEST_START or not later.size:
+        return None
+    with np.errstate(all="ignore"):
+        center = np.median(later, axis=(0, 1))
+        usual = np.quantile(np.abs(later - center), 0.9, axis=(0, 1))
+        distance = np.abs(first - center)
+        far, size = np.zeros(first.shape[-1]), SHORTEST_START
+        while size <= len(first):
+            out = np.max(np.median(distance[:size], axis=0), axis=0) / usual
+            at = np.flatnonzero(out > np.fmax(far, FAR_OUT))
+            if at.size:
+                again = _farthest(np.abs(later[..., at] - center[at]), max(1, size // step)) / usual[at]
+                far[at] = np.where(again < out[at], out[at], far[at])
+            size *= 2
+    far = np.where(np.isfinite(far), far, 0.0)
+    at = np.flatnonzero(far > FAR_OUT)
+    if not at.size:
+        return None
+    at = at[np.argsort(-far[at], kind="stable")]
+    if tilted:
+        advice = (
+            "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
+            "larger offset, more burn_in, or nearer starts"
+        )
+    else:
+        advice = "the way in counts as draws: set burn_in"
+    what = f"draws that begin far out, {far[at[0]]:.3g} times as far as nearly all later ones,"
+    return of_columns("tilt" if tilted else "transient", what, float(far[at[0]]), advice, columns, at)
+
+
+def _farthest(distance: np.ndarray, size: int) -> np.ndarray:
+    """The largest median of `size` draws in a row of any chain, (column,)."""
+    rows = len(distance) // size * size
+    blocks = np.reshape(distance[:rows], (-1, size, *distance.shape[1:]))
+    return np.max(np.median(blocks, axis=1), axis=(0, 1)) if rows else np.zeros(distance.shape[-1])
+
+
+def spread(draws: np.ndarray) -> np.ndarray:
+    """Standard deviation of (draw, chain, column), (column,): finite wherever it is a number of the dtype."""
+    with np.errstate(all="ignore"):
+        largest = np.max(np.abs(draws), axis=(0, 1))
+        unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+        return np.std(draws / unit, axis=(0, 1)) * unit

@@ -1,0 +1,119 @@
+"""Findings about numbers: a density or positions whose digits the dtype does not have, and values that underflow."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xpsample.metrics.findings import Column, Finding, of_columns
+
+FINE = 0.05
+"""Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
+
+A log density that is rounded to 0.05 changes a ratio of densities by a few per cent.
+"""
+
+PILED_UP, NEAR_SMALLEST = 0.005, 2.0**32
+"""Share of the draws that are 0, or up to so many times the smallest normal number, where values underflow."""
+
+
+def judge_density_precision(log_density: np.ndarray, at_start: bool = False) -> Finding | None:
+    """Whether the spacing of the numbers is coarse for the log density: an offset, or a sum of very many terms.
+
+    Parameters
+    ----------
+    log_density : numpy.ndarray, shape (draw, *chains)
+        In the dtype of the run.
+    at_start : bool
+        Whether these are the start positions, whose spread says nothing: the standard deviation counts as 1.
+
+    Notes
+    -----
+    Compared are the median over the chains of the log density's size and of its standard deviation in a chain, which
+    counts as 1 at least: a log ratio of densities should be right to 0.05 or so.
+    """
+    values = np.abs(log_density[np.isfinite(log_density)])
+    if not values.size:
+        return None
+    size = np.min(values) if at_start else np.median(values)
+    sd = 1.0
+    if not at_start:
+        with np.errstate(all="ignore"):
+            sds = np.nanstd(np.where(np.isfinite(log_density), log_density, np.nan).astype(np.float64), axis=0)
+        sd = max(1.0, float(np.nan_to_num(np.median(sds))))
+    spacing = float(np.spacing(log_density.dtype.type(size)))
+    if not spacing > FINE * sd:
+        return None
+    where = "at the start, " if at_start else ""
+    return Finding(
+        "precision",
+        f"{where}log densities of size {float(size):.3g}, where numbers of {log_density.dtype.name} are {spacing:.2g} "
+        "apart: the ratios of densities are rounding",
+        spacing / sd,
+        "use float64; or subtract a constant from each term inside the sum, so that the log density is near 0; or use "
+        "fewer rows of data at once",
+    )
+
+
+def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtype: np.dtype) -> Finding | None:
+    """Whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    values : numpy.ndarray, shape (draw, chain, column)
+    dtype : numpy.dtype
+        Of the run.
+    """
+    if dtype.kind != "f" or not values.size:
+        return None
+    with np.errstate(all="ignore"):
+        size, sd = np.median(np.abs(values), axis=(0, 1)), np.std(values, axis=(0, 1))
+        spacing = np.spacing(size.astype(dtype)).astype(np.float64)
+        coarse = np.where((sd > 0) & np.isfinite(sd), spacing / sd, 0.0)
+    at = np.flatnonzero(coarse > FINE)
+    if not at.size:
+        return None
+    at = at[np.argsort(-coarse[at], kind="stable")]
+    first = at[0]
+    return of_columns(
+        "precision",
+        f"positions near {size[first]:.3g}, where numbers of {dtype.name} are {spacing[first]:.2g} apart, with a "
+        f"standard deviation of {sd[first]:.2g},",
+        float(coarse[first]),
+        "use float64, or sample the difference from a constant",
+        columns,
+        at,
+    )
+
+
+def judge_underflow(columns: Sequence[Column], values: np.ndarray, dtype: np.dtype) -> Finding | None:
+    """Whether draws of positive values pile up at the smallest numbers there are.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    values : numpy.ndarray, shape (draw, chain, column)
+    dtype : numpy.dtype
+        Of the run.
+    """
+    if dtype.kind != "f" or not values.size:
+        return None
+    limit = float(np.finfo(dtype).smallest_normal) * NEAR_SMALLEST
+    small = (values < limit) & (values > 0)  # 0 itself is a value that discrete parameters have
+    if not np.any(small):
+        return None
+    share = np.mean(small, axis=(0, 1))
+    share = share + np.where(share > 0, np.mean(values == 0, axis=(0, 1)), 0.0)
+    at = np.flatnonzero(share > PILED_UP)
+    if not at.size:
+        return None
+    at = at[np.argsort(-share[at], kind="stable")]
+    return of_columns(
+        "underflow",
+        f"{share[at[0]]:.2g} of the draws are below {limit:.2g}, near the smallest numbers of {dtype.name},",
+        float(share[at[0]]),
+        "the target has mass where values underflow, and the chains cannot go there: make the logarithm the parameter "
+        "and write the density in that, take a prior with less mass at 0, or use float64",
+        columns,
+        at,
+    )

@@ -1,0 +1,277 @@
+"""Which part of a run's draws the diagnosis looks at: all columns roughly, and those that look worst closely."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.core.arrays import Array
+from xpsample.core.registry import to_host
+from xpsample.metrics.angles import centred, circular_mean
+from xpsample.metrics.convergence import FEWEST_DRAWS
+from xpsample.metrics.findings import Column, Finding, region_of
+from xpsample.metrics.places import (
+    judge_correlation,
+    judge_crossings,
+    judge_growth,
+    judge_modes,
+    judge_start,
+    judge_walk,
+    spread,
+    walking,
+)
+from xpsample.metrics.precision import judge_position_precision, judge_underflow
+from xpsample.metrics.ranks import MANY_CHAINS, Mixing, mixing
+from xpsample.run.stored import StoredColumns
+
+SCREENED, FEWEST_ROWS, FIRST_ROWS = 2**18, 32, 64
+"""Values at which all coordinates are looked at, to find the worst ones; of how many draws, and how many first ones.
+
+Where 32 draws of all coordinates are more values than that, not all coordinates are looked at.
+"""
+
+MEASURED = 2**17
+"""Values of which ESS and R-hat are computed, of the worst coordinates; four of these at least."""
+
+LONGEST, MOST_CHAINS = 2**13, 32
+"""Draws of a chain, and chains, that the ESS of one coordinate is taken from; the ESS of the chains is added up."""
+
+MOST_STATES = 64
+"""Of a variable, up to which each has an indicator of its own."""
+
+MOST_SPLIT = 4
+"""Of the columns that have mixed the least, those that are looked at for two places."""
+
+COPIED = 2**23
+"""Values up to which draws are copied to the host as a whole."""
+
+
+class Figures(NamedTuple):
+    """Columns, the standard deviation of each, and how they mixed."""
+
+    columns: Sequence[Column]
+    sd: np.ndarray
+    mixing: Mixing
+
+
+def worst(draws: Array | StoredColumns, categorical: bool = False) -> tuple[float, float]:
+    """The least ESS (bulk or tail) of the columns that look worst, and the largest R-hat; nan if there is none.
+
+    Parameters
+    ----------
+    draws : array or StoredColumns, shape (draw, *chains, dim)
+    categorical : bool
+        Whether coordinates are names of states: each state then has a column, of its indicator.
+    """
+    screen = Screen(draws, [""] * draws.shape[-1])
+    if screen.rows < FEWEST_DRAWS:
+        return math.nan, math.nan
+    found = screen.figures(categorical, longest=screen.rows).mixing
+    with np.errstate(all="ignore"):
+        least = np.fmin(found.ess_bulk, found.ess_tail)
+    return (
+        float(np.min(least)) if least.size and not np.any(np.isnan(least)) else math.nan,
+        float(np.max(found.rhat)) if found.rhat.size else math.nan,
+    )
+
+
+class Screen:
+    """All columns of a run at some draws, from which those are chosen that are looked at closely.
+
+    Parameters
+    ----------
+    draws : array or StoredColumns, shape (draw, *chains, dim)
+    names : sequence of str
+        Of the coordinates.
+    angles : sequence of int
+        The coordinates that are angles: they are taken as differences from their mean, which no cut of the circle is
+        near.
+    """
+
+    def __init__(self, draws: Array | StoredColumns, names: Sequence[str], angles: Sequence[int] = ()) -> None:
+        size = math.prod(draws.shape)
+        self._draws = draws if size > COPIED else _part(draws, slice(None), slice(None))
+        self._names, self.rows, self.shape = names, draws.shape[0], draws.shape[1:-1]
+        *self.groups, self.chains = draws.shape[1:-1] or (1,)
+        row = size // self.rows
+        most_rows = max(FEWEST_ROWS, SCREENED // row)
+        self.step = -(-self.rows // most_rows)
+        shown = -(-self.rows // self.step)
+        self._each = -(-row * shown // SCREENED) if row * shown > SCREENED else 1  # coordinates, where rows are long
+        self._each = min(self._each, draws.shape[-1])
+        self.coordinates = range(0, draws.shape[-1], self._each)
+        self._shown = _part(self._draws, slice(None, None, self.step), slice(None, None, self._each))
+        self.values = self._columns(self._shown.astype(np.float64))
+        first = min(self.rows // 4, FIRST_ROWS, most_rows)
+        self.first = self._columns(_part(self._draws, slice(first), slice(None, None, self._each)).astype(np.float64))
+        around = np.tile(np.isin(np.asarray(self.coordinates), angles), math.prod(self.groups))
+        self._angles = np.flatnonzero(around)
+        self._means = np.zeros(len(around))
+        if self._angles.size:
+            self._means[around] = circular_mean(self.values[..., around])
+            for part in (self.values, self.first):
+                part[..., around] = centred(part[..., around], self._means[around])
+
+    @property
+    def columns(self) -> list[Column]:
+        """Of `values`."""
+        return self._named(self._names[i] for i in self.coordinates)
+
+    def region(self, diverged: Array) -> str:
+        """Where divergent steps, (draw, *chains), are; see `region_of`."""
+        names = [self._names[i] for i in self.coordinates]
+        return region_of(names, self._shown.astype(np.float64), to_host(diverged[:: self.step, ...]).astype(bool))
+
+    def groups_of(self, mask: np.ndarray) -> np.ndarray:
+        """Whether a mask (*chains) holds for all chains of a group, (*groups)."""
+        return np.all(mask, axis=-1) if mask.ndim else mask
+
+    def judge_places(
+        self, stuck: np.ndarray, unmixed: Mapping[str, Sequence[str]], high: bool, known: Mapping[str, Any]
+    ) -> list[Finding | None]:
+        """The rules that compare chains and parts of the run.
+
+        Parameters
+        ----------
+        stuck : numpy.ndarray of bool, shape (*chains)
+            Chains that never moved: they are in no mode, and groups of nothing else are left out.
+        unmixed : mapping of str to sequence of str
+            By the kind of finding, the names of columns whose figures are bad, the worst first.
+        high : bool
+            Whether nearly all steps are accepted.
+        known : mapping
+            What `about` gave.
+        """
+        still, names = self.groups_of(stuck), self.columns
+        keep = [i for i, (group, _) in enumerate(names) if not still[group]]
+        columns, first, values = [names[i] for i in keep], self.first[..., keep], self.values[..., keep]
+        with np.errstate(all="ignore"):
+            means, sds = np.mean(values, axis=0), np.std(values, axis=0)
+        moving = np.repeat(~np.reshape(stuck, (-1, self.chains)).T, len(self.coordinates), axis=1)[:, keep]
+        second = values[len(values) // 2 :]
+        bad = [i for name in dict.fromkeys(n for own in unmixed.values() for n in own) for i in _at(columns, name)]
+        walks, ratio = walking(second)
+        walks &= np.isin(np.arange(len(columns)), bad)
+        apart = judge_modes(columns, np.where(moving, means, np.nan), sds, walks)
+        if apart is None:
+            worst = [i for i in bad if not walks[i]][:MOST_SPLIT]
+            apart = judge_crossings(columns, values, worst, moving)
+        return [
+            apart,
+            judge_walk(columns, walks, ratio, high),
+            judge_correlation(columns, second, np.asarray(bad, dtype=int)),
+            None if known.get("adjusted", True) else judge_growth(columns, values),
+            judge_start(columns, first, second, known.get("tilted", False), self.step),
+        ]
+
+    def judge_numbers(self, categorical: bool) -> list[Finding | None]:
+        """Whether the dtype has the digits that the draws need."""
+        if categorical:
+            return []
+        dtype, second = self._shown.dtype, self.values[len(self.values) // 2 :]
+        return [judge_position_precision(self.columns, second, dtype), judge_underflow(self.columns, second, dtype)]
+
+    def figures(self, categorical: bool = False, longest: int = LONGEST) -> Figures:
+        """Figures of the columns that look worst: as many as `MEASURED` values allow, four at least.
+
+        A column looks bad where the means of half chains differ much for the variance in these, which they do the more
+        the higher the autocorrelation, and where it is constant or not finite.
+        """
+        columns, half = self.columns, len(self.values) // 2
+        with np.errstate(all="ignore"):
+            halves = self.values[:half], self.values[half:]
+            means, within = (np.concatenate([f(part, axis=0) for part in halves]) for f in (np.mean, np.var))
+            looks = np.var(means, axis=0) / np.mean(within, axis=0)
+        order = np.argsort(-np.where(np.isnan(looks), np.inf, looks), kind="stable")
+        chains = min(self.chains, MOST_CHAINS)
+        each = min(self.rows, longest) * chains
+        order = np.sort(order[: max(4, MEASURED // each)])
+        some, every = self._chosen(order, chains, longest)
+        names = [columns[i] for i in order]
+        if categorical:
+            names, some, every = indicators(names, some, every)
+        found = mixing(some, every)
+        scale = self.chains / chains
+        found = found._replace(ess_bulk=scale * found.ess_bulk, ess_tail=scale * found.ess_tail)
+        sd = spread(some if every is None else every)
+        return Figures(names, sd, found)
+
+    def _chosen(self, columns: np.ndarray, chains: int, longest: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Draws of some columns, (draw, chain, column): of some chains, and with many also some draws of all chains."""
+        groups = math.prod(self.groups)
+        at = [divmod(int(i), len(self.coordinates)) for i in columns]
+        wanted = sorted({int(self.coordinates[j]) for _, j in at})
+        step = -(-self.rows // longest)
+
+        def of(step: int, chosen: np.ndarray | None = None) -> np.ndarray:
+            part = _part(self._draws, slice(None, None, step), wanted, chosen)
+            host = np.reshape(part, (part.shape[0], groups, -1, len(wanted)))
+            picked = [host[:, group, :, wanted.index(int(self.coordinates[j]))] for group, j in at]
+            values = np.stack(picked, axis=-1).astype(np.float64)
+            around = np.isin(columns, self._angles)
+            if np.any(around):
+                values[..., around] = centred(values[..., around], self._means[columns[around]])
+            return values
+
+        if self.chains < MANY_CHAINS:
+            return of(step), None
+        few = np.linspace(0, self.chains - 1, chains).round().astype(int)
+        most, seen = max(32, 2**14 // self.chains), len(range(0, self.rows, step))
+        return of(step, few), of(step * -(-seen // most))
+
+    def _named(self, names: Any) -> list[Column]:
+        names = list(names)
+        return [(group if self.groups else (), name) for group in np.ndindex(*self.groups) for name in names]
+
+    def _columns(self, host: np.ndarray) -> np.ndarray:
+        """Draws as (draw, chain, group and coordinate)."""
+        host = np.reshape(host, (host.shape[0], math.prod(self.groups), self.chains, host.shape[-1]))
+        return np.reshape(np.swapaxes(host, 1, 2), (host.shape[0], self.chains, host.shape[1] * host.shape[-1]))
+
+
+def _part(
+    draws: Array | StoredColumns, rows: slice, columns: slice | Sequence[int], chains: np.ndarray | None = None
+) -> np.ndarray:
+    """Some rows of some columns, on the host; of the last chain axis all, or those given."""
+    if isinstance(draws, StoredColumns):
+        return draws.read(rows, columns, chains)
+    if isinstance(columns, slice) or len(columns) == draws.shape[-1]:
+        part = to_host(draws[rows, ..., columns if isinstance(columns, slice) else slice(None)])
+    elif isinstance(draws, np.ndarray):
+        part = draws[rows, ..., columns]
+    else:
+        part = draws[rows, ...]
+        part = to_host(array_namespace(draws).stack([part[..., i] for i in columns], axis=-1))
+    return part if chains is None else part[..., chains, :]
+
+
+def indicators(
+    columns: Sequence[Column], some: np.ndarray, every: np.ndarray | None = None
+) -> tuple[list[Column], np.ndarray, np.ndarray | None]:
+    """Columns of states as columns of indicators, one for each state that occurs: ``x[0]=2`` is 1 where x[0] is 2.
+
+    Parameters
+    ----------
+    columns : sequence of (group, name)
+    some, every : numpy.ndarray, shape (draw, chain, column)
+        Draws of the same columns, and perhaps more of them. A column of more than 64 states stays as it is.
+    """
+    names: list[Column] = []
+    parts = [some] if every is None else [some, every]
+    built: list[list[np.ndarray]] = [[] for _ in parts]
+    for i, (group, name) in enumerate(columns):
+        states = np.unique(np.concatenate([np.unique(part[..., i]) for part in parts]))
+        many = len(states) > MOST_STATES
+        for state in [None] if many else states:
+            names.append((group, name if many else f"{name}={state:g}"))
+            for part, into in zip(parts, built, strict=True):
+                into.append(part[..., i] if many else (part[..., i] == state).astype(np.float64))
+    first, *more = (np.stack(into, axis=-1) for into in built)
+    return names, first, more[0] if more else None
+
+
+def _at(columns: Sequence[Column], name: str) -> list[int]:
+    """Where columns of a name are, one for each group."""
+    return [i for i, (_, own) in enumerate(columns) if own == name]

@@ -1,0 +1,166 @@
+"""The course of a warm-up: rounds of steps that tune what a kernel leaves out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import Interrupted
+from xpsample.kernels.following import Piloted
+from xpsample.kernels.tuning import Tuning, tuned, with_tuning
+from xpsample.metrics.findings import Finding
+from xpsample.run.checkpoint import Checkpoint, opened
+from xpsample.run.limits import check_limits
+from xpsample.run.loop import run_program
+from xpsample.run.noise import Native, NoiseSource, Portable
+from xpsample.run.prepare import identity, metadata
+from xpsample.run.program import Carry, Program
+from xpsample.run.recorders import Recorder
+from xpsample.run.trace import Trace
+from xpsample.run.until import Until
+from xpsample.run.warm_up import ROOM, ROUNDS, TunedPath, WarmUpPath, judge_warm_up, warm_up_source, warm_up_steps
+from xpsample.targets.start import pilot_starts
+from xpsample.targets.target import AbstractTarget
+
+Path_ = dict[str, Array]
+"""What is tuned, and how the chains fare, by name, after every step."""
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What a warm-up leaves, or a run begins with that has none.
+
+    Parameters
+    ----------
+    program : Program
+        With the tuned kernel.
+    carry : Carry
+        Where it starts.
+    path : dict of str to array, optional
+        None where nothing was tuned.
+    findings : tuple of Finding
+        What is wrong.
+    trace : Trace, optional
+        Where time was up before the end: what there is of the run.
+    """
+
+    program: Program
+    carry: Carry
+    path: Path_ | None = None
+    findings: tuple[Finding, ...] = ()
+    trace: Trace | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many were made."""
+        return 0 if self.path is None else self.path["acceptance_probability"].shape[0]
+
+
+def warm_up(
+    target: AbstractTarget,
+    program: Program,
+    x0: Array,
+    source: NoiseSource,
+    warmup: int | None,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | None = False,
+    until: Until | None = None,
+    clock: float | None = None,
+) -> Warmed:
+    """Tune what the kernel leaves out.
+
+    Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
+    of steps was asked for. Each is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the
+    run's, ``warmup-2`` and so on.
+    """
+    steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
+    if not steps:
+        return Warmed(program, program.init(x0))
+    paths: list[Path_] = []
+    for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
+        warming, starts, noise = _round(target, program, x0, source, steps, number)
+        carry = warming.init(starts)
+        check_limits(warming, carry, noise, warming.draws)
+        own, described = _within(checkpoint, number), {}
+        if own is not None:
+            described = identity(target, warming, starts, source) | {"round": number}
+        about = metadata(warming, starts, noise)
+        with opened(own, warming, carry, described, about) as store:
+            try:
+                trace = run_program(warming, carry, noise, store, progress, about, until, clock, unit="warm-up steps")
+            except Interrupted as stop:
+                stop.trace = _so_far(program, warming, stop.trace, paths)
+                raise
+        if trace.run_statistics.steps < steps:
+            trace = _so_far(program, warming, trace, paths)
+            return Warmed(program, carry, trace=_time_is_up(trace, steps))
+        paths.append(trace.recorded[warming.recorders[0].name])
+        ready, carry = _tuned(program, warming, x0, trace, paths[-1])
+        found = judge_warm_up(paths[-1], pooled)
+        if found is None:
+            break
+        x0, steps = carry.state.point.x, 2 * steps
+    return Warmed(ready, carry, _joined(program, paths), () if found is None else (found,))
+
+
+def _round(
+    target: AbstractTarget, program: Program, x0: Array, source: NoiseSource, steps: int, number: int
+) -> tuple[Program, Array, Native | Portable]:
+    """The program of a round, its start positions and its noise."""
+    pooled, room, noise = len(x0.shape) > 1, -(-steps // ROOM) * ROOM, warm_up_source(source, number)
+    kernel, bound = program.kernel, program.target
+    if isinstance(kernel, Piloted):
+        kernel, _ = kernel.pilot(steps)
+        x0 = pilot_starts(target, bound.space, x0, noise.seed)
+        assert isinstance(kernel.tuning_inside, Tuning)
+        path: Recorder = TunedPath.of(kernel.tuning_inside)
+        bound = target.prepare(x0, kernel.requires)
+    else:
+        path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled)
+    return Program(kernel, bound, (path,), 0, 1, steps, program.compile, room), x0, noise
+
+
+def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Path_) -> tuple[Program, Carry]:
+    """The program with what a round found, and where it starts."""
+    if isinstance(program.kernel, Piloted):
+        rows = {name.rpartition(".")[2]: a for name, a in path.items() if "." in name}
+        program = replace(program, kernel=program.kernel.after_pilot(rows))
+        return program, program.init(x0)
+    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, trace.state)
+    program = replace(program, kernel=kernel)
+    return program, program.start(state)
+
+
+def _within(checkpoint: str | Path | Checkpoint | None, number: int) -> Checkpoint | None:
+    """The checkpoint of a round of the warm-up of a run that has one."""
+    if checkpoint is None:
+        return None
+    settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    return replace(settings, path=Path(settings.path) / ("warmup" if number == 1 else f"warmup-{number}"))
+
+
+def _joined(program: Program, paths: Sequence[Path_]) -> Path_:
+    """The paths of several rounds as one."""
+    xp = program.target.xp
+    return {name: xp.concat([path[name] for path in paths], axis=0) for name in paths[0]}
+
+
+def _so_far(program: Program, warming: Program, trace: Trace, paths: Sequence[Path_]) -> Trace:
+    """The trace of a round that was ended, as that of a run without draws: with the path of all rounds."""
+    last = trace.recorded[warming.recorders[0].name]
+    every = [*paths, *([] if last is None else [last])]
+    return replace(trace, recorded={}, warmup=_joined(program, every) if every else None, kernel=program.kernel)
+
+
+def _time_is_up(trace: Trace, steps: int) -> Trace:
+    """A trace that says so."""
+    made = trace.run_statistics.steps
+    found = Finding(
+        "until",
+        f"time was up after {made} of {steps} warm-up steps, and there are no draws",
+        made,
+        "give more seconds, or a shorter warm-up (warmup=); with a checkpoint the same call goes on",
+    )
+    known: dict[str, Any] = trace.metadata["diagnosis"] | {"findings": [found.to_json()]}
+    return replace(trace, metadata=trace.metadata | {"diagnosis": known})

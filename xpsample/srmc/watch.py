@@ -1,0 +1,83 @@
+"""What a chain shows of its tilt, and when that is too strong."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.registry import to_host
+from xpsample.metrics.findings import Finding
+
+LIMIT, SHARE, LEAST_ACCEPTANCE = 1.0, 0.75, 0.05
+"""Of ``alpha |s . theta|``, which is the paper's tau; of the steps above it; of the mean acceptance probability."""
+
+
+class Watch(NamedTuple):
+    """The number of steps, 0-d, and sums over them, each (*chains).
+
+    Of the exponent scale ``alpha |s . theta|``, of the steps in which it was above the limit, and of the acceptance.
+    """
+
+    steps: Array
+    exponent: Array
+    above: Array
+    acceptance: Array
+
+    def after(self, xp: Any, exponent: Array, acceptance: Array, limit: float = LIMIT) -> "Watch":
+        """The sums after one more step."""
+        above = xp.astype(~(exponent <= limit), exponent.dtype)  # counts nan, too
+        return Watch(self.steps + 1, self.exponent + exponent, self.above + above, self.acceptance + acceptance)
+
+    def means(self, xp: Any) -> tuple[Array, Array, Array]:
+        """Of the exponent scale, of what is above, and of the acceptance; nan before the first step."""
+        steps = xp.astype(self.steps, self.above.dtype)
+        return self.exponent / steps, self.above / steps, self.acceptance / steps
+
+
+def watch(counter: Array, zeros: Array) -> Watch:
+    """Before the first step; zeros have the shape and dtype (*chains) of the sums."""
+    return Watch(counter, zeros + 0.0, zeros + 0.0, zeros + 0.0)
+
+
+def judge(
+    above: Array,
+    accepted: Array,
+    theta_norm: Array,
+    alpha: Array,
+    gamma: Array,
+    limit: float = LIMIT,
+    share: float = SHARE,
+    least_acceptance: float = LEAST_ACCEPTANCE,
+) -> list[Finding]:
+    """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
+    above, accepted, norm, alpha, gamma = (to_host(a) for a in (above, accepted, theta_norm, alpha, gamma))
+    count = np.size(alpha)
+    found = []
+    strong = int(np.sum((above > share) & (alpha > 0)))
+    if strong:
+        what = (
+            f"the tilt is too strong in {strong} of {count} chains, with alpha |s . theta| above {limit:g} in "
+            f"more than {share:.0%} of their steps"
+        )
+        advice = (
+            "leave out alpha, take a smaller one or alpha=Adaptive(...), smaller first steps of the history "
+            "(schedule=Stable(...), a larger offset or smaller scale), tilt=Untilted() over a kernel that accepts "
+            "or rejects, or more burn-in"
+        )
+        found.append(Finding("tilt", what, strong, advice))
+    stuck = int(np.sum(~(accepted >= least_acceptance) & (alpha > 0)))
+    if stuck:
+        what = f"the acceptance collapsed in {stuck} of {count} chains, to below {least_acceptance:g} on average"
+        advice = (
+            "leave out alpha or take a smaller one, or a smaller step size if the base kernel alone accepts as little"
+        )
+        found.append(Finding("tilt_acceptance", what, stuck, advice))
+    idle = int(np.sum((norm == 0) & (gamma == 0) & (alpha > 0)))
+    if idle:
+        what = f"nothing repels in {idle} of {count} chains, whose gamma and theta are 0"
+        advice = (
+            "a Stable schedule allows no step where the base kernel may be in resonance, so give it the spectrum, "
+            "or change steps or step_size"
+        )
+        found.append(Finding("tilt_idle", what, idle, advice))
+    return found
