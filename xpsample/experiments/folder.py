@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
-from xpsample.core.atomic_files import replacing
 from xpsample.core.errors import XpsampleError
+from xpsample.files.atomic import replacing
 
 LIST = "made-by-xpsample.json"
 """Name of the list: the experiment's name, and the SHA-256 of every file (null as long as a run may change it)."""

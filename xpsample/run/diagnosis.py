@@ -188,7 +188,7 @@ def category(finding: Finding) -> type[DiagnosisWarning]:
 def _last(rows: Any) -> Array:
     """As many of the last rows as are looked at: all of most runs."""
     most = max(FEWEST_DRAWS, COPIED // math.prod(rows.shape[1:]))
-    return rows if most >= rows.shape[0] else rows[rows.shape[0] - most :, ...]
+    return rows[max(0, rows.shape[0] - most) :, ...]  # of those in a store an array, too
 
 
 def _some(rows: Array | StoredRows) -> Array:
