@@ -440,7 +440,9 @@ class PreparedTarget(BoundTarget):
     def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
         xp, space = self.xp, self.space
         if isinstance(space, Named):
-            around = self.functions.log_density(space.mirrored(self.backend, x), *args) - log_density
+            if not space.mirrors:
+                return xp.zeros_like(x[..., :0])[..., None]
+            around = self.functions.log_density(space.mirrored(xp, x), *args) - log_density
             return xp.permute_dims(around, (*range(1, around.ndim), 0))[..., None]
         assert isinstance(space, Discrete)
         return space.around(xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
