@@ -7,12 +7,11 @@ import cupy
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.backend import Backend, Device
+from xpsample.core.backend import Backend, Carry, Device, Source, Stepper
 from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.run.eager import eager_drive, eager_repeat
-from xpsample.run.noise import NoiseSource, draw_chunks, seed_sequence
-from xpsample.run.program import Carry, Program
+from xpsample.run.noise import draw_chunks, seed_sequence
 from xpsample_cupy import namespace as xp
 
 Array = Any
@@ -54,17 +53,17 @@ class CupyBackend(Backend):
 
     def drive(
         self,
-        program: Program,
+        stepper: Stepper,
         carry: Carry,
         buffers: tuple | None,
-        source: NoiseSource,
+        source: Source,
         start: int,
         stop: int,
         ending: Ending,
     ) -> tuple[Carry, tuple | None, Any, int]:
-        like: Array = program.like(carry)
+        like: Array = stepper.like(carry)
         with like.device:
-            return eager_drive(program, carry, buffers, source, start, stop, ending)
+            return eager_drive(stepper, carry, buffers, source, start, stop, ending)
 
     def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
         devices = {leaf.device.id: leaf.device for leaf in tree.leaves(value) if self.owns(leaf)}

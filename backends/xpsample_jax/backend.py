@@ -11,15 +11,14 @@ from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xpsample.core import same, tree
-from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
+from xpsample.core.backend import Autodiff, Backend, Carry, Device, Source, Stepper, Unpacked
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Specs
 from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
-from xpsample.run.noise import Native, NoiseSource, Portable, Replay, cut
-from xpsample.run.program import Carry, Program
+from xpsample.run.noise import Native, Portable, Replay, cut
 from xpsample_jax.noise import draw_rows
 from xpsample_jax.runner import Noise, Runner, compiler_options, like_rows
 
@@ -140,33 +139,33 @@ class JaxBackend(Backend):
 
     def drive(
         self,
-        program: Program,
+        stepper: Stepper,
         carry: Carry,
         buffers: tuple | None,
-        source: NoiseSource,
+        source: Source,
         start: int,
         stop: int,
         ending: Ending,
     ) -> tuple[Carry, tuple | None, Any, int]:
-        like: Array = program.like(carry)
-        target = program.target
-        specs = program.specs(carry)
+        like: Array = stepper.like(carry)
+        target = stepper.target
+        specs = stepper.specs(carry)
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
         constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
-        values = arguments(program.kernel, self.owns)
-        kernel = with_arguments(program.kernel, {path: _Argument.of(value) for path, value in values.items()})
-        key = (same.key(kernel, derived=True), program.recording, tuple(specs.items()), few, constant)
+        values = arguments(stepper.kernel, self.owns)
+        kernel = with_arguments(stepper.kernel, {path: _Argument.of(value) for path, value in values.items()})
+        key = (same.key(kernel, derived=True), stepper.recording, tuple(specs.items()), few, constant)
         values = {path: np.asarray(v, like.dtype) if isinstance(v, float) else v for path, v in values.items()}
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:
                 target.compiled.pop(next(iter(target.compiled)))
-            target.compiled[key] = Runner(program, specs, like.dtype, few, constant)
+            target.compiled[key] = Runner(stepper, specs, like.dtype, few, constant)
         runner = target.compiled[key]
 
-        keep = start >= program.burn_in
+        keep = start >= stepper.burn_in
         if keep and buffers is None:
-            with allocating(program.held):
-                buffers = runner.allocate(program.held, target.data, values, carry)
+            with allocating(stepper.held):
+                buffers = runner.allocate(stepper.held, target.data, values, carry)
         elif keep and buffers is not None:
             buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
         rest, total = () if not keep else buffers, None
@@ -178,7 +177,7 @@ class JaxBackend(Backend):
         return carry, (rest if keep else buffers), total, stop
 
     def _blocks(
-        self, runner: Runner, source: NoiseSource, start: int, stop: int, like: Array
+        self, runner: Runner, source: Source, start: int, stop: int, like: Array
     ) -> Iterator[tuple[int, int, Noise, int]]:
         """Steps that one call makes, their noise, and the step that this begins at."""
         if isinstance(source, Native):

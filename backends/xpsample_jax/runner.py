@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
+from xpsample.core.backend import Carry, Stepper
 from xpsample.core.hyperparameters import with_arguments
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
 from xpsample.run.eager import add_sums, summable
 from xpsample.run.noise import LEAST_STEPS, chunk_steps, segment_steps
-from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import Keys, draw_rows
 
 Array = Any
@@ -46,7 +46,7 @@ class Runner:
 
     Parameters
     ----------
-    program : Program
+    program : Stepper
     specs : Specs
         The noise of one step.
     dtype : dtype
@@ -57,7 +57,7 @@ class Runner:
         Whether the target's data are part of the compiled program.
     """
 
-    def __init__(self, program: Program, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
+    def __init__(self, program: Stepper, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
         kernel, target = program.kernel, program.target
         own = target.data
         self.dtype = dtype

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.backend import Backend, Device
+from xpsample.core.backend import Backend, Carry, Device, Source, Stepper
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
 from xpsample.run.eager import eager_drive, eager_repeat
-from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
-from xpsample.run.program import Carry, Program
+from xpsample.run.noise import draw_chunks, open_interval, seed_sequence
 from xpsample_numpy import namespace as xp
 
 Array = Any
@@ -48,17 +47,17 @@ class NumpyBackend(Backend):
 
     def drive(
         self,
-        program: Program,
+        stepper: Stepper,
         carry: Carry,
         buffers: tuple | None,
-        source: NoiseSource,
+        source: Source,
         start: int,
         stop: int,
         ending: Ending,
     ) -> tuple[Carry, tuple | None, Any, int]:
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, source, start, stop, ending, unstack=list)
+            return eager_drive(stepper, carry, buffers, source, start, stop, ending, unstack=list)
 
     def synchronize(self, value: Tree, number: float = 0.0) -> float:
         return number

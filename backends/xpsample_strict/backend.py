@@ -6,13 +6,12 @@ from typing import Any
 import array_api_strict as xp
 import numpy as np
 
-from xpsample.core.backend import Backend, Device
+from xpsample.core.backend import Backend, Carry, Device, Source, Stepper
 from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree, dtype_name
 from xpsample.run.eager import eager_drive, eager_repeat
-from xpsample.run.noise import NoiseSource, draw_chunks, open_interval, seed_sequence
-from xpsample.run.program import Carry, Program
+from xpsample.run.noise import draw_chunks, open_interval, seed_sequence
 
 Array = Any
 """An array of this library."""
@@ -50,16 +49,16 @@ class StrictBackend(Backend):
 
     def drive(
         self,
-        program: Program,
+        stepper: Stepper,
         carry: Carry,
         buffers: tuple | None,
-        source: NoiseSource,
+        source: Source,
         start: int,
         stop: int,
         ending: Ending,
     ) -> tuple[Carry, tuple | None, Any, int]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(program, carry, buffers, source, start, stop, ending)
+            return eager_drive(stepper, carry, buffers, source, start, stop, ending)
 
     def synchronize(self, value: Tree, number: float = 0.0) -> float:
         return number

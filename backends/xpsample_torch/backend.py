@@ -8,14 +8,13 @@ import numpy as np
 import torch
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Device, Unpacked
+from xpsample.core.backend import Autodiff, Backend, Carry, Device, Source, Stepper, Unpacked
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError, GradientError
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.run.eager import eager_drive, eager_repeat
-from xpsample.run.noise import CHUNK_STEPS, NoiseSource, draw_chunks, seed_sequence
-from xpsample.run.program import Carry, Program
+from xpsample.run.noise import CHUNK_STEPS, draw_chunks, seed_sequence
 from xpsample_torch import namespace as xp
 from xpsample_torch.compiled import compiled_step
 
@@ -131,10 +130,10 @@ class TorchBackend(Backend):
 
     def drive(
         self,
-        program: Program,
+        stepper: Stepper,
         carry: Carry,
         buffers: tuple | None,
-        source: NoiseSource,
+        source: Source,
         start: int,
         stop: int,
         ending: Ending,
@@ -142,9 +141,9 @@ class TorchBackend(Backend):
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
-            step = compiled_step(program) if program.compile else _step(program, program.like(carry))
+            step = compiled_step(stepper) if stepper.compile else _step(stepper, stepper.like(carry))
             return eager_drive(
-                program, carry, buffers, source, start, stop, ending, step=step, unstack=torch.unbind, write=_write
+                stepper, carry, buffers, source, start, stop, ending, step=step, unstack=torch.unbind, write=_write
             )
 
     def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
@@ -193,11 +192,11 @@ def _check_plain(tensor: torch.Tensor) -> None:
     raise BackendError(f"a tensor must be plain; got {kind}")
 
 
-def _step(program: Any, like: Any) -> Callable[..., Any]:
-    """The step of a program's kernel; a product with a Python number takes torch 1.5 times as long as with a tensor."""
-    numbers = arguments(program.kernel, lambda value: False)
+def _step(stepper: Stepper, like: Any) -> Callable[..., Any]:
+    """The step of a stepper's kernel; a product with a Python number takes torch 1.5 times as long as with a tensor."""
+    numbers = arguments(stepper.kernel, lambda value: False)
     tensors = {path: torch.tensor(number, dtype=like.dtype, device=like.device) for path, number in numbers.items()}
-    return with_arguments(program.kernel, tensors).step
+    return with_arguments(stepper.kernel, tensors).step
 
 
 def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:

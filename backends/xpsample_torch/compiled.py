@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 from xpsample.core import same
+from xpsample.core.backend import Stepper
 from xpsample.core.errors import BackendError
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.program import Program
 from xpsample.targets.bound import BoundTarget
 
 KEPT = 16
 """Compiled steps kept for one target; the oldest goes first."""
 
 
-def compiled_step(program: Program) -> Callable[..., tuple[Any, Any]]:
+def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
     """The step of a program's kernel, compiled at its first call; later runs of the same target do not compile again.
 
     Raises

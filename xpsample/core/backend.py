@@ -4,10 +4,10 @@ A backend is a value of a final subclass of `Backend`. The registry (`xpsample.c
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -69,6 +69,87 @@ class Autodiff(ABC):
         """
 
 
+class Carry(NamedTuple):
+    """What one step hands to the next: the state of what is driven, and one tree for each recorder."""
+
+    state: Any
+    recorder_states: tuple
+
+
+class Source(Protocol):
+    """Where the random numbers come from: `xpsample.run.noise.NoiseSource`."""
+
+    def block(self, backend: "Backend", specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+        """Noise of steps [start, stop), each array of shape ``(stop - start, *spec.shape)``, in `like`'s dtype."""
+
+    def blocks(
+        self, backend: "Backend", specs: Specs, start: int, stop: int, like: Array
+    ) -> Iterator[tuple[int, int, dict[str, Array]]]:
+        """`block` of some of the steps after the other, with the first step and the end of each."""
+
+
+class Stepper(Protocol):
+    """What a backend drives: `xpsample.run.program.Program`.
+
+    ``kernel.step(target, state, noise)`` makes a step, and gives the next state and what the step did. A backend that
+    compiles may take ``target.data`` and the kernel's hyper-parameters as arguments.
+    """
+
+    @property
+    def backend(self) -> "Backend":
+        """Of the arrays."""
+
+    @property
+    def kernel(self) -> Any:
+        """Has `step`."""
+
+    @property
+    def target(self) -> Any:
+        """What every step is given."""
+
+    @property
+    def recording(self) -> tuple:
+        """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
+
+    @property
+    def burn_in(self) -> int:
+        """Steps at the start that are not recorded."""
+
+    @property
+    def thinning(self) -> int:
+        """Steps of a row."""
+
+    @property
+    def steps(self) -> int:
+        """Of the whole run."""
+
+    @property
+    def held(self) -> int:
+        """Rows that buffers hold."""
+
+    @property
+    def compile(self) -> bool:
+        """Whether the steps run compiled where a library does so when it is asked to."""
+
+    def is_recorded(self, t: Any) -> Any:
+        """Whether the state after step t (from 0, past the burn-in) is kept."""
+
+    def row(self, t: Any) -> Any:
+        """The row that the state after step t belongs to."""
+
+    def rows(self, steps: int) -> int:
+        """Rows recorded after a number of steps."""
+
+    def specs(self, carry: Carry) -> Specs:
+        """The noise of one step."""
+
+    def like(self, carry: Carry) -> Array:
+        """An array with the library, device and floating dtype of the noise."""
+
+    def record(self, recorder_states: tuple, state: Tree, info: Any) -> tuple[tuple, tuple]:
+        """New recorder states, and the row of each recorder."""
+
+
 class Backend(ABC):
     """One array library. A page of the developer docs builds one from nothing."""
 
@@ -118,19 +199,28 @@ class Backend(ABC):
 
     @abstractmethod
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: Any, start: int, stop: int, ending: Ending
-    ) -> tuple[Any, tuple | None, Any, int]:
+        self,
+        stepper: Stepper,
+        carry: Carry,
+        buffers: tuple | None,
+        source: Source,
+        start: int,
+        stop: int,
+        ending: Ending,
+    ) -> tuple[Carry, tuple | None, Any, int]:
         """Run steps [start, stop): the new carry, the filled buffers, the sums of the step infos, and where it ended.
 
         The steps of a block do not depend on where it begins and ends.
 
         Parameters
         ----------
-        program : xpsample.run.program.Program
-        carry : xpsample.run.program.Carry
+        stepper : Stepper
+            A `xpsample.run.program.Program`.
+        carry : Carry
         buffers : tuple or None
-            None until the first record allocates them, ``program.held`` rows each; row i goes to ``i % program.held``.
-        source : xpsample.run.noise.NoiseSource
+            None until the first record allocates them, ``stepper.held`` rows each; row i goes to ``i % stepper.held``.
+        source : Source
+            A `xpsample.run.noise.NoiseSource`.
         start, stop : int
             All steps lie on one side of the burn-in.
         ending : Ending

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from xpsample.core.backend import Backend
+from xpsample.core.backend import Carry, Source, Stepper
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.ending import Ending
 from xpsample.engine.pace import MOST_STEPS, Pace
@@ -26,7 +26,7 @@ class View(NamedTuple):
     """
 
     step: int
-    carry: Any
+    carry: Carry
     buffers: tuple | None = None
     made: int = 0
     sums: Any = None
@@ -57,9 +57,9 @@ class Sink(Protocol):
 
 
 def run(
-    stepper: Any,
+    stepper: Stepper,
     view: View,
-    source: Any,
+    source: Source,
     segments: Iterable[tuple[int, int]],
     sinks: Sequence[Sink] = (),
     watchers: Sequence[Watcher] = (),
@@ -70,11 +70,11 @@ def run(
 
     Parameters
     ----------
-    stepper : xpsample.run.program.Program
+    stepper : Stepper
         What is driven.
     view : View
         Where it begins.
-    source : NoiseSource
+    source : Source
     segments : iterable of (int, int)
         Steps [start, stop) that may be driven at once. Time decides how they are cut into blocks.
     sinks : sequence of Sink
@@ -90,7 +90,7 @@ def run(
     View
         After the last block.
     """
-    backend: Backend = stepper.target.backend
+    backend = stepper.backend
     processes, ending = processes or Processes(backend), ending or Ending()
     pace = Pace(min([MOST_STEPS, *(sink.longest for sink in sinks)]), ending)
     try:

@@ -8,13 +8,13 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.backend import Carry, Source, Stepper
 from xpsample.core.ending import Abandoned, Ending
 from xpsample.core.errors import CapabilityError
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info
 from xpsample.run.limits import allocating
-from xpsample.run.noise import NoiseSource, cut
-from xpsample.run.program import Carry, Program
+from xpsample.run.noise import cut
 
 STACKED = 128
 """Steps whose rows are stacked together: few, so that Python's garbage collector does not follow them for long."""
@@ -43,10 +43,10 @@ def eager_repeat(
 
 
 def eager_drive(
-    program: Program,
+    program: Stepper,
     carry: Carry,
     buffers: tuple | None,
-    source: NoiseSource,
+    source: Source,
     start: int,
     stop: int,
     ending: Ending,
@@ -106,7 +106,7 @@ class _Made:
         As in `eager_drive`.
     """
 
-    def __init__(self, program: Program, buffers: tuple | None, start: int, write: Callable[..., None]) -> None:
+    def __init__(self, program: Stepper, buffers: tuple | None, start: int, write: Callable[..., None]) -> None:
         self._program, self._buffers, self._step, self._write = program, buffers, start, write
         self._sums: Any = None
         self._infos: list = []
@@ -138,9 +138,9 @@ class _Made:
 
 
 def _noise(
-    program: Program,
+    program: Stepper,
     carry: Carry,
-    source: NoiseSource,
+    source: Source,
     start: int,
     stop: int,
     unstack: Callable[[Any], Sequence[Any]],
@@ -159,7 +159,7 @@ def _noise(
         del noise
 
 
-def _places(program: Program, row: int, kept: list) -> Iterator[tuple[slice, list]]:
+def _places(program: Stepper, row: int, kept: list) -> Iterator[tuple[slice, list]]:
     """Which places of the buffers the rows from `row` on go to, a few at a time."""
     while kept:
         first = row % program.held

@@ -3,23 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend, Carry
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.same import key
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.recorders import Recorder, part_of
 from xpsample.targets.bound import BoundTarget
-
-
-class Carry(NamedTuple):
-    """What one step hands to the next: the kernel's state, and one tree for each recorder."""
-
-    state: Any
-    recorder_states: tuple
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,11 @@ class Program:
     def recording(self) -> tuple:
         """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
         return key(self.recorders), self.burn_in, self.thinning
+
+    @property
+    def backend(self) -> Backend:
+        """Of the arrays."""
+        return self.target.backend
 
     @property
     def steps(self) -> int:
