@@ -37,7 +37,7 @@ def slower(found):
 
 def test_copies_of_the_state_at_each_step_are_caught(edited):
     """Twenty, so that a step takes many times as long whatever else the machine does."""
-    plain = "new, info = step(target, state, dict(zip(noise, own, strict=True)))"
+    plain = "new, info = step(target, state, noise)"
     copy = "state = tree.map(lambda a: target.xp.asarray(a, copy=True), state)"
     copies = f"for _ in range(20):\n                {copy}\n            "
     slow = edited("xpsample/run/eager.py", plain, f"{copies}{plain}")
@@ -46,7 +46,7 @@ def test_copies_of_the_state_at_each_step_are_caught(edited):
 
 
 def test_rows_that_are_copied_at_each_block_are_caught(edited):
-    copied = "buffers = tree.map(lambda a: xp.asarray(a, copy=True), buffers)\n            tree.map(lambda rows, *"
+    copied = "self._buffers = tree.map(lambda a: a.copy(), self._buffers)\n            tree.map(lambda rows, *"
     slow = edited("xpsample/run/eager.py", "tree.map(lambda rows, *", copied)
     assert slower(compare(ROOT, slow, ["memory-mala-*"], 1, 1)) == {"memory-mala-draws"}
 

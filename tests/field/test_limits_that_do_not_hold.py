@@ -13,7 +13,7 @@ import pytest
 import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import ConvergenceWarning, Interrupted
-from xpsample.run import pace
+from xpsample.engine import pace
 
 X0 = np.random.default_rng(0).normal(size=(4, 2))
 

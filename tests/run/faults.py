@@ -27,9 +27,10 @@ from tests.fuzz.uses import gaussian, real
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, CheckpointWarning, StoreError
 from xpsample.core.registry import to_host
+from xpsample.engine import pace
 from xpsample.files.folder import INDEX, Folder
 from xpsample.optimize.optimizers import Adam
-from xpsample.run import pace, store
+from xpsample.run import store
 from xpsample.run.checkpoint import Store
 from xpsample.score_mh import Denoising, fit, init_score_network
 

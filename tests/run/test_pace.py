@@ -15,12 +15,13 @@ import pytest
 import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import Interrupted
+from xpsample.engine import pace
+from xpsample.engine.pace import Pace
+from xpsample.engine.signals import Terminated, interruptible, terminable
 from xpsample.kernels import HMC
-from xpsample.run import pace
 from xpsample.run.checkpoint import Store
 from xpsample.run.eager import summable
 from xpsample.run.noise import NoiseSource, Portable
-from xpsample.run.pace import Pace, Terminated, interruptible, terminable
 from xpsample.targets import Target
 
 X0 = np.random.default_rng(0).normal(size=(300, 2))
@@ -189,7 +190,7 @@ def test_sigterm_is_as_ctrl_c(tmp_path):
 def test_a_second_sigterm_ends_the_process():
     code = (
         "import signal, numpy as np, xpsample as xps\n"
-        "from xpsample.run.pace import interruptible\n"
+        "from xpsample.engine.signals import interruptible\n"
         "with interruptible() as interrupted:\n"
         "    signal.raise_signal(signal.SIGTERM)\n"
         "    print(interrupted(), flush=True)\n"
@@ -250,7 +251,7 @@ def test_other_threads_than_the_main_one_handle_no_signals():
 FORKED = """
 import os, signal, sys
 from contextlib import nullcontext
-from xpsample.run.pace import interruptible
+from xpsample.engine.signals import interruptible
 
 in_a_run = sys.argv[1] == "True"
 with interruptible() as noted:

@@ -72,7 +72,7 @@ RUNS = """
 APART = """
     import signal
     import time
-    from xpsample.run import pace
+    from xpsample.engine import pace
     from xpsample.run.noise import NoiseSource
     from xpsample.score_mh import Sliced, fit
 

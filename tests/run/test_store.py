@@ -17,7 +17,8 @@ from tests.run.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
-from xpsample.run import checkpoint, diagnosis, pace, store
+from xpsample.engine import pace
+from xpsample.run import checkpoint, diagnosis, store
 from xpsample.run import stored as on_disk
 from xpsample.run.store import RowStore
 from xpsample.zoo.gaussian import gaussian

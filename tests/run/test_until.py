@@ -5,7 +5,8 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
-from xpsample.run import loop, pace, shards
+from xpsample.engine import pace
+from xpsample.run import shards, until
 from xpsample.run.diagnosis import worst
 from xpsample.run.noise import segments
 from xpsample.zoo.gaussian import gaussian
@@ -60,7 +61,7 @@ def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, 
 
 def test_draws_are_looked_at_less_and_less_often(monkeypatch):
     looks = []
-    monkeypatch.setattr(loop, "worst", lambda draws, _: looks.append(len(draws)) or (0.0, 2.0))
+    monkeypatch.setattr(until, "worst", lambda draws, _: looks.append(len(draws)) or (0.0, 2.0))
     run(40_000, until=xps.Until(ess=100), burn_in=7)
     ends = {end - 7 for _, end in segments(KERNEL.noise(STARTS), 7, 40_007)}
     assert set(looks) <= ends and len(looks) > 5
@@ -75,7 +76,7 @@ def test_states_are_looked_at_and_not_their_numbers(monkeypatch, tmp_path):
     assert worst(draws)[1] < 1.01 and worst(draws, categorical=True)[1] > 1.2
 
     looks = []
-    for module in (loop, shards):
+    for module in (until, shards):
         monkeypatch.setattr(module, "worst", lambda draws, categorical: looks.append(categorical) or worst(draws))
     target = xps.Target(lambda x: 0.0 * x[..., 0], space=xps.Categorical([0.0, 1.0, 2.0]))
     shared = {"seed": 1, "until": xps.Until(ess=50)}
@@ -86,7 +87,6 @@ def test_states_are_looked_at_and_not_their_numbers(monkeypatch, tmp_path):
 
 def test_time_is_up(monkeypatch):
     clock = iter(np.arange(0.0, 1e6, 10.0))
-    from xpsample.run import until
 
     monkeypatch.setattr(until.time, "perf_counter", lambda: next(clock))
     trace = run(10_000_000, until=xps.Until(seconds=95))

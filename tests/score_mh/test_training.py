@@ -11,8 +11,8 @@ from tests.run.test_pace import Stopping
 from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via
 from xpsample.core import tree
 from xpsample.core.errors import BackendError, CheckpointError, GradientError, HyperparameterError, Interrupted
+from xpsample.engine import pace
 from xpsample.optimize.optimizers import SGD, Adam, Clipped
-from xpsample.run import pace
 from xpsample.run.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,

@@ -26,6 +26,7 @@ from xpsample.core.registry import registered_backends
 from xpsample.core.same import describe
 from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, terminal_width
 from xpsample.core.terminal import fit as fit_lines
+from xpsample.engine.signals import terminable
 from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.files import plain_row, write_rows
 from xpsample.experiments.folder import Folder
@@ -33,7 +34,6 @@ from xpsample.experiments.table import Columns, Row, table
 from xpsample.experiments.unfinished import Unfinished, unfinished
 from xpsample.kernels import Kernel
 from xpsample.run.identity import made_with
-from xpsample.run.pace import terminable
 from xpsample.run.sampling import sample
 from xpsample.run.trace import Trace
 from xpsample.score_mh.losses import TrainingLoss

@@ -17,17 +17,19 @@ from xpsample.metrics.findings import (
     Diagnosing,
     Finding,
     few_draws,
-    judge_acceptance,
     judge_batches,
-    judge_depth,
-    judge_divergences,
-    judge_energy,
     judge_figures,
-    judge_resonance,
-    judge_stuck,
 )
 from xpsample.metrics.precision import judge_density_precision
 from xpsample.metrics.ranks import Mixing
+from xpsample.metrics.steps import (
+    judge_acceptance,
+    judge_depth,
+    judge_divergences,
+    judge_energy,
+    judge_resonance,
+    judge_stuck,
+)
 from xpsample.run.screen import Figures, Screen
 from xpsample.run.screen import indicators as indicators
 from xpsample.run.screen import worst as worst

@@ -75,70 +75,87 @@ def eager_drive(
     if program.compile and step is None:
         name = program.target.backend.name
         raise CapabilityError(f"{name} arrays cannot run compiled; JAX arrays always do")
-    xp, step, sums = program.target.xp, step or program.kernel.step, None
-    for lo, hi, noise in _noise(program, carry, source, start, stop):
-        carry, infos, kept = _make_steps(program, step, carry, noise, unstack, lo, hi, ending)
-        del noise  # so that two blocks are never in memory together
-        if kept:
-            if buffers is None:
-                with allocating(program.held):
-                    buffers = tree.map(lambda a: empty_rows(xp, program.held, a), kept[0])
-            for part, some in _places(program, program.rows(lo), kept):
-                tree.map(lambda rows, *arrays: write(rows, arrays), _rows(buffers, part), *some)
-        if infos:
-            sums = add_sums(sums, block_sums(xp, infos))
-        if lo + len(infos) < hi or ending():
-            return carry, buffers, sums, lo + len(infos)
-    return carry, buffers, sums, stop
-
-
-def _make_steps(
-    program: Program,
-    step: Callable[..., tuple[Any, Any]],
-    carry: Carry,
-    noise: dict[str, Array],
-    unstack: Callable[[Any], Sequence[Any]],
-    lo: int,
-    hi: int,
-    ending: Ending,
-) -> tuple[Carry, list, list]:
-    """Make steps [lo, hi), or the first of them: the new carry, the infos of all, and the rows of those recorded.
-
-    What a step gives is kept all at once, at its end: one that is abandoned leaves nothing.
-    """
-    target, (state, recorder_states) = program.target, carry
-    # A kernel that takes no noise still makes hi - lo steps.
-    numbers = zip(*map(unstack, noise.values()), strict=True) if noise else itertools.repeat(())
-    infos: list = []
-    kept: list = []
-    row: tuple | None = None
-    try:
-        for t, own in zip(range(lo, hi), numbers, strict=False):
+    step, target = step or program.kernel.step, program.target
+    (state, recorder_states), recording = carry, start >= program.burn_in
+    made = _Made(program, buffers, start, write)
+    for t, last, noise in _noise(program, carry, source, start, stop, unstack):
+        # What a step gives is kept all at once, at its end: one that is abandoned leaves nothing.
+        seen, row = recorder_states, None
+        try:
             ending.within = True
-            new, info = step(target, state, dict(zip(noise, own, strict=True)))
-            seen = recorder_states
-            if recorded := lo >= program.burn_in and program.is_recorded(t):
+            new, info = step(target, state, noise)
+            if recording and program.is_recorded(t):
                 seen, row = program.record(recorder_states, new, info)
             ending.within = False
-            state, recorder_states = new, seen
-            infos.append(info)
-            if recorded:
-                kept.append(row)
-            if ending():
-                break
-    except Abandoned:
-        pass
-    return Carry(state, recorder_states), infos, kept
+        except Abandoned:
+            break
+        del noise  # so that two blocks are never in memory together
+        state, recorder_states = new, seen
+        made.add(info, row, last)
+        if ending():
+            break
+    return Carry(state, recorder_states), *made.closed()
+
+
+class _Made:
+    """What the steps of a block gave: the rows and the infos of some steps at a time are stacked.
+
+    Parameters
+    ----------
+    program, buffers, start, write
+        As in `eager_drive`.
+    """
+
+    def __init__(self, program: Program, buffers: tuple | None, start: int, write: Callable[..., None]) -> None:
+        self._program, self._buffers, self._step, self._write = program, buffers, start, write
+        self._sums: Any = None
+        self._infos: list = []
+        self._rows: list = []
+
+    def add(self, info: Any, row: tuple | None, last: bool) -> None:
+        """A step's, and its row where it is recorded; `last` where those so far are to be stacked."""
+        self._infos.append(info)
+        if row is not None:
+            self._rows.append(row)
+        if last:
+            self._stack()
+
+    def closed(self) -> tuple[tuple | None, Any, int]:
+        """Buffers, sums, and the first step that was not made."""
+        self._stack()
+        return self._buffers, self._sums, self._step
+
+    def _stack(self) -> None:
+        program, infos, kept = self._program, self._infos, self._rows
+        if kept and self._buffers is None:
+            with allocating(program.held):
+                self._buffers = tree.map(lambda a: empty_rows(program.target.xp, program.held, a), kept[0])
+        for part, some in _places(program, program.rows(self._step), kept):
+            tree.map(lambda rows, *arrays: self._write(rows, arrays), _rows(self._buffers, part), *some)
+        if infos:
+            self._sums = add_sums(self._sums, block_sums(program.target.xp, infos))
+        self._step, self._infos, self._rows = self._step + len(infos), [], []
 
 
 def _noise(
-    program: Program, carry: Carry, source: NoiseSource, start: int, stop: int
-) -> Iterator[tuple[int, int, dict[str, Array]]]:
-    """The noise of steps [start, stop) in parts of at most `STACKED` steps, with the first step and the end of each."""
+    program: Program,
+    carry: Carry,
+    source: NoiseSource,
+    start: int,
+    stop: int,
+    unstack: Callable[[Any], Sequence[Any]],
+) -> Iterator[tuple[int, bool, dict[str, Array]]]:
+    """Steps [start, stop), whether each is the last of at most `STACKED` or of its block of noise, and its noise."""
     blocks = source.blocks(program.target.backend, program.specs(carry), start, stop, program.like(carry))
     for first, last, noise in blocks:
         for lo, hi in cut(first, last, STACKED):
-            yield lo, hi, {name: block[lo - first : hi - first, ...] for name, block in noise.items()}
+            columns = [unstack(block[lo - first : hi - first, ...]) for block in noise.values()]
+            # A kernel that takes no noise still makes hi - lo steps.
+            numbers = zip(*columns, strict=True) if columns else itertools.repeat(())
+            del columns
+            for t, row in zip(range(lo, hi), numbers, strict=False):
+                yield t, t == hi - 1, dict(zip(noise, row, strict=True))
+            del numbers, row
         del noise
 
 

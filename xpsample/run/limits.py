@@ -10,8 +10,8 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
+from xpsample.engine.processes import Processes
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source
-from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.targets.bound import counter
 

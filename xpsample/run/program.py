@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import errors_of_functions
-from xpsample.core.ending import Ending
 from xpsample.core.same import key
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.noise import NoiseSource
 from xpsample.run.recorders import Recorder, part_of
 from xpsample.targets.bound import BoundTarget
 
@@ -97,17 +95,6 @@ class Program:
     def start(self, state: Any) -> Carry:
         """The carry at a state of the kernel, which is not copied."""
         return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
-
-    def drive(
-        self, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int, ending: Ending
-    ) -> tuple[Carry, tuple | None, Any, int]:
-        """`Backend.drive`; what a user's function raises becomes an error that says what such functions must do."""
-        what = (
-            f"the run failed between steps {start} and {stop}; functions must take whatever a kernel proposes and give "
-            "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False)"
-        )
-        with errors_of_functions(what):
-            return self.target.backend.drive(self, carry, buffers, source, start, stop, ending)
 
     def record(self, recorder_states: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:
         """New recorder states, and the row of each recorder."""

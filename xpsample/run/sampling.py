@@ -13,22 +13,24 @@ from xpsample.core.checks import check_flag
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError, entry
 from xpsample.core.hyperparameters import show
+from xpsample.engine.loop import Watcher, run
+from xpsample.engine.processes import Processes
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
+from xpsample.run.bar import progress_bar
 from xpsample.run.checkpoint import Checkpoint, opened
+from xpsample.run.course import Course
 from xpsample.run.diagnosis import category
 from xpsample.run.limits import check_limits
 from xpsample.run.loading import moved_to
-from xpsample.run.loop import progress_bar, run_program
 from xpsample.run.noise import NoiseSource, as_noise_source
 from xpsample.run.prepare import identity, positions, prepare
 from xpsample.run.prepare import metadata as metadata_of
 from xpsample.run.probes import examined, say_precision
-from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
     Draws,
@@ -44,8 +46,10 @@ from xpsample.run.trace import Trace
 from xpsample.run.until import Until, check_until
 from xpsample.run.warm_up import TunedPath, WarmUpPath, warm_up_steps
 from xpsample.run.warming import warm_up
+from xpsample.run.watching import check_watchers
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
+from xpsample.targets.point import Capability
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 MOST = 2**63 - 1
@@ -70,6 +74,7 @@ def sample(
     compile: bool = False,
     shards: int | None = None,
     executor: Pool | None = None,
+    watchers: Sequence[Watcher] = (),
 ) -> Trace:
     """Run a kernel, keep what the recorders keep, and warn of what is wrong with it.
 
@@ -123,6 +128,11 @@ def sample(
         Whose workers run the shards; they run here, one after another, when not given. A process pool, or those of
         loky, dask (``client.get_executor()``) and mpi4py. A function that makes an executor, such as
         ``ProcessPoolExecutor``, is called again where a worker was lost.
+    watchers : sequence of Watcher, optional
+        Objects with ``begin(view)``, ``between(view)`` and ``end(view)``, which are called before the first step after
+        the warm-up, between blocks of steps, and at the end. ``view.step`` of ``view.steps`` steps are made, and
+        ``view.trace`` has what they drew. A text that `begin` or `between` returns ends the run, and is
+        ``trace.metadata["ended"]``. Not with `shards`.
 
     Returns
     -------
@@ -170,6 +180,7 @@ def sample(
         if progress is not None:
             check_flag("progress", progress)
         check_until(until, recorders, x0)
+        watchers = check_watchers(watchers, shards is not None or executor is not None)
         settings: dict[str, Any] = {
             "draws": draws,
             "warmup": warmup,
@@ -185,12 +196,25 @@ def sample(
                 raise XpsampleError(
                     "check=True compares the score of a Target with its density; this target is made of one"
                 )
+            if isinstance(kernel, Kernel) and not kernel.requires & (Capability.SCORE | Capability.HVP):
+                raise CapabilityError(
+                    f"check=True compares the score with the log density, and {type(kernel).__name__} uses no score: "
+                    "leave it out"
+                )
             check_gradient(own, x0)
         if shards is not None or executor is not None:
             trace = _in_shards(target, kernel, x0, seed, shards, executor, checkpoint, until, progress, settings)
         else:
             trace = _one_run(
-                target, kernel, x0, seed=seed, checkpoint=checkpoint, until=until, progress=progress, **settings
+                target,
+                kernel,
+                x0,
+                seed=seed,
+                checkpoint=checkpoint,
+                until=until,
+                progress=progress,
+                watchers=watchers,
+                **settings,
             )
         trace, findings = examined(trace, lambda: target.prepare(x0, kernel.requires))
         _warn(findings)
@@ -230,8 +254,8 @@ def _in_shards(
     carry, path = _at_start(program, x0, settings["warmup"])
     check_limits(program, carry, source, program.draws)
     rows = {r.name: r.function(carry.state) for r in program.recorders if isinstance(r, Record)}
-    run = partial(_one_run, target, progress=False, **settings)
-    parts = make_shards(run, kernel, x0, source, count, checkpoint)
+    part = partial(_one_run, target, progress=False, **settings)
+    parts = make_shards(part, kernel, x0, source, count, checkpoint)
 
     def of_all(trace: Trace) -> Trace:
         own = {"kernel": show(kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
@@ -283,6 +307,7 @@ def _one_run(
     until: Until | None = None,
     progress: bool | None,
     compile: bool,
+    watchers: Sequence[Watcher] = (),
 ) -> Trace:
     """The run from positions (*chains, dim); nothing is said of what is wrong with it."""
     clock = time.perf_counter()
@@ -314,8 +339,9 @@ def _one_run(
             metadata["diagnosis"]["findings"] = [found.to_json() for found in warmed.findings]
         described = identity(target, program, carry.state.point.x, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, described, metadata, disk) as store, locked(disk):
+            course = Course(program, carry, source, metadata, store, disk, progress, until, clock, watchers)
             try:
-                trace = run_program(program, carry, source, store, progress, metadata, until, clock, disk=disk)
+                trace = course.trace(run(**course.given))
             except Interrupted as stop:
                 stop.trace = _with_path(stop.trace, warmed.path, own)
                 raise

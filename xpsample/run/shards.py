@@ -28,13 +28,13 @@ from xpsample.core.errors import BackendError, CapabilityError, CheckpointError,
 from xpsample.core.hyperparameters import of_chains
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
+from xpsample.engine.signals import interruptible
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint, steps_in
 from xpsample.run.diagnosis import own_findings, worst
 from xpsample.run.loading import on_arrays
 from xpsample.run.noise import Native, NoiseSource, Portable, derived
-from xpsample.run.pace import interruptible
 from xpsample.run.program import Program
 from xpsample.run.recorders import Recorder
 from xpsample.run.running import running
@@ -289,11 +289,10 @@ def run_until(
             bar.reset()
         part = [replace(shard, run=partial(shard.run, draws=draws)) for shard in shards]
         trace = run_shards(part, workers, recorders, start, bar)
-        if stopping.holds(draws, partial(_figures, trace), float):
+        if stopping.holds(draws, partial(_figures, trace)):
             break
-    ended = stopping.finding(draws)
     known = trace.metadata["diagnosis"]
-    found = [*known["findings"], *([] if ended is None else [ended.to_json()])]
+    found = [*known["findings"], *(finding.to_json() for finding in stopping.findings(draws))]
     return replace(trace, metadata=trace.metadata | {"diagnosis": known | {"findings": found}})
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import errors_of_functions
 from xpsample.core.devices import current_device
 from xpsample.core.ending import Ending
+from xpsample.engine.loop import FAILED
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps
 from xpsample.run.prepare import positions, prepare
@@ -71,7 +73,8 @@ def steps(
         for i in range(length):
             # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
             noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
-            carry, rows, sums, _ = program.drive(carry, None, noise, 0, 1, never)
+            with errors_of_functions(FAILED.format(start + i, start + i + 1)):
+                carry, rows, sums, _ = backend.drive(program, carry, None, noise, 0, 1, never)
             state, info = tree.map(lambda row: row[0, ...], rows)[0]
             yield state, info._replace(evaluations=sums.evaluations)
 

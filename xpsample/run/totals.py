@@ -7,6 +7,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.registry import to_host
+from xpsample.engine.loop import View
 from xpsample.kernels.kernel import Info
 from xpsample.run.summary import RunStatistics
 
@@ -21,14 +22,34 @@ class Totals:
     """Sums of the step infos over a run, kept on the host in float64.
 
     A driver may return before its device is done. Fetching sums waits for the device, so the sums of short segments are
-    fetched several at a time.
+    fetched several at a time. It is a watcher of a run.
+
+    Parameters
+    ----------
+    burn_in : int
+        Steps at the start that do not count.
     """
 
-    def __init__(self) -> None:
-        self.steps = 0
+    def __init__(self, burn_in: int = 0) -> None:
+        self.steps, self._burn_in = 0, burn_in
         self._sums: dict[str, Any] = {}
         self._waiting: list[Info] = []
         self._most, self._fetched = 1, time.perf_counter()
+
+    def begin_from(self, saved: "Totals") -> None:
+        """Go on from the sums of a checkpoint."""
+        self.steps, self.sums = saved.steps, saved.sums
+
+    def begin(self, view: View) -> None:
+        """They are 0."""
+
+    def between(self, view: View) -> None:
+        """Add the block's, after the burn-in."""
+        if view.made and view.step > self._burn_in:
+            self.add(view.made, view.sums)
+
+    def end(self, view: View) -> None:
+        """They stay."""
 
     def add(self, steps: int, sums: Info) -> None:
         """Add the sums of a segment, as a driver returns them."""

@@ -4,14 +4,19 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from xpsample.core.arrays import is_array
 from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
+from xpsample.engine.loop import View
 from xpsample.metrics.findings import Finding
-from xpsample.run.recorders import Draws
-from xpsample.run.running import can_tell
+from xpsample.run.diagnosis import worst
+from xpsample.run.program import Carry, Program
+from xpsample.run.recorders import BatchMeans, Draws, Moments
+from xpsample.run.running import can_tell, running
+from xpsample.run.stored import StoredRows
 
 LATER = 1.1
 """How many times as many draws there are, at least, from one look at them to the next."""
@@ -99,7 +104,7 @@ def check_until(until: Until | None, recorders: Any, x0: Any) -> None:
 
 
 class Stopping:
-    """Tells a run when to stop.
+    """Tells a run when to stop: a watcher.
 
     Parameters
     ----------
@@ -110,17 +115,37 @@ class Stopping:
         ``rows(steps)``: the draws there are after so many steps.
     began : float, optional
         When its time began, by ``time.perf_counter``; now, when not given.
+    figures : callable, optional
+        ``figures(view)``: the least ESS and the largest R-hat.
     """
 
     def __init__(
-        self, until: Until, ends: Iterable[int], rows: Callable[[int], int], began: float | None = None
+        self,
+        until: Until,
+        ends: Iterable[int],
+        rows: Callable[[int], int],
+        began: float | None = None,
+        figures: Callable[[View], tuple[float, float]] | None = None,
     ) -> None:
+        self._figures = figures
         self._until, self._began = until, time.perf_counter() if began is None else began
         self._looks = _looks(ends, rows)
         self._next = next(self._looks, None)
         self.reached, self._found = False, (math.nan, math.nan)
 
-    def holds(self, step: int, figures: Callable[[], tuple[float, float]], agreed: Callable[[float], float]) -> bool:
+    def begin(self, view: View) -> str | None:
+        """As `between`: a run that goes on may have enough."""
+        return self.between(view)
+
+    def between(self, view: View) -> str | None:
+        """That the draws are enough, or time is up."""
+        assert self._figures is not None
+        return "until" if self.holds(view.step, partial(self._figures, view)) else None
+
+    def end(self, view: View) -> None:
+        """Nothing is left to do."""
+
+    def holds(self, step: int, figures: Callable[[], tuple[float, float]]) -> bool:
         """Whether the run may stop after `step` steps.
 
         Parameters
@@ -128,9 +153,6 @@ class Stopping:
         step : int
         figures : callable
             Gives the least ESS and the largest R-hat.
-        agreed : callable
-            Of a number of this process, the largest of all that make the run together: where time is up for one of
-            them, all stop.
         """
         while self._next is not None and self._next < step:
             self._next = next(self._looks, None)
@@ -138,20 +160,16 @@ class Stopping:
             self._found = ess, rhat = figures()
             enough = self._until.ess is None or ess >= self._until.ess
             self.reached = enough and (self._until.rhat is None or rhat <= self._until.rhat)
-        return self.reached or self._late(agreed)
-
-    def _late(self, agreed: Callable[[float], float]) -> bool:
-        """Whether time is up."""
         limit = self._until.seconds
-        return limit is not None and agreed(time.perf_counter() - self._began >= limit) > 0
+        return self.reached or (limit is not None and time.perf_counter() - self._began >= limit)
 
-    def finding(self, rows: int) -> Finding | None:
+    def findings(self, rows: int) -> list[Finding]:
         """That a run ended before the draws were enough."""
         if self.reached or not (self._until.needs_figures or rows == 0):
-            return None
+            return []
         if not self._until.needs_figures:
             text = "time was up before the first draw"
-            return Finding("until", text, 0, "give more seconds; with a checkpoint the same call goes on")
+            return [Finding("until", text, 0, "give more seconds; with a checkpoint the same call goes on")]
         ess, rhat = self._found
         wanted = (("ESS", ess, self._until.ess), ("R-hat", rhat, self._until.rhat))
         asked = " and ".join(
@@ -159,12 +177,59 @@ class Stopping:
             for name, found, limit in wanted
             if limit is not None
         )
-        return Finding(
-            "until",
-            f"the run ended with {rows} draws before they had the {asked} that it was to go on until",
-            rows,
-            "ask for more draws or more time; with a checkpoint the same call goes on",
+        return [
+            Finding(
+                "until",
+                f"the run ended with {rows} draws before they had the {asked} that it was to go on until",
+                rows,
+                "ask for more draws or more time; with a checkpoint the same call goes on",
+            )
+        ]
+
+
+class Unlimited:
+    """What stands for `Stopping` in a run that makes all draws."""
+
+    def begin(self, view: View) -> None:
+        """It never stops."""
+
+    def between(self, view: View) -> None:
+        """It never stops."""
+
+    def end(self, view: View) -> None:
+        """Nothing is left to do."""
+
+    def findings(self, rows: int) -> list[Finding]:
+        """None."""
+        return []
+
+
+def figures(
+    program: Program, carry: Carry, rows: Callable[[], tuple | None], known: dict[str, Any]
+) -> tuple[float, float]:
+    """The least ESS and the largest R-hat of a run.
+
+    Parameters
+    ----------
+    program, carry
+    rows : callable
+        Gives the rows of each recorder.
+    known : dict
+        What the diagnosis knows of the run.
+    """
+    at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
+    if at is None:
+        told = running(
+            r.result(program.target, s, None)
+            for r, s in zip(program.recorders, carry.recorder_states, strict=True)
+            if isinstance(r, Moments | BatchMeans)
         )
+        assert told is not None
+        return told.worst()
+    found = rows()
+    assert found is not None
+    draws = found[at].columns() if isinstance(found[at], StoredRows) else found[at]
+    return worst(draws, known["categorical"])
 
 
 def _looks(ends: Iterable[int], rows: Callable[[int], int]) -> Iterator[int]:

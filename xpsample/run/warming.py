@@ -7,12 +7,13 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import Interrupted
+from xpsample.engine.loop import run
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.checkpoint import Checkpoint, opened
+from xpsample.run.course import Course
 from xpsample.run.limits import check_limits
-from xpsample.run.loop import run_program
 from xpsample.run.noise import Native, NoiseSource, Portable
 from xpsample.run.prepare import identity, metadata
 from xpsample.run.program import Carry, Program
@@ -87,8 +88,10 @@ def warm_up(
             described = identity(target, warming, starts, source) | {"round": number}
         about = metadata(warming, starts, noise)
         with opened(own, warming, carry, described, about) as store:
+            limits: dict[str, Any] = {"progress": progress, "until": until, "clock": clock}
+            course = Course(warming, carry, noise, about, store, unit="warm-up steps", **limits)
             try:
-                trace = run_program(warming, carry, noise, store, progress, about, until, clock, unit="warm-up steps")
+                trace = course.trace(run(**course.given))
             except Interrupted as stop:
                 stop.trace = _so_far(program, warming, stop.trace, paths)
                 raise

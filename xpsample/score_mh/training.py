@@ -16,14 +16,16 @@ from xpsample.core.hyperparameters import arguments, check_array, check_range, c
 from xpsample.core.registry import check_same_home, to_host
 from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
+from xpsample.engine.loop import View, run
+from xpsample.engine.pace import MOST_STEPS
+from xpsample.engine.processes import Processes
+from xpsample.engine.signals import Signals
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
+from xpsample.run.bar import Bar
 from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.identity import PYTHON
-from xpsample.run.loop import progress_bar
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
-from xpsample.run.pace import MOST_STEPS, Pace, interruptible
-from xpsample.run.processes import Processes
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import Record
 from xpsample.run.totals import Totals
@@ -167,61 +169,79 @@ def fit(
         source, carry = as_noise_source(seed), program.init(start)
         about = _identity(kernel, target, source) if checkpoint is not None else {}
         ending = Ending()
-        with opened(checkpoint, program, carry, about) as store, interruptible(ending) as interrupted:
-            state, buffers, done = _run(program, carry, source, patience, progress, store, ending)
+        with opened(checkpoint, program, carry, about) as store:
+            training = _Training(store, patience)
+            view = training.start(program, carry)
+            cut = segments(program.specs(carry), view.step, epochs)
+            bar = Bar(progress, epochs, unit="epoch")
+            view = run(program, view, source, cut, (training,), (training, bar, Signals(ending)), ending=ending)
+        if view.buffers is None:  # a second signal, before anything was trained
+            raise KeyboardInterrupt
+        state, buffers, done, interrupted = view.carry.state, view.buffers, view.step, ending.signal
         losses, validated = (to_host(rows)[:done] for rows in buffers[0])
         if validation is None:
             fitted = Fitted(to_use(state.parameters, state.optimizer), losses, None, False)
         else:
             fitted = Fitted(state.best, losses, validated, _stalled(state, patience) and done < epochs)
-        if interrupted():
+        if interrupted is not None:
             where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
             if store is not None:
                 where = f"{store.path}, from where the same call goes on"
-            message = f"{interrupted()} after {done} of {epochs} epochs; what was trained is in {where}"
-            raise Interrupted(message, fitted=fitted, by=interrupted())
+            message = f"{interrupted} after {done} of {epochs} epochs; what was trained is in {where}"
+            raise Interrupted(message, fitted=fitted, by=interrupted)
         return fitted
 
 
-def _run(
-    program: Program,
-    carry: Carry,
-    source: NoiseSource,
-    patience: int | None,
-    progress: bool | None,
-    store: Store | None,
-    ending: Ending,
-) -> tuple[EpochState, Any, int]:
-    """The last state, the losses of all epochs, and the number of epochs made."""
-    backend = program.target.backend
-    buffers, done, like = None, 0, carry.state.point.x
-    saved = None if store is None else store.load(carry)
-    if store is not None and saved is not None:
-        done, carry, _ = saved
-        rows = [backend.from_host(array, like) for array in store.rows().values()]
-        buffers = ((rows[0], rows[1]),)
-    if store is not None and done < program.steps and not _stalled(carry.state, patience):
-        store.check()
-    pace = Pace(0.0, 1 if patience is not None or store is not None else MOST_STEPS, ending)
-    with progress_bar(progress, program.steps, done, unit="epoch") as bar:
-        for lo, hi in pace.blocks(segments(program.specs(carry), done, program.steps)):
-            if _stalled(carry.state, patience) or (ending.signal and buffers is not None):
-                break
-            carry, buffers, _, stop = program.drive(carry, buffers, source, lo, hi, ending)
-            if not np.isfinite(to_host(carry.state.loss)):
-                raise GradientError(
-                    f"the loss left the finite numbers by epoch {stop}: lower the learning rate, or clip the gradients"
-                )
-            if buffers is None:  # a second signal, before anything was trained
-                raise KeyboardInterrupt
-            pace.measure(stop, lambda: None)  # their loss has been looked at
-            if bar is not None:
-                bar.update(stop - done)
-            done = stop
-            if store is not None:
-                last = done == program.steps or _stalled(carry.state, patience) or ending.signal is not None
-                store.save(done, carry, Totals(), buffers, final=last)
-    return carry.state, buffers, done
+class _Training:
+    """Watches a training, and keeps it where it has a checkpoint.
+
+    Parameters
+    ----------
+    store : Store or None
+        The checkpoint.
+    patience : int or None
+    """
+
+    def __init__(self, store: Store | None, patience: int | None) -> None:
+        self._store, self._patience = store, patience
+        self.longest = MOST_STEPS if store is None and patience is None else 1
+
+    def start(self, program: Program, carry: Carry) -> View:
+        """Where it begins, or goes on from its checkpoint."""
+        saved = None if self._store is None else self._store.load(carry)
+        view = View(0, carry)
+        if self._store is not None and saved is not None:
+            backend, like = program.target.backend, carry.state.point.x
+            rows = [backend.from_host(array, like) for array in self._store.rows().values()]
+            view = View(saved.step, saved.carry, ((rows[0], rows[1]),))
+        if self._store is not None and view.step < program.steps and not self.begin(view):
+            self._store.check()
+        return view
+
+    def begin(self, view: View) -> str | None:
+        """That the validation loss does not improve any more."""
+        return "patience" if _stalled(view.carry.state, self._patience) else None
+
+    def between(self, view: View) -> str | None:
+        """As `begin`.
+
+        Raises
+        ------
+        GradientError
+        """
+        if not np.isfinite(to_host(view.carry.state.loss)):
+            raise GradientError(
+                f"the loss left the finite numbers by epoch {view.step}: lower the learning rate, or clip the gradients"
+            )
+        return self.begin(view)
+
+    def end(self, view: View) -> None:
+        """Nothing is left to do."""
+
+    def keep(self, view: View, last: bool) -> None:
+        """Save the training, if it is time to."""
+        if self._store is not None:
+            self._store.save(view.step, view.carry, Totals(), view.buffers, final=last)
 
 
 def _stalled(state: EpochState, patience: int | None) -> bool:

@@ -273,7 +273,14 @@ def check_positions(x: Any) -> Backend:
         if isinstance(x, (list, tuple)):
             advice = "; make an array of it, such as numpy.asarray(x0)"
         elif isinstance(x, dict):
-            advice = "; put its values side by side into one array (*chains, dim)"
+            advice = (
+                "; put its values side by side into one array (*chains, dim), or give the parameters names by a Model, "
+                "such as Model(log_density, mu=Real())"
+            )
+        elif hasattr(x, "to_numpy"):
+            advice = "; take its numbers, x0.to_numpy()"
+        elif isinstance(x, int | float):
+            advice = "; start each chain at a point, such as numpy.zeros((chains, dim))"
         got = f"{type(x).__name__}{advice}"
         raise BackendError(f"positions must be an array of a registered library; got {got}")
     return backend_of(x)

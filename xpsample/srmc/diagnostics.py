@@ -107,4 +107,4 @@ class Repellence(Recorder):
 
     def findings(self, result: RepellenceReport) -> list[Finding]:
         """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
-        return judge(*result[1:], self.limit, self.share, self.least_acceptance)
+        return judge(*result, self.limit, self.share, self.least_acceptance)

@@ -8,10 +8,11 @@ import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import LogDensityError
-from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, elsewhere
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point, wanted
 
@@ -203,7 +204,10 @@ def check_form(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> Any:
 def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
     """As `check_form`, of library and device, too."""
     if not is_array(array):
-        raise LogDensityError(f"{what} must be an array of the positions' library; got {type(array).__name__}")
+        none = ": let the function end with return" if array is None else ""
+        name = "None" if array is None else type(array).__name__
+        frame = ": take its numbers by .to_numpy()" if hasattr(array, "to_numpy") else ""
+        raise LogDensityError(f"{what} must be an array of the positions' library; got {name}{none}{frame}")
     if tuple(array.shape) != tuple(shape):
         raise LogDensityError(
             f"{what} must be batched over leading axes: positions {tuple(x.shape)} ask for shape {tuple(shape)}; got "
@@ -243,3 +247,24 @@ def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
         raise LogDensityError(
             f"the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
         )
+
+
+def failed(what: str, error: Exception, x: Array, space: Space) -> LogDensityError:
+    """What is raised where a function of a user fails at the start positions, with how it is called."""
+    begin = (
+        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
+        f"{type(error).__name__}: {error}. "
+    )
+    if isinstance(space, Named):
+        name = space.names[0]
+        shape = ", ".join(("*chains", *map(str, space.part(name).shape)))
+        return LogDensityError(
+            f"{begin}The log density of a model is called as log_density(p), or log_density(p, data) where there are "
+            f"data; p has {', '.join(space.names)}, such as p.{name} of shape ({shape}). Use the functions of the "
+            "positions' library (xp = array_namespace(...)), or write it for one chain and lift it by batched(f)"
+        )
+    return LogDensityError(
+        f"{begin}A target's functions are given all chains at once, as an array of the positions' library: use that "
+        "library's functions (xp = array_namespace(x)) and sum over the last axis, or lift a function of one position "
+        "by batched(f)"
+    )

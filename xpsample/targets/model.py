@@ -15,6 +15,7 @@ from xpsample.core.tree import Tree, dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.spaces.named import Named, named, parameters
 from xpsample.spaces.space import Space, check_positions
+from xpsample.targets.batched import Lifted
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 from xpsample.targets.start import around
@@ -229,14 +230,23 @@ class _OfCoordinates:
 
     def __call__(self, x: Array, *data: Any) -> Array:
         values, log_jacobian = self.space.constrain(namespace(x), x)
-        density = self.log_density(parameters(self.space.names)(*values), *data)
+        p, chains = parameters(self.space.names)(*values), tuple(log_jacobian.shape)
+        of_one = self.log_density if isinstance(self.log_density, Lifted) else None
+        density = self.log_density(p, *data) if of_one is None else of_one.over(p, chains, *data)
         return check_density(density, log_jacobian.shape) + log_jacobian
+
+    @property
+    def raising(self) -> Callable[..., Array]:
+        """The same density, whose exceptions are errors."""
+        return _OfCoordinates(getattr(self.log_density, "raising", self.log_density), self.space)
 
 
 def check_density(density: Any, chains: Any) -> Array:
     """What a model's density gave; raise LogDensityError unless it has the shape of the chains."""
     if getattr(density, "shape", None) != chains:
         got = tuple(density.shape) if is_array(density) else given(density)
+        if density is None:
+            raise LogDensityError("the log density of a model gives None: let the function end with return")
         raise LogDensityError(
             f"the log density of a model has shape (*chains), here {tuple(chains)}; got {got}: values have shape "
             "(*chains, *shape), so sum over the axes of the shape only"

@@ -16,7 +16,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
-from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError
+from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError
 from xpsample.core.registry import backend_of, check_same_home, compiled
 from xpsample.core.same import key
 from xpsample.core.tree import dtype_name
@@ -26,7 +26,7 @@ from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
-from xpsample.targets.contract import check_array, check_form, check_functions, check_start
+from xpsample.targets.contract import check_array, check_form, check_functions, check_start, failed
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
 from xpsample.targets.shaped import flattened, shape_of
@@ -215,15 +215,15 @@ class Target(AbstractTarget):
         log_density = self.of_coordinates.log_density
         if log_density is not None:
             try:
-                density = log_density(at, *bound._args)
+                density = getattr(log_density, "raising", log_density)(at, *bound._args)
             except Exception as its:
                 if not is_of_a_function(its):
                     raise
-                raise _failed("log density", its, x) from its
+                raise failed("log density", its, x, self.space) from its
             check_array("the log density", density, at, tuple(x.shape[:-1]))
         if not is_of_a_function(error):
             raise error
-        raise _failed("derivatives", error, x) from error
+        raise failed("derivatives", error, x, self.space) from error
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
@@ -364,6 +364,7 @@ class Target(AbstractTarget):
         floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
 
         def place(path: str, leaf: Any) -> Any:
+            leaf = np.asarray(leaf) if isinstance(leaf, np.bool_ | np.number) else leaf
             if isinstance(leaf, np.ndarray):
                 backend_of(leaf)  # refuses what is no plain array
                 if leaf.dtype.kind not in "biufc":
@@ -439,7 +440,9 @@ class PreparedTarget(BoundTarget):
     def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
         xp, space = self.xp, self.space
         if isinstance(space, Named):
-            around = self.functions.log_density(space.mirrored(self.backend, x), *args) - log_density
+            if not space.mirrors:
+                return xp.zeros_like(x[..., :0])[..., None]
+            around = self.functions.log_density(space.mirrored(xp, x), *args) - log_density
             return xp.permute_dims(around, (*range(1, around.ndim), 0))[..., None]
         assert isinstance(space, Discrete)
         return space.around(xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
@@ -493,15 +496,6 @@ def _positions_around(space: Space, dim: int) -> int:
         return space.mirrors
     assert isinstance(space, Discrete)
     return space.variables(dim) * (space.choices - 1)
-
-
-def _failed(what: str, error: Exception, x: Array) -> LogDensityError:
-    return LogDensityError(
-        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
-        f"{type(error).__name__}: {error}. A target's functions are given all chains at once, as an array of the "
-        "positions' library: use that library's functions (xp = array_namespace(x)) and sum over the last axis, or "
-        "lift a function of one position by batched(f)"
-    )
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:

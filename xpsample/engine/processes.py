@@ -4,13 +4,16 @@ All of them make the same calls, in the same order. What a process finds out by 
 or a signal, must not lead it another way than the others, which would wait for it.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from xpsample.core import tree
 from xpsample.core.arrays import Array, Tree
 from xpsample.core.backend import Backend
 from xpsample.core.errors import CapabilityError
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, to_host
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,18 @@ class Processes:
             Of this process.
         """
         return self.backend.synchronize(carry, number) if self.several else number
+
+    def any_of(self, reasons: Sequence[Any], carry: Tree) -> bool:
+        """Whether one of these processes has a reason: all of them are asked, and told the same."""
+        return self.largest(carry, any(reason is not None for reason in reasons)) > 0
+
+    def agreement(self, carry: Tree) -> Callable[[float], float] | None:
+        """The largest number of all processes, for what must be the same in all; None where there is one."""
+        return partial(self.largest, carry) if self.several else None
+
+    def shared(self, sums: Tree) -> Tree:
+        """Sums on the host where there are several processes: all of them fetch at once, and not by their clocks."""
+        return tree.map(to_host, sums) if self.several else sums
 
     def check_one(self, what: str, instead: str) -> None:
         """Raise CapabilityError if there are several, which `what` does not work with; say what to do `instead`."""

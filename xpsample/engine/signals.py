@@ -1,84 +1,14 @@
-"""How a run is cut into blocks of steps, between which it is saved and stopped."""
+"""Signals that ask a run to end: Ctrl-C and SIGTERM."""
 
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
 from xpsample.core.ending import Abandoned, Ending
-
-SECONDS = 1.0
-"""How long a block of several steps takes at most, about."""
-
-MOST_STEPS = 2**31
-"""Of a block where nothing else is said."""
-
-SHORT = 0.1
-"""Seconds up to which nobody waits for a block to end, to measure it."""
-
-SLOWER, LONGER = 4.0, 16
-"""By how much a step is thought to be faster than in the block before, at most; and by how much a block is longer."""
-
-
-class Pace:
-    """Cuts segments of a run into blocks that take a second, where steps are slow. A block may be a single step.
-
-    The draws do not depend on where blocks end. The first block is one step, which tells how slow steps are.
-
-    Parameters
-    ----------
-    seconds : float
-        A first guess at what a step takes.
-    longest : int
-        The most steps of a block.
-    ending : Ending, optional
-        Is told when a block has taken its time, for libraries that ask after every step.
-    """
-
-    def __init__(self, seconds: float = 0.0, longest: int = MOST_STEPS, ending: Ending | None = None) -> None:
-        self._each, self._most, self._longest = seconds, 1, longest
-        self._first, self._began, self._ending = 0, 0.0, ending or Ending()
-
-    def blocks(self, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Steps [lo, hi) of one block after the other; `measure` says how far each came."""
-        for lo, stop in segments:
-            while lo < stop:
-                few = min(self._longest, self._most, int(SECONDS / max(self._each, 1e-9)))
-                self._first, self._began = lo, time.perf_counter()
-                self._ending.at = self._began + SECONDS
-                yield lo, min(stop, lo + max(1, few))
-                lo = self._first
-
-    def measure(self, end: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None) -> None:
-        """Take the time of the block that was made last, which may still be under way.
-
-        Parameters
-        ----------
-        end : int
-            The first step that was not made.
-        synchronize : callable
-            Waits for it.
-        agreed : callable, optional
-            Where several processes make the run, which have waited already: of the time of this one, that which all
-            take, so that they cut the same blocks.
-        """
-        steps, self._first = end - self._first, end
-        if not steps:
-            return
-        expected, taken = steps * self._each, time.perf_counter() - self._began
-        if agreed is not None:
-            taken = agreed(taken)
-        elif self._most >= MOST_STEPS and max(expected, taken) < SHORT:
-            return
-        else:
-            synchronize()
-            taken = time.perf_counter() - self._began
-        self._each = max(taken / steps, self._each / SLOWER)
-        self._most = min(MOST_STEPS, LONGER * steps) if self._each * LONGER * steps > SHORT else MOST_STEPS
 
 
 class Terminated(KeyboardInterrupt):
@@ -96,6 +26,31 @@ ENDING: Mapping[signal.Signals, tuple[str, tuple[Any, ...]]] = {
     signal.SIGTERM: ("SIGTERM", (signal.SIG_DFL, _terminate)),
 }
 """Signals that ask a run to end: what messages call them, and what Python and `terminable` do with them."""
+
+
+class Signals:
+    """A watcher that ends a run when a signal came, which `ending` is told of meanwhile."""
+
+    def __init__(self, ending: Ending) -> None:
+        self.ending, self._handling = ending, ExitStack()
+
+    def begin(self, view: Any) -> None:
+        """Note signals from now on."""
+        self._handling.enter_context(interruptible(self.ending))
+
+    def between(self, view: Any) -> str | None:
+        """The signal that came."""
+        return self.ending.signal
+
+    def end(self, view: Any) -> None:
+        """Leave signals to what handles them usually."""
+        self._handling.close()
+
+    def agreed(self, largest: Callable[[float], float] | None) -> str | None:
+        """The signal that came here or, by the largest number of several processes, to one of them."""
+        names = [None, *(name for name, _ in ENDING.values())]
+        here = names.index(self.ending.signal)
+        return names[here if largest is None else int(largest(here))]
 
 
 @contextmanager

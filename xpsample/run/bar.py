@@ -1,0 +1,56 @@
+"""The progress bar of a run."""
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from xpsample.core.errors import XpsampleError
+from xpsample.engine.loop import View
+
+
+class Bar:
+    """A watcher that shows how far a run is.
+
+    Parameters
+    ----------
+    progress : bool or None
+    total : int
+        Steps.
+    unit : str
+    text : callable, optional
+        ``text(view)``: what it says beside.
+    """
+
+    def __init__(
+        self, progress: bool | None, total: int, unit: str = "step", text: Callable[[View], str] = lambda view: ""
+    ) -> None:
+        self._settings, self._text, self._bar = (progress, total, unit), text, None
+
+    def begin(self, view: View) -> None:
+        """Show it, if it is wanted."""
+        progress, total, unit = self._settings
+        self._bar = progress_bar(progress, total, view.step, unit).__enter__()
+
+    def between(self, view: View) -> None:
+        """Move it."""
+        if self._bar is not None and view.made:
+            self._bar.set_postfix_str(self._text(view), refresh=False)
+            self._bar.update(view.made)
+
+    def end(self, view: View) -> None:
+        """Close it."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def progress_bar(progress: bool | None, total: int, done: int = 0, unit: str = "step") -> Any:
+    """A context with a tqdm bar, or with None if no bar is wanted or tqdm is not installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        if progress:
+            raise XpsampleError('progress=True needs tqdm: pip install "xpsample[progress]"') from None
+        return nullcontext()
+    wanted = sys.stderr.isatty() if progress is None else progress
+    return tqdm(total=total, initial=done, unit=unit, file=sys.stderr) if wanted else nullcontext()

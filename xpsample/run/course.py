@@ -1,0 +1,161 @@
+"""A run of a program, ready for the engine: what it is given, and the trace of what it made."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from xpsample.core.ending import Ending
+from xpsample.core.errors import Interrupted
+from xpsample.engine.loop import View, Watcher
+from xpsample.engine.processes import Processes
+from xpsample.engine.signals import Signals
+from xpsample.run.bar import Bar
+from xpsample.run.checkpoint import Store
+from xpsample.run.diagnosis import own_findings
+from xpsample.run.keeping import InMemory, OnDisk, Saved, Unsaved
+from xpsample.run.limits import example_row
+from xpsample.run.noise import NoiseSource, segments
+from xpsample.run.program import Carry, Program
+from xpsample.run.store import RowStore
+from xpsample.run.totals import Totals, shown
+from xpsample.run.trace import Trace
+from xpsample.run.until import Stopping, Unlimited, Until, figures
+from xpsample.run.watching import Watched
+
+
+class Course:
+    """A run from where its checkpoint is, or from the start.
+
+    Parameters
+    ----------
+    program : Program
+    carry : Carry
+        At the start.
+    source : NoiseSource
+    metadata : dict
+        Of the trace.
+    store : Store, optional
+        The checkpoint.
+    disk : RowStore, optional
+        Where the rows go instead of memory.
+    progress : bool, optional
+    until : Until, optional
+    clock : float, optional
+        When its time began, by ``time.perf_counter``; now, when not given.
+    watchers : sequence of Watcher
+        The user's.
+    unit : str
+        What messages call the rows.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        carry: Carry,
+        source: NoiseSource,
+        metadata: dict[str, Any],
+        store: Store | None = None,
+        disk: RowStore | None = None,
+        progress: bool | None = False,
+        until: Until | None = None,
+        clock: float | None = None,
+        watchers: Sequence[Watcher] = (),
+        unit: str = "draws",
+    ) -> None:
+        self.metadata, self.unit, self._began = metadata, unit, time.perf_counter()
+        self.rows = InMemory() if disk is None else OnDisk(disk)
+        self.saved = Unsaved() if store is None else Saved(store)
+        self.totals, self.ending = Totals(program.burn_in), Ending()
+        self.processes, self.signals = Processes.of(carry.state.point.x), Signals(self.ending)
+        row = cache(partial(example_row, program, carry, source, 0))
+        view = self.saved.load(program, carry, self.totals, row)
+        self.program, self.first = self.rows.begin(program, view, self.saved, row, metadata, self.totals)
+        self.stopping: Stopping | Unlimited = Unlimited()
+        if until is not None:
+            ends = (end for _, end in self._segments(0))
+            self.stopping = Stopping(until, ends, self.program.rows, clock, self._figures)
+        axes = carry.state.point.x.ndim
+        bar = Bar(progress, program.steps, text=lambda view: shown(view.sums, view.made, self.totals, axes))
+        self.watched = Watched(watchers, self.program.steps, self._so_far)
+        self.watchers = (self.totals, self.stopping, self.watched, bar, self.signals)
+        self.source = source
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What `engine.loop.run` is given."""
+        return {
+            "stepper": self.program,
+            "view": self.first,
+            "source": self.source,
+            "segments": self._segments(self.first.step),
+            "sinks": (*self.rows.sinks, *self.saved.sinks),
+            "watchers": self.watchers,
+            "processes": self.processes,
+            "ending": self.ending,
+        }
+
+    def trace(self, view: View) -> Trace:
+        """What the run made until the engine gave `view`.
+
+        Raises
+        ------
+        Interrupted
+        """
+        program = self.program
+        rows = program.rows(view.step)
+        known = self.metadata | {"seconds": self.saved.seconds(time.perf_counter() - self._began)}
+        known |= {"ended": self.watched.reasons[0]} if self.watched.reasons else {}
+        buffers = self.rows.in_trace(program, view)
+        trace = trace_of(program, view.carry, buffers, self.totals, known, self.stopping.findings(rows))
+        by = self.signals.agreed(self.processes.agreement(view.carry))
+        if by is not None:
+            where = self.rows.where or "this error's trace (sys.last_value.trace in a console)"
+            more = "; a run with a checkpoint could go on" if self.rows.where is None else ""
+            if self.saved.where is not None:
+                where, more = self.rows.where or self.saved.where, ", from where the same call goes on"
+            raise Interrupted(
+                f"{by} after {rows} of {program.draws} {self.unit}, which are in {where}{more}", trace, by=by
+            )
+        later = self.first.step > program.steps  # the state there is of a later step
+        return replace(trace, state=None) if later else trace
+
+    def _so_far(self, view: View) -> Trace:
+        """The trace of what was made until now."""
+        buffers = self.rows.so_far(self.program, view)
+        return trace_of(self.program, view.carry, buffers, self.totals, self.metadata)
+
+    def _segments(self, start: int) -> Iterator[tuple[int, int]]:
+        """Steps that are driven at once, on one side of the burn-in."""
+        program = self.program
+        specs = program.specs(self.first.carry)
+        yield from segments(specs, start, program.burn_in)
+        yield from segments(specs, max(start, program.burn_in), program.steps)
+
+    def _figures(self, view: View) -> tuple[float, float]:
+        """The least ESS and the largest R-hat."""
+        return figures(
+            self.program, view.carry, partial(self.rows.so_far, self.program, view), self.metadata["diagnosis"]
+        )
+
+
+def trace_of(
+    program: Program,
+    carry: Carry,
+    buffers: tuple | None,
+    totals: Totals,
+    metadata: dict[str, Any],
+    found: Sequence[Any] = (),
+) -> Trace:
+    """The trace of a program's rows and last carry."""
+    rows = buffers if buffers is not None else tuple(None for _ in program.recorders)
+    results = {
+        r.name: r.result(program.target, recorder_state, row)
+        for r, recorder_state, row in zip(program.recorders, carry.recorder_states, rows, strict=True)
+    }
+    own = [*own_findings(program.recorders, results, carry.state), *(finding.to_json() for finding in found)]
+    known = metadata["diagnosis"]
+    metadata = metadata | {"diagnosis": known | {"findings": [*known.get("findings", ()), *own]}}
+    draws, statistics = results.pop("draws", None), results.pop("statistics", None) or {}
+    return Trace(draws, statistics, results, totals.run_statistics(), carry.state, metadata, program.kernel)
