@@ -27,6 +27,7 @@ class CupyBackend(Backend):
     """CuPy arrays."""
 
     name = "cupy"
+    forks = False
     xp = xp
     autodiff = None
 

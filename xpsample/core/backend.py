@@ -26,7 +26,7 @@ class Device(NamedTuple):
     device: Any
     dtypes: tuple[str, ...]
     note: str = ""
-    context: AbstractContextManager = nullcontext()
+    context: AbstractContextManager[Any] = nullcontext()
     process: int = 0
 
 
@@ -80,6 +80,9 @@ class Backend(ABC):
     autodiff: Autodiff | None
     """Automatic differentiation, or None."""
 
+    forks: bool = True
+    """Whether a process that is forked from one which has used the library can use it: not where it keeps threads."""
+
     @abstractmethod
     def owns(self, array: object) -> bool:
         """Whether ``array`` is an array of this library."""
@@ -117,8 +120,8 @@ class Backend(ABC):
 
     @abstractmethod
     def drive(
-        self, program: Any, carry: Any, buffers: tuple | None, source: Any, start: int, stop: int
-    ) -> tuple[Any, tuple | None, Any]:
+        self, program: Any, carry: Any, buffers: tuple[Any, ...] | None, source: Any, start: int, stop: int
+    ) -> tuple[Any, tuple[Any, ...] | None, Any]:
         """Run steps [start, stop) and give the new carry, the filled buffers and the sums of the step infos.
 
         Parameters
