@@ -50,7 +50,7 @@ class Bridge(AbstractTarget):
 
     initial: AbstractTarget
     target: AbstractTarget
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
+    _bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_target("initial", self.initial)
@@ -73,7 +73,7 @@ class BridgedTarget(BoundTarget):
 
     initial: BoundTarget
     target: BoundTarget
-    compiled: dict = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def backend(self) -> Backend:

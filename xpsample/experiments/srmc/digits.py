@@ -182,7 +182,7 @@ def _model(run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits) -> li
     starts = {"model, from the 7": np.tile(seven, (size.chains, 1)), "model, from digits": training}
 
     def swept() -> dict[str, Any]:
-        found: dict[str, list] = {"labels": [], "last": [], "seconds": []}
+        found: dict[str, list[Any]] = {"labels": [], "last": [], "seconds": []}
         for v in starts.values():
             begun, labels = time.perf_counter(), []
             for step in range(1, size.steps // 10 + 1):
