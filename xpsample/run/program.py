@@ -20,7 +20,7 @@ class Carry(NamedTuple):
     """What one step hands to the next: the kernel's state, and one tree for each recorder."""
 
     state: Any
-    recorder_states: tuple
+    recorder_states: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Program:
     window: int = 0
 
     @cached_property
-    def recording(self) -> tuple:
+    def recording(self) -> tuple[Any, ...]:
         """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
         return by_value(self.recorders), self.burn_in, self.thinning
 

@@ -177,7 +177,7 @@ def rounds(draws: int, made: int = 0) -> Iterator[int]:
     yield draws
 
 
-class Workers(AbstractContextManager):
+class Workers(AbstractContextManager["Workers"]):
     """What runs shards: an executor that is given, or those that a function makes, which end with the block.
 
     Parameters

@@ -42,7 +42,7 @@ ALPHAS = (0.0, 1e-4, 1e-2, 1.0)
 """1e-4 is the paper's; 0 is GWG."""
 AIS_ALPHA = 5e-4
 SCHEDULE = PowerLaw(rho=0.6, scale=0.1)
-CONTROLS = {"single flip": SingleFlip(), "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1))}
+CONTROLS: dict[str, Any] = {"single flip": SingleFlip(), "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1))}
 ROWS = 50
 """Equally spaced steps at which the images are classified."""
 DIGIT = 7
