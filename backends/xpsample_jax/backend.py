@@ -113,6 +113,7 @@ class JaxBackend(Backend):
     """JAX arrays, sharded ones included."""
 
     name = "jax"
+    forks = False
     xp = jnp
     autodiff = JaxAutodiff()
 

@@ -103,6 +103,7 @@ class TorchBackend(Backend):
     """PyTorch tensors."""
 
     name = "torch"
+    forks = False
     xp = xp
     autodiff = TorchAutodiff()
 

@@ -34,7 +34,8 @@ class Folder:
     """
 
     def __init__(self, path: Path, experiment: str) -> None:
-        self.path, self.experiment = path, experiment
+        self.path: Path = path
+        self.experiment: str = experiment
         with clear_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             made = self._made()

@@ -42,7 +42,9 @@ class Unfinished:
     """
 
     def __init__(self, path: Path, rows: RowsFile) -> None:
-        self.path, self._rows, self._calls, self.goes_on = path, rows, 0, False
+        self.path: Path = path
+        self.goes_on: bool = False
+        self._rows, self._calls = rows, 0
 
     @property
     def rows(self) -> list[Row]:

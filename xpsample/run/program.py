@@ -47,7 +47,7 @@ class Program:
     window: int = 0
 
     @cached_property
-    def recording(self) -> tuple:
+    def recording(self) -> tuple[Any, ...]:
         """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
         return key(self.recorders), self.burn_in, self.thinning
 

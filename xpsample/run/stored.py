@@ -83,8 +83,12 @@ class StoredRows:
         like: Array | None = None,
         values: Mapping[str, "StoredRows"] | None = None,
     ) -> None:
-        self.where, self.name, self.shape, self.dtype = where, name, shape, np.dtype(node.dtype)
-        self.values, self._node, self._like = dict(values or {}), node, like
+        self.where: str = where
+        self.name: str = name
+        self.shape: tuple[int, ...] = shape
+        self.dtype: np.dtype[Any] = np.dtype(node.dtype)
+        self.values: dict[str, StoredRows] = dict(values or {})
+        self._node, self._like = node, like
 
     @property
     def ndim(self) -> int:
@@ -187,8 +191,8 @@ class StoredColumns:
 
     def __init__(self, parts: Sequence[tuple[StoredRows, Sequence[int]]], chains: tuple[int, ...]) -> None:
         self._parts, self._chains = parts, chains
-        self.shape = (len(parts[0][0]), *chains, sum(len(entries) for _, entries in parts))
-        self.dtype = np.result_type(*(stored.dtype for stored, _ in parts))
+        self.shape: tuple[int, ...] = (len(parts[0][0]), *chains, sum(len(entries) for _, entries in parts))
+        self.dtype: np.dtype[Any] = np.result_type(*(stored.dtype for stored, _ in parts))
 
     @property
     def ndim(self) -> int:

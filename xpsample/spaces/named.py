@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
@@ -75,7 +76,7 @@ class Named(Space):
     names: tuple[str, ...]
     parts: tuple[Constrained, ...]
     dims: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    coords: tuple[tuple[str, tuple], ...] = ()
+    coords: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     bound: tuple[Discrete, ...] = field(default=(), compare=False, repr=False)  # those of the discrete parts
 
     def __post_init__(self) -> None:
@@ -270,7 +271,7 @@ class Named(Space):
                 moved[name] = space.move(
                     backend_of(first).xp, first, np.minimum((share * sizes).astype(int), sizes - 1)
                 )
-        return self.put(np, normals, moved) if moved else normals
+        return self.put(numpy_xp, normals, moved) if moved else normals
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
@@ -393,7 +394,7 @@ def _varying(part: Constrained) -> tuple[int, ...]:
     if isinstance(part, States):
         return tuple(range(part.dim))
     z = np.linspace(-0.7, 0.9, 2 * part.dim).reshape(2, part.dim)
-    values = np.asarray(part.constrain(np, z)[0])
+    values = np.asarray(part.constrain(numpy_xp, z)[0])
     first, second = values.reshape(2, math.prod(part.shape))
     return tuple(int(i) for i in np.flatnonzero(first != second))
 
@@ -409,7 +410,7 @@ def _by_name(what: str, value: Any) -> list[tuple[str, Any]]:
     return [(str(name), own) for name, own in (value or {}).items()]
 
 
-def _labels(what: str, value: Any) -> tuple:
+def _labels(what: str, value: Any) -> tuple[Any, ...]:
     """A name, or a sequence of names or numbers."""
     found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else None
     if hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:

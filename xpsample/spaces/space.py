@@ -71,7 +71,7 @@ class Constrained(Space):
         PositionError
             For another shape or dtype.
         """
-        _check_floating(xp, "coordinates", z)
+        _check_floating("coordinates", z)
         if z.ndim < 1 or z.shape[-1] != self.dim:
             raise PositionError(f"{self!r} has {self.dim} coordinates, (*chains, {self.dim}); got {tuple(z.shape)}")
         return self.constrain_place(xp, z, slice(0, self.dim))
@@ -158,7 +158,7 @@ class Constrained(Space):
 
     def _chains_of(self, xp: Any, value: Array) -> tuple[int, ...]:
         """The chain axes of values."""
-        _check_floating(xp, "values", value)
+        _check_floating("values", value)
         lead = value.ndim - len(self.shape)
         if lead < 0 or tuple(value.shape[lead:]) != self.shape:
             raise PositionError(
@@ -259,10 +259,10 @@ def tolerance(xp: Any, value: Array) -> float:
     return 16.0 * value.shape[-1] * float(xp.finfo(value.dtype).eps)
 
 
-def _check_floating(xp: Any, what: str, a: Array) -> None:
+def _check_floating(what: str, a: Array) -> None:
     if not is_array(a):
         raise PositionError(f"{what} must be an array; got {given(a)}")
-    if not xp.isdtype(a.dtype, "real floating") or dtype_name(a) not in ("float32", "float64"):
+    if dtype_name(a) not in ("float32", "float64"):
         raise PositionError(f"{what} must be float32 or float64; got dtype {dtype_name(a)} (convert them)")
 
 

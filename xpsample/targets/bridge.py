@@ -66,7 +66,7 @@ class Bridge(AbstractTarget):
 
     initial: AbstractTarget
     target: AbstractTarget
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
+    _bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_target("initial", self.initial)
@@ -94,7 +94,7 @@ class BridgedTarget(BoundTarget):
 
     initial: BoundTarget
     target: BoundTarget
-    compiled: dict = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def backend(self) -> Backend:

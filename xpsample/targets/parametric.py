@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
@@ -62,7 +63,7 @@ class Parametric(AbstractTarget):
     space: Space = Real()
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
     _target: Target = field(init=False, repr=False)
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
+    _bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         target = Target(

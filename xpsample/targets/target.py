@@ -151,7 +151,7 @@ class Target(AbstractTarget):
     constrained: bool = False
     of_coordinates: Functions = field(init=False, repr=False)
     """What was given, as functions of coordinates ``(*chains, dim)``."""
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
+    _bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, signature in FUNCTIONS.items():
@@ -406,9 +406,9 @@ class PreparedTarget(BoundTarget):
     data: tree.Tree = None
     constant_data: bool = True
     family: Family | None = None
-    compiled: dict = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
     seen: Any = field(default=None, repr=False)
-    _args: tuple = field(init=False, repr=False)
+    _args: tuple[Any, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         own = self.data.own if isinstance(self.data, DataAndAcceptance) else self.data
@@ -437,7 +437,7 @@ class PreparedTarget(BoundTarget):
             differences = self.differences(at, *args) if self.differences else self._around(at, density, args)
         return Point(x, density, score, None, differences)
 
-    def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
+    def _around(self, x: Array, log_density: Array, args: tuple[Any, ...]) -> Array:
         xp, space = self.xp, self.space
         if isinstance(space, Named):
             if not space.mirrors:

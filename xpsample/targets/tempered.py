@@ -42,7 +42,7 @@ class Tempered(AbstractTarget):
 
     target: AbstractTarget
     beta: Any
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
+    _bound: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_target("target", self.target)
@@ -66,7 +66,7 @@ class TemperedTarget(WrappedTarget):
 
     target: BoundTarget
     beta: Any
-    compiled: dict = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def requires(self) -> Capability:
