@@ -102,12 +102,7 @@ class Program:
         self, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int, ending: Ending
     ) -> tuple[Carry, tuple | None, Any, int]:
         """`Backend.drive`; what a user's function raises becomes an error that says what such functions must do."""
-        what = (
-            f"the run failed between steps {start} and {stop}; functions must take whatever a kernel proposes and give "
-            "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False); "
-            "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
-        )
-        with errors_of_functions(what):
+        with errors_of_functions(failed(start, stop)):
             return self.target.backend.drive(self, carry, buffers, source, start, stop, ending)
 
     def record(self, recorder_states: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:
@@ -126,3 +121,12 @@ def named_rows(program: Program, rows: Any) -> Iterator[tuple[str, Any]]:
     """The rows of all recorders, by their names in a trace."""
     for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
         yield from tree.items(own, part_of(recorder))
+
+
+def failed(start: int, stop: int) -> str:
+    """What an error of a user's function in the middle of a run begins with."""
+    return (
+        f"the run failed between steps {start} and {stop}; functions must take whatever a kernel proposes and give "
+        "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False); "
+        "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
+    )
