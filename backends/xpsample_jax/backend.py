@@ -21,7 +21,8 @@ from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
 from xpsample_jax.noise import draw_rows
-from xpsample_jax.runner import Noise, Runner, compiler_options, like_rows
+from xpsample_jax.programs import Compiled
+from xpsample_jax.runner import Noise, Runner, like_rows
 
 Array = Any
 """An array of this library."""
@@ -37,25 +38,6 @@ CONSTANT = 2**20
 
 KEPT = 16
 """Compiled programs kept for one target; the oldest goes first."""
-
-
-def _jit(f: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-    """``jax.jit`` with `compiler_options`, which the outermost level alone takes; inside a trace ``jax.jit``."""
-    inner = jax.jit(f, **settings)
-    outer = None
-
-    def call(*args: Any) -> Any:
-        nonlocal outer
-        if _traced(args):
-            return inner(*args)
-        if outer is None:
-            outer = jax.jit(f, compiler_options=compiler_options(), **settings)
-        try:
-            return outer(*args)
-        except ValueError:  # within a trace after all, of which no argument is a part; or the function's own
-            return inner(*args)
-
-    return call
 
 
 def _traced(value: Any) -> bool:
@@ -85,20 +67,20 @@ class JaxAutodiff(Autodiff):
             (_, value), gradient = jax.value_and_grad(total, has_aux=True)(x, *args)
             return value, gradient
 
-        return _jit(both)
+        return Compiled(both)
 
     def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
         # Compiled without the score, which costs half as much again where it comes out.
-        return _jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
+        return Compiled(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
 
     def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
-        return _jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,)))
+        return Compiled(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,)))
 
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: jax.vmap(lambda one: f(one, *args))(x)
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
-        return _jit(f)
+        return Compiled(f)
 
     def unpack(self, value: object) -> Unpacked | None:
         if jax.tree_util.all_leaves([value]):
@@ -162,12 +144,13 @@ class JaxBackend(Backend):
                 buffers = runner.allocate(program.held, target.data, values, carry)
         elif keep and buffers is not None:
             buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
-        rest, total = () if not keep else buffers, None
+        rest, total = buffers if keep else None, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(
-                keep, target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
+                target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
+        runner.let_go()
         return carry, (rest if keep else buffers), total
 
     def _blocks(

@@ -197,8 +197,8 @@ def test_a_key_holds_what_it_compares_by_identity():
 
 
 @pytest.mark.parametrize("discrete", [False, True])
-def test_equal_kernels_share_a_program_and_other_numbers_too(library, discrete):
-    """Of runs long enough for a driver to prepare one; the chains are those of programs of their own."""
+def test_chains_of_equal_kernels_are_the_same(library, discrete):
+    """Of runs long enough for a driver to prepare a program."""
     if discrete:
         x, space = library.array(np.zeros((4, 3))), Binary()
         kernels = [DMALA(0.5), DMALA(0.5), DMALA(0.3)]
@@ -215,12 +215,9 @@ def test_equal_kernels_share_a_program_and_other_numbers_too(library, discrete):
         run = xps.sample(target, kernel, x, 300, seed=xps.Portable(1), progress=False)
         return library.host(run.draws)
 
-    one, programs = target(), []
+    one = target()
     for kernel in kernels:
         np.testing.assert_array_equal(draws(one, kernel), draws(target(), kernel))
-        (bound,) = one._bound.values()
-        programs.append(len(bound.compiled))
-    assert programs == 3 * [1 if library.backend.name == "jax" else 0]
 
 
 def test_a_kernel_of_ones_own_that_is_no_dataclass_is_compared_by_identity():

@@ -19,18 +19,10 @@ TOLERANCE = 1e-3
 """How far apart two values at one position may be, relative to the largest: sums on a GPU differ by rounding."""
 
 
-def check_start(bound: BoundTarget, x: Array) -> None:
+def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], Array] | None) -> None:
     """Evaluate at a copy of the start positions, and check what comes.
 
-    Raises
-    ------
-    LogDensityError
-    """
-    _check_point(bound, bound.evaluate(_copy(x)), x)
-
-
-def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], Array] | None) -> None:
-    """As `check_start`, and check that functions are pure: they write into nothing, and keep what they returned.
+    Functions must be pure, too: they write into nothing, and keep what they returned.
 
     Parameters
     ----------
@@ -39,6 +31,10 @@ def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], 
         The start positions.
     hvp : callable, optional
         The user's own, to be checked as well.
+
+    Raises
+    ------
+    LogDensityError
     """
 
     def evaluate(x: Array) -> dict[str, Array]:
