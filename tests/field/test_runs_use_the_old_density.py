@@ -263,7 +263,7 @@ def check(way, kernel, library):
     first = run(target, KERNELS[kernel](), library)
     change()
     expected = run(xps.Target(fixed, gradient=gradient(library)), KERNELS[kernel](), library)
-    # Six steps: rounding, which two programs do each in its way, stays below 1e-3; another mode changes the first digit.
+    # Six steps: the rounding of two programs stays below 1e-3, and another mode changes the first digit.
     for again in (target, xps.Target(density, gradient=gradient(library))):
         np.testing.assert_allclose(run(again, KERNELS[kernel](), library), expected, atol=1e-3)
     assert np.abs(first - expected).max() > 0.1

@@ -20,7 +20,7 @@ from xpsample.run.limits import example_row
 from xpsample.run.noise import NoiseSource, segments
 from xpsample.run.pace import ENDING, MOST_STEPS, Pace, interruptible
 from xpsample.run.processes import Processes
-from xpsample.run.program import Carry, Program
+from xpsample.run.program import Carry, Program, first_rows
 from xpsample.run.recorders import (
     BatchMeans,
     Draws,
@@ -154,7 +154,7 @@ def run_program(
     if disk is not None:
         buffers = disk.trace_rows(min(rows, program.draws), carry.state.point.x)
     elif rows < program.held:
-        buffers = tree.map(lambda buffer: buffer[:rows, ...], buffers)
+        buffers = first_rows(backend, buffers, rows)
     metadata = metadata | {"seconds": time.perf_counter() - began if store is None else store.seconds}
     ended = None if stopping is None else stopping.finding(rows)
     trace = _trace(program, carry, buffers, totals.run_statistics(), metadata, ended)

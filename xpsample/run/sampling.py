@@ -274,7 +274,7 @@ def _at_start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, d
     zeros = 0.0 * program.target.as_floating(x0)[..., 0]
     info = Info(zeros, zeros, zeros, Evaluations(0, 0, 0))
     _, path = WarmUpPath(warming.kernel).update(program.target, None, begun, info)
-    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, begun)
+    kernel, state = tuned(program.kernel, warming.kernel, begun)
     return replace(program, kernel=kernel).start(state), path
 
 
@@ -406,7 +406,7 @@ def _one_warm_up(
         rows = {name.rpartition(".")[2]: a for name, a in found.items() if "." in name}
         program = replace(program, kernel=program.kernel.after_pilot(rows))
         return program, program.init(x0), found
-    kernel, state = tuned(program.target.xp, program.kernel, kernel, trace.state)
+    kernel, state = tuned(program.kernel, kernel, trace.state)
     program = replace(program, kernel=kernel)
     return program, program.start(state), found
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import LogDensityError
-from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import elsewhere
@@ -46,7 +46,7 @@ def check_functions(bound: BoundTarget, x: Array, hvp: Callable[[Array, Array], 
 
     first = _evaluate_protected(evaluate, x)
     kept = {name: np.array(to_host(part)) for name, part in first.items()}
-    other = elsewhere(bound.backend, bound.space, x)
+    other = elsewhere(bound.backend, bound.space, _copy(x))
     with np.errstate(all="ignore"), suppress(Exception):  # it may be a position that the functions do not take
         bound.evaluate(other)
         if hvp is not None:
@@ -86,7 +86,7 @@ def _evaluate_protected(evaluate: Callable[[Array], Any], x: Array) -> Any:
 
 
 def _copy(x: Array) -> Array:
-    return 1 * x
+    return backend_of(x).from_host(np.array(to_host(x)), x)
 
 
 def _check_same(name: str, first: np.ndarray, second: np.ndarray) -> None:
