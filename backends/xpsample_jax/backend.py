@@ -20,6 +20,7 @@ from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, NoiseSource, Portable, cut
 from xpsample.run.program import Carry, Program
+from xpsample_jax.modes import OWN_MODES
 from xpsample_jax.noise import draw_rows
 from xpsample_jax.programs import Compiled
 from xpsample_jax.runner import Noise, Runner, like_rows
@@ -103,8 +104,9 @@ class JaxBackend(Backend):
         return isinstance(array, jax.Array)
 
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
-        rows = draw_rows(seed, specs, start, stop - start, like, start, stop)
-        return {name: jnp.reshape(rows[name], (stop - start, *spec.shape)) for name, spec in specs.items()}
+        with OWN_MODES:
+            rows = draw_rows(seed, specs, start, stop - start, like, start, stop)
+            return {name: jnp.reshape(rows[name], (stop - start, *spec.shape)) for name, spec in specs.items()}
 
     def repeat(
         self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
@@ -121,6 +123,12 @@ class JaxBackend(Backend):
         return carry
 
     def drive(
+        self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Any]:
+        with OWN_MODES:
+            return self._drive(program, carry, buffers, source, start, stop)
+
+    def _drive(
         self, program: Program, carry: Carry, buffers: tuple | None, source: NoiseSource, start: int, stop: int
     ) -> tuple[Carry, tuple | None, Any]:
         like: Array = program.like(carry)
@@ -198,11 +206,12 @@ class JaxBackend(Backend):
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         dtypes = ("float32", "float64") if wide else ("float32",)
         if array is not None:
-            _check_concrete(array, now=True)
+            with OWN_MODES:
+                _check_concrete(array, now=True)
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.local_devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [
-            Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, process=d.process_index)
+            Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, OWN_MODES, d.process_index)
             for d in found
         ]
 
