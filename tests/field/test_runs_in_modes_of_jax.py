@@ -41,7 +41,8 @@ def test_a_density_sees_values_where_the_compiler_is_off():
     seen = []
 
     def log_density(x):
-        seen.append(np.asarray(x))
+        if not isinstance(x, jax.core.Tracer):  # as it is once, for the shapes
+            seen.append(np.asarray(x))
         return -0.5 * jax.numpy.sum(x**2, axis=-1)
 
     with jax.disable_jit():
