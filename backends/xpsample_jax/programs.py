@@ -20,8 +20,8 @@ from jax._src import config as _config
 MOST = 2**29
 """Bytes that the executables of a process take together, about; those that were not used for longest go first."""
 
-PER_CHARACTER = 64
-"""Bytes of an executable for each character of its text, about (docs/measurements/2026-11-backends.md)."""
+PER_CHARACTER = 128
+"""Bytes of an executable for each character of its text, about: a loop of 4,893 characters took 0.65 MB."""
 
 OF_XLA = ("Sharding", "SPMD", "lapack_", "cu", "hip", "TopK", "ApproxTopK", "mhlo.", "chlo.", "stablehlo.", "xla.")
 """How the names of custom calls begin that are what their text says; others may hold the address of a function."""
