@@ -108,12 +108,6 @@ def test_data_of_the_positions_library_is_taken_as_it_is(differentiating):
     assert bound.data["weights"][0] is weights
 
 
-def test_runs_from_one_recipe_share_what_was_prepared():
-    target = Target(linear, data={"weights": [np.ones(3)]})
-    assert target.prepare(POINTS, DENSITY) is target.prepare(POINTS[0], DENSITY)
-    assert target.prepare(POINTS, DENSITY) is not target.prepare(POINTS.astype("float32"), DENSITY)
-
-
 @pytest.mark.first_tier
 def test_what_a_function_sees_is_that_of_the_run(library):
     """JAX compiles what it saw at the first."""
@@ -139,13 +133,6 @@ def test_data_that_change_between_runs_are_those_of_the_run(library):
     once = library.host(target.prepare(x, DENSITY).evaluate(x).log_density)
     weights *= 2
     np.testing.assert_array_equal(library.host(target.prepare(x, DENSITY).evaluate(x).log_density), 2 * once)
-
-
-@pytest.mark.first_tier
-def test_a_target_that_stays_the_same_is_compiled_once(differentiating):
-    scale = differentiating.array(np.ones(3))
-    target, x = Target(lambda x: linear(x, {"weights": [scale]})), differentiating.array(POINTS)
-    assert target.prepare(x, FIRST) is target.prepare(x, FIRST)
 
 
 def narrow(x):

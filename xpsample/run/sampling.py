@@ -288,7 +288,7 @@ def _at_start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, d
     zeros = 0.0 * program.target.as_floating(x0)[..., 0]
     info = Info(zeros, zeros, zeros, Evaluations(0, 0, 0))
     _, path = WarmUpPath(warming.kernel).update(program.target, None, begun, info)
-    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, begun)
+    kernel, state = tuned(program.kernel, warming.kernel, begun)
     return replace(program, kernel=kernel).start(state), path
 
 

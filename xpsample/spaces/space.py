@@ -12,7 +12,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_count, given
 from xpsample.core.errors import BackendError, HyperparameterError, PositionError
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
 
 
@@ -126,7 +126,7 @@ class Constrained(Space):
         check_shape(xp, x)
         if self.shape and x.shape[-1] != self.dim:
             raise PositionError(f"{self!r} has {self.dim} coordinates; the positions are {tuple(x.shape)}")
-        if not bool(xp.all(xp.isfinite(x))):
+        if not np.all(np.isfinite(to_host(x))):
             raise PositionError("positions must be finite; some are nan or infinite")
 
     def bind(self, backend: Backend, x: Array) -> Space:
