@@ -12,6 +12,9 @@ from xpsample.core.errors import (
 )
 from xpsample.kernels import HMC, MALA, MAMS, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 
+# The cause, told before the divergences that the tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore:the log density is:xpsample.core.errors.DivergenceWarning")
+
 
 def walled(library):
     """A Gaussian with no density, and a log density of nan, right of 1."""

@@ -26,6 +26,7 @@ class CupyBackend(Backend):
     """CuPy arrays."""
 
     name = "cupy"
+    forks = False
     xp = xp
     autodiff = None
 

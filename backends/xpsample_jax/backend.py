@@ -19,8 +19,10 @@ from xpsample.core.specs import Specs
 from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, Portable, Replay, cut
+from xpsample_jax.modes import OWN_MODES
 from xpsample_jax.noise import draw_rows
-from xpsample_jax.runner import Noise, Runner, compiler_options, like_rows
+from xpsample_jax.programs import Compiled
+from xpsample_jax.runner import Noise, Runner, like_rows
 
 Array = Any
 """An array of this library."""
@@ -36,25 +38,6 @@ CONSTANT = 2**20
 
 KEPT = 16
 """Compiled programs kept for one target; the oldest goes first."""
-
-
-def _jit(f: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-    """``jax.jit`` with `compiler_options`, which the outermost level alone takes; inside a trace ``jax.jit``."""
-    inner = jax.jit(f, **settings)
-    outer = None
-
-    def call(*args: Any) -> Any:
-        nonlocal outer
-        if _traced(args):
-            return inner(*args)
-        if outer is None:
-            outer = jax.jit(f, compiler_options=compiler_options(), **settings)
-        try:
-            return outer(*args)
-        except ValueError:  # within a trace after all, of which no argument is a part; or the function's own
-            return inner(*args)
-
-    return call
 
 
 def _traced(value: Any) -> bool:
@@ -84,20 +67,20 @@ class JaxAutodiff(Autodiff):
             (_, value), gradient = jax.value_and_grad(total, has_aux=True)(x, *args)
             return value, gradient
 
-        return _jit(both)
+        return Compiled(both)
 
     def hvp(self, score: Callable[..., Array]) -> Callable[..., Array]:
         # Compiled without the score, which costs half as much again where it comes out.
-        return _jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
+        return Compiled(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,))[1])
 
     def score_and_hvp(self, score: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
-        return _jit(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,)))
+        return Compiled(lambda x, v, *args: jax.jvp(lambda y: score(y, *args), (x,), (v,)))
 
     def vmap(self, f: Callable[..., Array]) -> Callable[..., Array]:
         return lambda x, *args: jax.vmap(lambda one: f(one, *args))(x)
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
-        return _jit(f)
+        return Compiled(f)
 
     def unpack(self, value: object) -> Unpacked | None:
         if jax.tree_util.all_leaves([value]):
@@ -113,6 +96,7 @@ class JaxBackend(Backend):
     """JAX arrays, sharded ones included."""
 
     name = "jax"
+    forks = False
     xp = jnp
     autodiff = JaxAutodiff()
 
@@ -120,8 +104,9 @@ class JaxBackend(Backend):
         return isinstance(array, jax.Array)
 
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
-        rows = draw_rows(seed, specs, start, stop - start, like, start, stop)
-        return {name: jnp.reshape(rows[name], (stop - start, *spec.shape)) for name, spec in specs.items()}
+        with OWN_MODES:
+            rows = draw_rows(seed, specs, start, stop - start, like, start, stop)
+            return {name: jnp.reshape(rows[name], (stop - start, *spec.shape)) for name, spec in specs.items()}
 
     def repeat(
         self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
@@ -147,6 +132,12 @@ class JaxBackend(Backend):
         stop: int,
         ending: Ending,
     ) -> tuple[Carry, tuple | None, Any, int]:
+        with OWN_MODES:
+            return *self._drive(stepper, carry, buffers, source, start, stop), stop
+
+    def _drive(
+        self, stepper: Stepper, carry: Carry, buffers: tuple | None, source: Source, start: int, stop: int
+    ) -> tuple[Carry, tuple | None, Any]:
         like: Array = stepper.like(carry)
         target = stepper.target
         specs = stepper.specs(carry)
@@ -168,13 +159,14 @@ class JaxBackend(Backend):
                 buffers = runner.allocate(stepper.held, target.data, values, carry)
         elif keep and buffers is not None:
             buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
-        rest, total = () if not keep else buffers, None
+        rest, total = buffers if keep else None, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(
-                keep, target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
+                target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
-        return carry, (rest if keep else buffers), total, stop
+        runner.let_go()
+        return carry, (rest if keep else buffers), total
 
     def _blocks(
         self, runner: Runner, source: Source, start: int, stop: int, like: Array
@@ -208,6 +200,8 @@ class JaxBackend(Backend):
         return np.asarray(array if _is_here(array) else process_allgather(array, tiled=True))
 
     def from_host(self, array: np.ndarray, like: Array) -> Array:
+        if isinstance(like, jax.core.Tracer):
+            return jnp.asarray(array)
         sharding = like.sharding
         if tuple(array.shape) != tuple(like.shape) and isinstance(sharding, NamedSharding):
             sharding = NamedSharding(sharding.mesh, PartitionSpec())
@@ -219,11 +213,12 @@ class JaxBackend(Backend):
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         dtypes = ("float32", "float64") if wide else ("float32",)
         if array is not None:
-            _check_concrete(array, now=True)
+            with OWN_MODES:
+                _check_concrete(array, now=True)
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.local_devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [
-            Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, process=d.process_index)
+            Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, OWN_MODES, d.process_index)
             for d in found
         ]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,28 +17,13 @@ from xpsample.kernels.kernel import Info
 from xpsample.run.eager import add_sums, summable
 from xpsample.run.noise import LEAST_STEPS, chunk_steps, segment_steps
 from xpsample_jax.noise import Keys, draw_rows
+from xpsample_jax.programs import Compiled, Traces, inner
 
 Array = Any
 """An array of this library."""
 
 Noise = Keys | dict[str, Array]
 """Of a block of steps: keys to draw it by, or rows drawn ahead."""
-
-
-@cache
-def compiler_options(few: bool = False) -> dict[str, str]:
-    """What every program is compiled with: without the YNNPACK fusions of XLA's CPU compiler, where it has them.
-
-    jaxlib 0.10.2 gets a reduction wrong whose result broadcasts against a further axis, from 16,385 chains on in
-    float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Products by themselves are right, and faster
-    where chains are few. Versions without the option are left alone.
-    """
-    options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else ""}
-    try:
-        jax.jit(lambda: jnp.int32(0), compiler_options=options)()
-    except jax.errors.JaxRuntimeError:
-        return {}
-    return options
 
 
 class Runner:
@@ -63,36 +48,37 @@ class Runner:
         self.dtype = dtype
         self.specs, self.ahead = specs, chunk_steps(specs) >= LEAST_STEPS
         self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)
+        self._traces: Traces | None = None
+        self._empty: dict[Any, Compiled] = {}
+
+        def advance(data: Tree, values: dict[str, Array], state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+            return with_arguments(kernel, values).step(target.with_data(data), state, noise)
 
         # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
-        self.advance = jax.jit(
-            lambda data, values, state, noise: with_arguments(kernel, values).step(target.with_data(data), state, noise)
-        )
-        self.record = jax.jit(program.record)
-        self._empty: dict[Any, Callable[[], tuple]] = {}
+        self._advance, self._record = advance, program.record
 
         def block(
-            keep: bool,
             data: Tree,
             values: dict[str, Array],
             carry: Carry,
-            buffers: tuple,
+            buffers: tuple | None,
             noise: Noise,
             origin: Array,
             start: Array,
             stop: Array,
-        ) -> tuple[Carry, tuple, Any]:
+        ) -> tuple[Carry, tuple | None, Any]:
             at = self._noise_at(noise, origin)
             data = own if constant else data
+            step, keep = inner(self._advance), buffers is not None
 
-            def record(recorder_states: tuple, buffers: tuple, state: Any, info: Any, t: Array) -> tuple[tuple, tuple]:
-                recorder_states, rows = self.record(recorder_states, state, info)
+            def record(recorder_states: tuple, buffers: Any, state: Any, info: Any, t: Array) -> tuple[tuple, Any]:
+                recorder_states, rows = inner(self._record)(recorder_states, state, info)
                 row = program.row(t)
                 return recorder_states, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
 
-            def body(t: Array, loop: tuple[Carry, tuple, Any]) -> tuple[Carry, tuple, Any]:
+            def body(t: Array, loop: tuple[Carry, Any, Any]) -> tuple[Carry, Any, Any]:
                 (state, recorder_states), buffers, sums = loop
-                state, info = self.advance(data, values, state, at(t))
+                state, info = step(data, values, state, at(t))
                 sums = add_sums(sums, _counted(info))
                 if keep and program.thinning == 1:
                     recorder_states, buffers = record(recorder_states, buffers, state, info, t)
@@ -106,23 +92,38 @@ class Runner:
                     )
                 return Carry(state, recorder_states), buffers, sums
 
-            _, info = jax.eval_shape(self.advance, data, values, carry.state, at(start))
+            _, info = jax.eval_shape(step, data, values, carry.state, at(start))
             zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_counted, info))
             return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
 
-        self.block = jax.jit(block, static_argnums=0, donate_argnums=(3, 4), compiler_options=compiler_options(few))
+        self.programs = Compiled(block, donate=(2, 3), few=few)
+
+    def block(self, *args: Any) -> tuple[Carry, tuple | None, Any]:
+        """The carry, the buffers (None where nothing is kept) and the sums after a block of steps."""
+        return self.programs(*args, traces=self.traces)
+
+    @property
+    def traces(self) -> Traces:
+        """Those that the shapes of rows and the block share, until they are let go."""
+        if self._traces is None:
+            self._traces = Traces()
+        return self._traces
+
+    def let_go(self) -> None:
+        """Keep no trace, and with it no copy of an array that a function read."""
+        self._traces = None
 
     def allocate(self, draws: int, data: Tree, values: dict[str, Array], carry: Carry) -> tuple:
         """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
         x = carry.state.point.x
         if (draws, x.sharding, x.shape) not in self._empty:
             noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
-            state, info = jax.eval_shape(self.advance, data, values, carry.state, noise)
-            rows = jax.eval_shape(self.record, carry.recorder_states, state, info)[1]
+            with self.traces.looking():
+                state, info = jax.eval_shape(inner(self._advance), data, values, carry.state, noise)
+                rows = jax.eval_shape(inner(self._record), carry.recorder_states, state, info)[1]
             shardings = jax.tree.map(lambda row: _row_sharding(row.shape, x), rows)
-            self._empty[draws, x.sharding, x.shape] = jax.jit(
-                lambda: jax.tree.map(lambda row: jnp.zeros((draws, *row.shape), row.dtype), rows),
-                out_shardings=shardings,
+            self._empty[draws, x.sharding, x.shape] = Compiled(
+                lambda: jax.tree.map(lambda row: jnp.zeros((draws, *row.shape), row.dtype), rows), shardings=shardings
             )
         return self._empty[draws, x.sharding, x.shape]()
 

@@ -38,7 +38,7 @@ class NumpyBackend(Backend):
                 return generator.standard_normal(shape, dtype=like.dtype)
             return open_interval(generator.random(shape, dtype=like.dtype))
 
-        return draw_chunks(draw, specs, start, stop, np, 1)
+        return draw_chunks(draw, specs, start, stop, xp, 1)
 
     def repeat(
         self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None

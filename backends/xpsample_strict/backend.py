@@ -5,6 +5,7 @@ from typing import Any
 
 import array_api_strict as xp
 import numpy as np
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.core.backend import Backend, Carry, Device, Source, Stepper
 from xpsample.core.ending import Ending
@@ -39,7 +40,7 @@ class StrictBackend(Backend):
                 return generator.standard_normal(shape, dtype=dtype)
             return open_interval(generator.random(shape, dtype=dtype))
 
-        drawn = draw_chunks(draw, specs, start, stop, np, 1)
+        drawn = draw_chunks(draw, specs, start, stop, numpy_xp, 1)
         return {name: self.from_host(np.asarray(rows), like) for name, rows in drawn.items()}
 
     def repeat(

@@ -103,6 +103,7 @@ class TorchBackend(Backend):
     """PyTorch tensors."""
 
     name = "torch"
+    forks = False
     xp = xp
     autodiff = TorchAutodiff()
 
@@ -174,6 +175,11 @@ class TorchBackend(Backend):
 
 def _check_plain(tensor: torch.Tensor) -> None:
     """Raise BackendError for tensors that no run can use, whatever their dtype."""
+    if torch.is_autocast_enabled(tensor.device.type):
+        raise BackendError(
+            f"torch.autocast is on, and computes what should be in {str(tensor.dtype).removeprefix('torch.')} in fewer "
+            "digits: make the run outside of it, and put it inside the density around what may lose digits"
+        )
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         kind = "one inside torch.func (vmap, grad): call the function with positions that are plain tensors"
     elif tensor.is_meta:

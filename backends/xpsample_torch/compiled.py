@@ -8,14 +8,17 @@ from typing import Any
 
 import torch
 
-from xpsample.core import same
+from xpsample.core import same, tree
 from xpsample.core.backend import Stepper
 from xpsample.core.errors import BackendError
 from xpsample.kernels.kernel import Kernel
 from xpsample.targets.bound import BoundTarget
 
 KEPT = 16
-"""Compiled steps kept for one target; the oldest goes first."""
+"""Compiled steps kept; the oldest goes first."""
+
+_steps: dict[Any, "_CompiledStep"] = {}
+"""By the kernel, and the target without its numbers."""
 
 
 def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
@@ -26,24 +29,31 @@ def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
     BackendError
         At that call, if torch cannot compile the step.
     """
-    kept, key = program.target.compiled, same.key(program.kernel)
-    if key not in kept:
-        if len(kept) >= KEPT:
-            kept.pop(next(iter(kept)))
-        kept[key] = _CompiledStep(program.kernel)
-    return kept[key]
+    target = program.target
+    numberless = target.with_data(tree.map(lambda leaf: (str(leaf.dtype), tuple(leaf.shape)), target.data))
+    key = same.key(program.kernel, numberless)
+    if key not in _steps:
+        if len(_steps) >= KEPT:
+            _steps.pop(next(iter(_steps)))
+        _steps[key] = _CompiledStep(program.kernel, target)
+    return _steps[key]
 
 
 class _CompiledStep:
-    """``kernel.step``, compiled."""
+    """``kernel.step``, compiled; with the functions that it was compiled for, which torch knows by identity."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, target: BoundTarget) -> None:
         self._run: Any = torch.compile(kernel.step, fullgraph=True, dynamic=False)
         self._ran = False
+        self._target = target
 
     def __call__(self, target: BoundTarget, state: Any, noise: dict[str, torch.Tensor]) -> tuple[Any, Any]:
+        target = self._target.with_data(target.data)
         if self._ran:
-            return self._run(target, state, noise)
+            try:
+                return self._run(target, state, noise)
+            except importlib.import_module("torch._dynamo").exc.Unsupported:
+                pass  # it is compiled again, for what its functions read has changed
         try:
             with _compiling():
                 made = self._run(target, state, noise)

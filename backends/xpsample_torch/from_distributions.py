@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from xpsample.core.tree import Tree
 from xpsample.interop.constraints import space_of
 from xpsample.spaces.constrained import Circular
 from xpsample.spaces.space import Constrained
+from xpsample.targets.batched import Lifted
 from xpsample.targets.model import Model, check_density
 
 
@@ -56,8 +59,8 @@ def model(
     Notes
     -----
     Values are in the support of their prior by construction, so priors do not check them. Distributions that you make
-    in `log_likelihood` do, and raise where a value is rounded to the edge, such as a scale of 0: give those
-    ``validate_args=False``.
+    in `log_likelihood` do, and raise where a proposal is far out, or a value rounded to the edge, such as a scale of 0.
+    Such a proposal is rejected like any other; at the start it is an error.
 
     Examples
     --------
@@ -83,15 +86,53 @@ def model(
                 f"the prior of {name} is a distribution, such as Normal(0, 1); got {given(prior)}"
             )
         spaces[name] = space_of_prior(constraints, name, prior, tuple(prior.batch_shape + prior.event_shape))
-    unchecked = [_unchecked(prior) for prior in priors.values()]
+    density = Posterior(tuple(_unchecked(prior) for prior in priors.values()), log_likelihood)
+    return Model(density, data=data, dims=dims, coords=coords, **spaces)
 
-    def log_density(p: Any, *data: Any) -> Array:
-        terms: list[Array] = [_summed(prior.log_prob(value), prior) for value, prior in zip(p, unchecked, strict=True)]
-        if log_likelihood is not None:
-            terms.append(check_density(log_likelihood(p, *data), terms[0].shape))
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Independent priors and a log likelihood, as the log density of a `Model`.
+
+    Distributions in the likelihood check their arguments, for all chains together, and a proposal far out has none that
+    pass: then the chains are evaluated by halves, and those that raise get -inf.
+    """
+
+    priors: tuple[Distribution, ...]
+    log_likelihood: Callable[..., Array] | None
+    rejects: tuple[type[Exception], ...] = (ValueError, torch.linalg.LinAlgError)
+
+    def __call__(self, p: Any, *data: Any) -> Array:
+        terms: list[Array] = [
+            _summed(prior.log_prob(value), prior) for value, prior in zip(p, self.priors, strict=True)
+        ]
+        if self.log_likelihood is not None:
+            terms.append(check_density(self._likelihood(p, tuple(terms[0].shape), data), terms[0].shape))
         return sum(terms[1:], start=terms[0])
 
-    return Model(log_density, data=data, dims=dims, coords=coords, **spaces)
+    @property
+    def raising(self) -> "Posterior":
+        """The same density, whose exceptions are errors."""
+        return replace(self, rejects=())
+
+    def _likelihood(self, p: Any, chains: tuple[int, ...], data: tuple) -> Array:
+        assert self.log_likelihood is not None
+        try:
+            if isinstance(self.log_likelihood, Lifted):
+                return self.log_likelihood.over(p, chains, *data)
+            return self.log_likelihood(p, *data)
+        except self.rejects as error:
+            if prod(chains) == 1:
+                return torch.full_like(p[0].detach().reshape(-1)[0], -torch.inf).expand(chains)
+            flat = [value.reshape(-1, *value.shape[len(chains) :]) for value in p]
+            middle = prod(chains) // 2
+            halves: list[Any] = []
+            for part in (slice(None, middle), slice(middle, None)):
+                own = type(p)(*(value[part] for value in flat))
+                halves.append(self._likelihood(own, tuple(own[0].shape[:1]), data))
+                if halves[-1].shape != own[0].shape[:1]:  # data with chains of their own do not fit a half
+                    raise error
+            return torch.cat(halves).reshape(chains)
 
 
 def space_of_prior(constraints: Any, name: str, prior: Distribution, shape: tuple[int, ...]) -> Constrained:

@@ -246,6 +246,9 @@ def network(module: Module) -> Network:
     """
     module = deepcopy(_checked(module))
     names = parameters(module)
+    for name, own in module.named_parameters():
+        if name in names:
+            own.detach().zero_()  # others take their place at every call, and a checkpoint looks at what is kept
     others = [(n, p) for n, p in module.named_parameters() if n not in names]
     held = {name: tensor.detach() for name, tensor in (*others, *module.named_buffers())}
     return Network(module, repr(module), {name: own.ndim for name, own in names.items()}, held)

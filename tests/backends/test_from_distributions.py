@@ -93,7 +93,7 @@ def test_values_on_an_edge_by_rounding_do_not_end_a_run():
 
 def test_a_likelihood_that_sums_over_chains_is_refused():
     model = from_distributions.model(lambda p: D.Normal(0.0, 1.0).log_prob(p.mu).sum(), mu=D.Normal(0.0, 1.0))
-    with pytest.raises(LogDensityError, match=r"\(\*chains\), here \(1,\); got \(\)"):
+    with pytest.raises(LogDensityError, match=r"\(\*chains\), here \(4,\); got \(\)"):
         model.start(like=torch.zeros(0), chains=4, seed=0)
 
 

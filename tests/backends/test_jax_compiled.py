@@ -19,6 +19,8 @@ pytestmark = pytest.mark.first_tier
 
 jax = pytest.importorskip("jax")
 
+from xpsample_jax import programs  # noqa: E402
+
 LONG = 3000
 """Steps that are driven in several blocks."""
 
@@ -28,21 +30,33 @@ def positions(committed):
     return jax.device_put(x, jax.devices()[0]) if committed else x
 
 
+@pytest.fixture
+def blocks(monkeypatch):
+    """The blocks of steps that are compiled in a test."""
+    monkeypatch.setattr(programs, "EXECUTABLES", programs.Executables(programs.MOST))
+    made, compile_ = [], programs._compile
+
+    def compiled(lowered, few):
+        if "@jit_block" in lowered.as_text()[:200]:
+            made.append(lowered)
+        return compile_(lowered, few)
+
+    monkeypatch.setattr(programs, "_compile", compiled)
+    return made
+
+
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("data", ["none", "numpy", "jax"])
 @pytest.mark.parametrize("source", [Native(1), xps.Portable(1)], ids=["native", "portable"])
-def test_all_blocks_of_a_run_are_one_program(committed, data, source):
+def test_all_blocks_of_a_run_are_one_program(blocks, committed, data, source):
     """Whether or not the user placed the positions on a device: what a block returns is placed."""
     values = {"none": None, "numpy": np.ones(3), "jax": jax.numpy.ones(3, dtype=np.float32)}[data]
     kernel = xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=xps.Exact())
-    target = xps.Target(lambda x, *scale: -0.5 * (x * x * (scale[0] if scale else 1.0)).sum(-1), data=values)
     x = positions(committed)
-    blocks = []
     for _ in range(2):
+        target = xps.Target(lambda x, *scale: -0.5 * (x * x * (scale[0] if scale else 1.0)).sum(-1), data=values)
         xps.sample(target, kernel, x, LONG, seed=source, progress=False)
-        (runner,) = target.prepare(x, kernel.requires).compiled.values()
-        blocks.append(runner.block._cache_size())
-    assert blocks == [1, 1]
+    assert len(blocks) == 1
 
 
 KERNELS_OF_A_NUMBER = {
@@ -59,7 +73,7 @@ KERNELS_OF_A_NUMBER = {
 
 
 @pytest.mark.parametrize("name", KERNELS_OF_A_NUMBER)
-def test_values_of_hyper_parameters_share_a_program(name):
+def test_values_of_hyper_parameters_share_a_program(blocks, name):
     """Each value gives the chain that it gives alone; only the first is compiled."""
     x, make = positions(False), KERNELS_OF_A_NUMBER[name]
 
@@ -71,8 +85,8 @@ def test_values_of_hyper_parameters_share_a_program(name):
 
     shared = new()
     chains = [run(shared, value) for value in (0.2, 0.05)]
-    (runner,) = shared.prepare(x, make(0.2).requires).compiled.values()
-    assert runner.block._cache_size() == 1
+    assert len(blocks) == 1
+    programs.EXECUTABLES.clear()
     np.testing.assert_array_equal(chains[1], run(new(), 0.05))
     assert not np.array_equal(*chains)
 
@@ -113,14 +127,14 @@ def test_what_a_kernel_caches_is_not_shared():
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
-def test_numbers_that_are_no_arguments_make_programs_of_their_own():
+def test_numbers_that_are_no_arguments_make_programs_of_their_own(blocks):
     x, target = positions(False), xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
     for kernel in (xps.HMC(0.1, 2), xps.HMC(0.1, 3), xps.HMC(jax.numpy.float32(0.1), 3), xps.HMC(0.2, 3)):
         xps.sample(target, kernel, x, 5, seed=1, progress=False)
-    assert len(target.prepare(x, kernel.requires).compiled) == 3
+    assert len(blocks) == 3
 
 
-def test_rows_of_a_batch_are_an_argument():
+def test_rows_of_a_batch_are_an_argument(blocks):
     def rows(seed):
         return jax.numpy.asarray(np.random.default_rng(seed).normal(size=(50, 2)), dtype=np.float32)
 
@@ -130,8 +144,7 @@ def test_rows_of_a_batch_are_an_argument():
         loss = xps.sosmc.EnergyModel(xps.particles.batches.RowBatches(rows(seed)))
         kernel = xps.SOSMC(loss, xps.sosmc.LangevinMove(0.1), xps.optimize.SGD(0.1))
         xps.sample(family, kernel, x, 5, seed=1, progress=False)
-    (runner,) = family.prepare(x, kernel.requires).compiled.values()
-    assert runner.block._cache_size() == 1
+    assert len(blocks) == 1
 
 
 def test_the_users_functions_are_compiled_for_eager_calls_too():
@@ -205,12 +218,9 @@ def test_a_loop_whose_count_and_condition_are_traced(n):
     assert compiled._cache_size() == 2
 
 
-def test_other_tuned_values_and_another_warm_up_length_compile_nothing():
+def test_other_tuned_values_and_another_warm_up_length_compile_nothing(blocks):
     target = xps.Target(lambda x, scale: -0.5 * (x * x * scale).sum(-1), data=jax.numpy.ones(3, dtype=np.float32))
     x = positions(committed=True)
-    sizes = []
     for seed, warmup in ((1, 60), (2, 60), (3, 90)):
-        trace = xps.sample(target, xps.HMC(), (1.0 + seed) * x, 40, seed=seed, warmup=warmup)
-        runners = target.prepare(x, trace.kernel.requires).compiled.values()
-        sizes.append([runner.block._cache_size() for runner in runners])
-    assert sizes == [[1, 1]] * 3  # the warm-up's program and the run's
+        xps.sample(target, xps.HMC(), (1.0 + seed) * x, 40, seed=seed, warmup=warmup)
+    assert len(blocks) == 2  # the warm-up's program and the run's

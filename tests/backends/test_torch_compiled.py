@@ -37,6 +37,11 @@ def assert_same(ours, theirs, **tolerance):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), err_msg=path, **tolerance)
 
 
+@pytest.fixture(autouse=True)
+def no_step_of_another_test(monkeypatch):
+    monkeypatch.setattr(compiled, "_steps", {})
+
+
 @pytest.fixture
 def compilations(monkeypatch):
     """A compiler that changes nothing, and the settings of each call of it."""

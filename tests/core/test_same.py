@@ -282,6 +282,7 @@ CODES = {
     "names that are called": (lambda t: np.exp(t), lambda t: np.log(t)),
     "methods that are called": (lambda t: t.min(), lambda t: t.max()),
     "builtins": (lambda t: min(t), lambda t: max(t)),
+    "methods of one object": (MODEL.scaled, MODEL.inner),
     "order of arguments": (lambda s, t: s - t, lambda t, s: s - t),
 }
 
@@ -380,6 +381,33 @@ def test_a_counter_is_no_part_of_what_counts():
     model.scale = 2.0
     lines = differences(before, describe(count, lambda: count(4)))
     assert lines == ["reads model scale: 1.0 there, 2.0 here"]
+
+
+def test_what_a_function_gives_values_to_is_no_part_of_it():
+    number = 0
+
+    def count(x):
+        nonlocal number
+        number += 1
+        return x
+
+    before = describe(count)
+    count(1)
+    assert describe(count) == before and number == 1
+
+
+class Fresh:
+    """Shows itself by objects that are gone when it was asked."""
+
+    def __init__(self, numbers):
+        self.number = numbers[0]
+
+    def __reduce__(self):
+        return Fresh, ([self.number],)
+
+
+def test_an_address_that_is_given_twice_is_not_taken_for_one_object():
+    assert key([Fresh([i]) for i in range(20)]) != key([Fresh([0]) for _ in range(20)])
 
 
 def test_what_an_object_works_out_once_is_no_part_of_it():

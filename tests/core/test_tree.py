@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from xpsample.core import tree
-from xpsample.core.archives import structure, template
 from xpsample.core.registry import unpacked
+from xpsample.files.archives import structure, template
 
 
 class Pair(NamedTuple):

@@ -16,11 +16,11 @@ import pytest
 
 from tests.damage import damages
 from xpsample import MALA, cli
-from xpsample.core.atomic_files import exclusive
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.experiments import Entry
 from xpsample.experiments.runner import Experiment
 from xpsample.experiments.unfinished import NAME, ROWS, unfinished
+from xpsample.files.atomic import exclusive
 from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh import Denoising, init_score_network
 from xpsample.zoo.gaussian import gaussian

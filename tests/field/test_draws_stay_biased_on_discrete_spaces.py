@@ -69,7 +69,7 @@ def test_a_model_with_discrete_parameters():
     """z is a bit, k one of three and mu normal given them: the mixed scores have mean 0, and the draws are right."""
 
     def density(p):
-        return p.z * 0.7 - 0.3 * p.k - 0.5 * (p.mu - p.z + 0.5 * p.k) ** 2
+        return p.z * 0.7 - 0.3 * p.k - 0.5 * (p.mu - 0.5 * p.z + 0.25 * p.k) ** 2
 
     model = xps.Model(
         density,
@@ -82,18 +82,20 @@ def test_a_model_with_discrete_parameters():
     z = (generator.random(chains) < 1 / (1 + np.exp(-0.7))).astype(float)
     weights = np.exp(-0.3 * np.arange(3))
     k = generator.choice(3, chains, p=weights / weights.sum()).astype(float)
-    mu = z - 0.5 * k + generator.normal(size=chains)
+    mu = 0.5 * z - 0.25 * k + generator.normal(size=chains)
     kernel = xps.SRMC(xps.Blocks({"z": xps.Gibbs(), "k": xps.Gibbs(), "mu": xps.RWM(2.0)}), 0.03)
     trace = xps.sample(model, kernel, {"z": z, "k": k, "mu": mu}, 600, burn_in=100, seed=1, progress=False)
     exact = {"z": 1 / (1 + np.exp(-0.7)), "k": weights @ np.arange(3) / weights.sum()}
-    exact["mu"] = exact["z"] - 0.5 * exact["k"]
+    exact["mu"] = 0.5 * exact["z"] - 0.25 * exact["k"]
     for name, value in exact.items():
         means = trace[name].mean(axis=0)
         assert abs(means.mean() - value) < 4.9 * means.std() / np.sqrt(chains) + 0.004, name
     x = np.stack([z, k, mu], axis=-1)
     first = scores(model, x, xps_on(model, kernel, x))
     assert np.all(np.abs(first.mean(axis=0)) < 4.9 * first.std(axis=0) / np.sqrt(chains))
-    np.testing.assert_allclose(first[:, 0], np.expm1(np.where(z > 0, -1, 1) * (0.7 + mu + 0.5 * k - 0.5)), rtol=1e-9)
+    np.testing.assert_allclose(
+        first[:, 0], np.expm1(np.where(z > 0, -1, 1) * (0.575 + 0.5 * mu + 0.125 * k)), rtol=1e-9
+    )
 
 
 def xps_on(model, kernel, x):

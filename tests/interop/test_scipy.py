@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from xpsample.core.errors import BackendError, CapabilityError, HyperparameterError
@@ -32,7 +33,7 @@ def test_density_is_scipys_and_the_space_is_its_support(name, dtype):
     model = scipy_model(x=distribution)
     assert repr(model.space.part("x")) == repr(space)
     x = model.start(like=np.zeros(0, dtype), chains=(2, 3), seed=0)
-    values, log_jacobian = model.space.part("x").constrain(np, x.astype("float64"))
+    values, log_jacobian = model.space.part("x").constrain(numpy_xp, x.astype("float64"))
     expected = [np.sum(distribution.logpdf(values[i])) for i in np.ndindex(2, 3)]
     found = model.target.log_density(x) - log_jacobian
     assert found.dtype == np.float64 and model.target.log_density(x).dtype == dtype

@@ -1,5 +1,6 @@
 """Blocks: every parameter moved by its own kernel, given the others, discrete and real mixed."""
 
+import warnings
 from math import log, sqrt
 
 import numpy as np
@@ -147,13 +148,6 @@ def test_a_kernel_for_real_numbers_alone_is_refused():
         xps.sample(model, xps.RWM(1.0), model.start(np.zeros(0), chains=2, seed=0), 3, seed=0)
 
 
-def test_srmc_around_discrete_parameters_is_refused():
-    """The mean of their gradient is not 0: the mean of x came out 9.5 standard errors off, at alpha 0.1."""
-    model, kernel = mixed(), xps.Blocks({"z": xps.Gibbs(), "x": xps.RWM(1.0)})
-    with pytest.raises(CapabilityError, match="would be biased"):
-        xps.sample(model, xps.SRMC(kernel, 0.1), model.start(np.zeros(0), chains=2, seed=0), 3, seed=0)
-
-
 def test_a_discrete_kernel_alone_is_refused():
     model = mixed()
     with pytest.raises(CapabilityError, match="take Blocks, such as Blocks"):
@@ -199,7 +193,9 @@ def test_divergences_of_every_block_are_counted(first):
     last = "b" if first == "a" else "a"
     kernel = xps.Blocks({first: xps.RWM(1.5), last: xps.RWM(1.5)})
     x0 = {"a": np.zeros(20), "b": np.zeros(20)}
-    with np.errstate(invalid="ignore"), pytest.warns(DivergenceWarning, match="diverge"):
+    with np.errstate(invalid="ignore"), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         trace = xps.sample(model, kernel, x0, 200, seed=1, progress=False)
+    assert any(issubclass(warning.category, DivergenceWarning) for warning in said)
     share = np.mean(trace.statistics["diverged"])
     assert 0.1 < share < 0.5

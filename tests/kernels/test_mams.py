@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.support import COVARIANCE, NumPy, assert_metropolis, density, noise_of, score, start, walk
@@ -39,7 +40,7 @@ def trajectory(x, u, step_size, steps, mass):
 
 
 def steps_of(n, length, step_size):
-    return max(1, math.ceil(jitter(np, np.asarray(n), np.ones(1)) * length / step_size))
+    return max(1, math.ceil(jitter(numpy_xp, np.asarray(n), np.ones(1)) * length / step_size))
 
 
 def test_mams_by_hand(library):
@@ -52,7 +53,7 @@ def test_mams_by_hand(library):
     assert len(set(counts)) > 1
     for n, steps in enumerate(counts):
         before = x if n == 0 else positions[n - 1]
-        y, energy = trajectory(before, unit(np, noise["velocity"][n]), step_size, steps, mass)
+        y, energy = trajectory(before, unit(numpy_xp, noise["velocity"][n]), step_size, steps, mass)
         log_ratio = density(y) - density(before) - energy
         assert_metropolis(library, infos[n], positions[n], before, y, log_ratio, {"accept": noise["accept"][n : n + 1]})
         np.testing.assert_allclose(library.host(infos[n].energy_change), -log_ratio, rtol=1e-8, atol=1e-10)
@@ -82,12 +83,12 @@ def test_groups_of_different_lengths_each_make_the_steps_of_their_own_run(librar
 
 def test_lengths_are_evenly_spread():
     n = np.arange(2**15)
-    h = jitter(np, n, np.ones(1))
+    h = jitter(numpy_xp, n, np.ones(1))
     assert len(set(h)) == len(n) and h.min() > 0 and h.max() < 1
     for many in (10, 100, 1000):  # any stretch of them, better than independent ones would be
         worst = max(np.abs(np.sort(h[i : i + many]) - (np.arange(many) + 0.5) / many).max() for i in range(0, 3000, 77))
         assert worst < 3.0 / many
-    np.testing.assert_array_equal(jitter(np, n, np.ones(1, dtype=np.float32)), h)
+    np.testing.assert_array_equal(jitter(numpy_xp, n, np.ones(1, dtype=np.float32)), h)
 
 
 RADII = 16

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics import findings, places
+from xpsample.metrics import findings, places, steps
 from xpsample.metrics.findings import Finding
 
 RNG = np.random.default_rng(0)
@@ -80,40 +80,40 @@ def test_a_heavy_tail_is_no_start():
 
 
 def test_chains_that_never_moved():
-    assert findings.judge_stuck(np.array([0.3, 0.4]), 100) is None
-    assert findings.judge_stuck(np.array([0.0, 0.4]), 9) is None
-    some = findings.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
+    assert steps.judge_stuck(np.array([0.3, 0.4]), 100) is None
+    assert steps.judge_stuck(np.array([0.0, 0.4]), 9) is None
+    some = steps.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
     assert some.value == 2 and some.chains == ((0, 0), (1, 1))
-    assert findings.judge_stuck(np.zeros(3), 100).chains == ()
+    assert steps.judge_stuck(np.zeros(3), 100).chains == ()
 
 
 def test_acceptance_is_judged_by_group_and_optimum():
     slow = np.array([True, False, True])
     rates = np.array([[0.99, 0.999], [0.99, 0.999], [0.5, 0.6]])
-    found = findings.judge_acceptance(rates, 0.574, slow)
+    found = steps.judge_acceptance(rates, 0.574, slow)
     assert found.groups == ((0,),) and "larger" in found.advice
-    assert findings.judge_acceptance(rates, 0.574, ~slow).groups == ((1,),)
-    assert findings.judge_acceptance(rates, 0.574, np.zeros(3, bool)) is None
-    assert findings.judge_acceptance(rates, None, slow) is None
-    low = findings.judge_acceptance(np.array([0.01, 0.02]), 0.574, np.array(False))
+    assert steps.judge_acceptance(rates, 0.574, ~slow).groups == ((1,),)
+    assert steps.judge_acceptance(rates, 0.574, np.zeros(3, bool)) is None
+    assert steps.judge_acceptance(rates, None, slow) is None
+    low = steps.judge_acceptance(np.array([0.01, 0.02]), 0.574, np.array(False))
     assert low.value == pytest.approx(0.015) and "smaller" in low.advice
 
 
 def test_energy():
     independent = RNG.normal(size=(1000, 4))
-    assert findings.judge_energy(independent) is None
+    assert steps.judge_energy(independent) is None
     slow = independent.copy()
     slow[:, 1] = np.cumsum(slow[:, 1])
-    assert findings.judge_energy(slow).chains == ((1,),)
-    assert findings.judge_energy(slow[:5]) is None
+    assert steps.judge_energy(slow).chains == ((1,),)
+    assert steps.judge_energy(slow[:5]) is None
 
 
 def test_divergences_and_their_region():
     draws = RNG.normal(size=(500, 4, 3))
     there = draws[..., 1] < -1.5
-    region = findings.region_of(["a", "b", "c"], draws, there)
+    region = steps.region_of(["a", "b", "c"], draws, there)
     assert "near b = -1.9" in region or "near b = -2" in region or "near b = -1.8" in region
-    assert findings.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
-    found = findings.judge_divergences(np.array([0, 3, 1]), 50, region)
+    assert steps.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
+    found = steps.judge_divergences(np.array([0, 3, 1]), 50, region)
     assert found.value == 4 and found.chains == ((1,), (2,)) and region in str(found)
-    assert findings.judge_divergences(np.zeros(3), 50) is None
+    assert steps.judge_divergences(np.zeros(3), 50) is None

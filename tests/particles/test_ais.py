@@ -183,7 +183,7 @@ def test_a_run_that_ends_on_its_ladder_says_so(kernel, few, enough, message):
         trace = sample(target, kernel, x0, few, seed=1)
     assert [finding.kind for finding in trace.diagnose()] == ["annealing"]
     whole = sample(target, kernel, x0, enough, seed=1)
-    assert whole.diagnose() == ()
+    assert "annealing" not in [finding.kind for finding in whole.diagnose()]
     assert "counts all draws alike" in str(whole.summary()) and "counts all" in whole.summary()._repr_html_()
 
 

@@ -32,8 +32,10 @@ def truncated(**options):
 @pytest.mark.parametrize("kernel", [xps.RWM(1.0), xps.MALA(0.5), xps.HMC(0.5, 3)], ids=lambda k: type(k).__name__)
 def test_outside_of_a_declared_constraint_is_no_divergence(kernel, library):
     x0 = library.array(np.full((50, 1), 0.5))
-    with pytest.warns(DivergenceWarning, match="constrained=True"):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         plain = xps.sample(truncated(), kernel, x0, 40, seed=1, progress=False)
+    assert any(w.category is DivergenceWarning and "constrained=True" in str(w.message) for w in said)
     assert np.sum(plain.run_statistics.diverged) > 0
     with warnings.catch_warnings():
         warnings.simplefilter("error", DivergenceWarning)

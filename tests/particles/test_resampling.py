@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.particles.resampling import (
     Multinomial,
@@ -22,7 +23,7 @@ REPLICATES, BOUND = 20_000, 5.0
 """A mean of REPLICATES counts may be off by 5 standard errors: error probability 6e-7 a particle, seed fixed."""
 
 
-def counts(scheme, weights, replicates=REPLICATES, xp=np, array=np.asarray, host=np.asarray):
+def counts(scheme, weights, replicates=REPLICATES, xp=numpy_xp, array=np.asarray, host=np.asarray):
     """Copies of every particle, (replicates, particles)."""
     particles = len(weights)
     spec = scheme.noise((replicates,), particles)
@@ -109,7 +110,7 @@ def test_a_million_equal_weights_in_float32(scheme):
     particles = 1_000_000
     weights = np.full((1, particles), 1 / particles, dtype=np.float32)
     uniforms = np.full(scheme.noise((1,), particles).shape, 0.4, dtype=np.float32)
-    np.testing.assert_array_equal(scheme.ancestors(np, weights, uniforms)[0], np.arange(particles))
+    np.testing.assert_array_equal(scheme.ancestors(numpy_xp, weights, uniforms)[0], np.arange(particles))
 
 
 @pytest.mark.parametrize("scheme", [Stratified(), Systematic()], ids=repr)
@@ -118,7 +119,7 @@ def test_shares_of_a_million_particles_in_float32(scheme):
     weights = np.random.default_rng(0).random((1, 1_000_000)).astype(np.float32)
     weights /= np.sum(weights, dtype=np.float64)
     uniforms = np.random.default_rng(1).random(scheme.noise((1,), 1_000_000).shape).astype(np.float32)
-    copies = np.bincount(scheme.ancestors(np, weights, uniforms)[0], minlength=1_000_000)
+    copies = np.bincount(scheme.ancestors(numpy_xp, weights, uniforms)[0], minlength=1_000_000)
     groups = np.sum(np.reshape(copies, (1000, 1000)), axis=-1)
     expected = 1_000_000 * np.sum(np.reshape(weights.astype(np.float64), (1000, 1000)), axis=-1)
     np.testing.assert_array_less(np.abs(groups - expected), 2.1)
@@ -129,7 +130,7 @@ def test_residual_resampling_of_a_million_in_float32():
     weights = (1.0 + 0.05 * np.random.default_rng(0).random((1, 1_000_000))).astype(np.float32)
     weights /= np.sum(weights, dtype=np.float64)
     uniforms = np.random.default_rng(1).random((1, 1_000_000)).astype(np.float32)
-    copies = np.bincount(Residual().ancestors(np, weights, uniforms)[0], minlength=1_000_000)
+    copies = np.bincount(Residual().ancestors(numpy_xp, weights, uniforms)[0], minlength=1_000_000)
     expected = 1_000_000 * weights[0].astype(np.float64)
     assert np.all(copies >= np.floor(expected))
     few = expected < 0.98

@@ -28,9 +28,10 @@ from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, CheckpointWarning, StoreError
 from xpsample.core.registry import to_host
 from xpsample.engine import pace
+from xpsample.files.folder import INDEX, Folder
 from xpsample.optimize.optimizers import Adam
 from xpsample.run import store
-from xpsample.run.checkpoint import INDEX, Folder, Store
+from xpsample.run.checkpoint import Store
 from xpsample.score_mh import Denoising, fit, init_score_network
 
 Arrays = dict[str, np.ndarray]

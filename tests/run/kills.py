@@ -30,10 +30,11 @@ from xpsample.core import tree
 from xpsample.core.errors import CheckpointError
 from xpsample.core.registry import to_host
 from xpsample.engine import pace
+from xpsample.files.folder import INDEX
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.pcd import PCD
 from xpsample.run import store
-from xpsample.run.checkpoint import INDEX, Store
+from xpsample.run.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,
     LangevinProposal,

@@ -33,9 +33,10 @@ from xpsample import (
     sample,
 )
 from xpsample.conformance import scenarios
-from xpsample.core import atomic_files
 from xpsample.core.errors import CheckpointError
-from xpsample.run.checkpoint import INDEX, Folder, Store
+from xpsample.files import atomic
+from xpsample.files.folder import INDEX, Folder
+from xpsample.run.checkpoint import Store
 from xpsample.run.noise import NoiseSource
 from xpsample.zoo.gaussian import gaussian
 
@@ -163,9 +164,9 @@ def test_damaged_older_and_newer_checkpoints_are_refused(saved):
     path, library = saved
     index = path / "run.json"
     content = json.loads(index.read_text())
-    for schema in (1, 99):
+    for schema in (2, 99):
         index.write_text(json.dumps({**content, "schema": schema}))
-        with pytest.raises(CheckpointError, match=rf"schema version {schema} and .* reads 2: use the version of"):
+        with pytest.raises(CheckpointError, match=rf"schema version {schema} and .* reads 3: use the version of"):
             sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
     index.write_text("{")
     with pytest.raises(CheckpointError, match="cannot be read"):
@@ -343,7 +344,7 @@ def test_resuming_holds_the_draws_once(tmp_path):
 
 def test_names_are_on_the_disk(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(atomic_files, "sync_folder", synced.append)
+    monkeypatch.setattr(atomic, "sync_folder", synced.append)
     path = tmp_path / "a" / "b"
     sample(TARGET, RWM(1.0), np.zeros((5, 2)), 20, seed=1, checkpoint=path, progress=False)
     assert synced[:2] == [path.parent, tmp_path]

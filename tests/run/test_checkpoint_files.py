@@ -29,11 +29,12 @@ from xpsample import (
     load,
     sample,
 )
-from xpsample.core import atomic_files
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.engine import pace
+from xpsample.files import atomic, folder
+from xpsample.files.folder import INDEX, LOCK
+from xpsample.files.keeping import digest_of
 from xpsample.run import checkpoint as checkpoints
-from xpsample.run.checkpoint import INDEX, LOCK
 from xpsample.zoo.gaussian import gaussian
 
 # ---- several processes ---------------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ from xpsample.zoo.gaussian import gaussian
 def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
     library = open_library("numpy", "float64")
     with (
-        atomic_files.exclusive(tmp_path / LOCK),
+        atomic.exclusive(tmp_path / LOCK),
         pytest.raises(CheckpointError, match=rf"in use by process {os.getpid()} on .*, since 20"),
     ):
         sample(TARGET, KERNEL, start(library), 20, seed=1, checkpoint=tmp_path, progress=False)
@@ -91,9 +92,9 @@ def test_a_process_that_was_killed_leaves_a_lock_that_is_free(tmp_path, kind):
     done = run("go on")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / LOCK).exists()
-    for schema in (1, 3):
+    for schema in (2, 4):
         changed(tmp_path, schema=schema)
-        assert f"schema version {schema} and this version of xpsample reads 2" in run("go on").stderr
+        assert f"schema version {schema} and this version of xpsample reads 3" in run("go on").stderr
 
 
 THREE = """
@@ -132,7 +133,7 @@ def test_three_processes_in_one_directory(tmp_path):
 
 
 def test_without_locks_the_last_to_save_wins_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic_files, "fcntl", None)
+    monkeypatch.setattr(atomic, "fcntl", None)
     x0, calls = start(open_library("numpy", "float64")), itertools.count()
     other = partial(sample, TARGET, KERNEL, x0, 600, seed=1, checkpoint=Checkpoint(tmp_path, every=0), progress=False)
 
@@ -177,7 +178,7 @@ def test_a_failing_save_warns_and_the_run_goes_on(tmp_path, monkeypatch, what):
     run = partial(sample, TARGET, KERNEL, start(library), seed=1, checkpoint=tmp_path, progress=False)
     first = run(20)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, what, full_disk)
+        patch.setattr(folder, what, full_disk)
         with pytest.warns(CheckpointWarning, match="could not be saved .*No space left.*before stays as it is"):
             trace = run(40)
     whole = sample(TARGET, KERNEL, start(library), 40, seed=1, progress=False)
@@ -290,7 +291,7 @@ def test_clocks_set_back_by_an_hour(tmp_path, monkeypatch):
             other.write_text("under way")
         save(self, step, *args, **kwargs)
         steps.append(self.step)
-        with pytest.raises(BlockingIOError), atomic_files.exclusive(tmp_path / LOCK):
+        with pytest.raises(BlockingIOError), atomic.exclusive(tmp_path / LOCK):
             pass
 
     monkeypatch.setattr(checkpoints.Store, "save", saved)
@@ -318,7 +319,7 @@ def changed(path, **changes):
     """Write an index with other content, and the right digest of it."""
     content = json.loads((path / INDEX).read_text()) | changes
     del content["digest"]
-    (path / INDEX).write_text(json.dumps(content | {"digest": checkpoints._digest(content)}))
+    (path / INDEX).write_text(json.dumps(content | {"digest": digest_of(content)}))
 
 
 @pytest.mark.parametrize("name", ["step", "rows", "state", "statistics_steps", "now"])

@@ -70,7 +70,7 @@ def test_an_unadjusted_chain_that_grows():
 
 def test_a_tilt_that_is_too_strong_at_first():
     def repellent(alpha):
-        return xps.SRMC(xps.MALA(0.5), alpha, tilt=xps.Exact())
+        return xps.SRMC(xps.MALA(0.5), alpha, schedule=xps.PowerLaw(), tilt=xps.Exact())
 
     trace, warned = run(ROUND, repellent(50.0))
     assert np.max(np.abs(trace.draws)) > 1e4

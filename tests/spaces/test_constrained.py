@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -75,7 +76,7 @@ def test_every_library_gives_the_values_of_numpy(typed_library, space):
     z = typed_library.array(host)
     value, log_jacobian = typed_library.compiled(lambda z: space.constrain(xp, z))(z)
     back = space.unconstrain(xp, value)
-    expected, expected_jacobian = space.constrain(np, host.astype(np.float64))
+    expected, expected_jacobian = space.constrain(numpy_xp, host.astype(np.float64))
     assert value.dtype == log_jacobian.dtype == back.dtype == z.dtype
     devices = typed_library.backend.devices
     assert devices(value) == devices(log_jacobian) == devices(back) == devices(z)
@@ -99,11 +100,11 @@ def test_coordinates_are_found_again(space, data):
         z = z + np.where(np.abs(z) < 0.1, 0.1, 0.0)
     for dtype, tolerance in ((np.float64, 1e-8), (np.float32, 0.02)):
         z = z.astype(dtype)
-        value, _ = space.constrain(np, z)
-        back = space.unconstrain(np, value)
+        value, _ = space.constrain(numpy_xp, z)
+        back = space.unconstrain(numpy_xp, value)
         assert value.dtype == back.dtype == dtype
         if isinstance(space, BY_RADIUS):
-            np.testing.assert_allclose(space.constrain(np, back)[0], value, atol=1e-6)
+            np.testing.assert_allclose(space.constrain(numpy_xp, back)[0], value, atol=1e-6)
         else:
             np.testing.assert_allclose(back, z, atol=tolerance)
 
@@ -112,13 +113,13 @@ def test_coordinates_are_found_again(space, data):
 def test_each_chain_has_its_own(space):
     """One chain after the other gives what all give at once."""
     z = coordinates(space, 2, 3)
-    value, log_jacobian = space.constrain(np, z)
+    value, log_jacobian = space.constrain(numpy_xp, z)
     for i in np.ndindex(2, 3):
-        one, its = space.constrain(np, z[i])
+        one, its = space.constrain(numpy_xp, z[i])
         assert np.shape(its) == () and np.shape(one) == space.shape
         np.testing.assert_allclose(one, value[i], rtol=1e-14, atol=1e-300)
         np.testing.assert_allclose(its, log_jacobian[i], rtol=1e-13)
-    np.testing.assert_allclose(space.unconstrain(np, value)[1, 2], space.unconstrain(np, value[1, 2]))
+    np.testing.assert_allclose(space.unconstrain(numpy_xp, value)[1, 2], space.unconstrain(numpy_xp, value[1, 2]))
 
 
 def test_one_compiled_program_has_many_maps():
@@ -132,16 +133,16 @@ def test_one_compiled_program_has_many_maps():
         return [space.constrain(jax.numpy, z) for space, z in zip(spaces, every, strict=True)]
 
     for space, z, (value, log_jacobian) in zip(spaces, every, all_maps(every), strict=True):
-        expected, its = space.constrain(np, z)
+        expected, its = space.constrain(numpy_xp, z)
         np.testing.assert_allclose(value, expected, rtol=2e-5, atol=1e-6, err_msg=repr(space))
         np.testing.assert_allclose(log_jacobian, its, rtol=2e-5, atol=1e-5, err_msg=repr(space))
 
 
 def test_the_middle_is_at_zero():
-    assert Interval(-1.0, 3.0).constrain(np, np.zeros(1))[0] == 1.0
-    np.testing.assert_allclose(Simplex(5).constrain(np, np.zeros(4))[0], np.full(5, 0.2), rtol=1e-14)
-    np.testing.assert_array_equal(CorrelationCholesky(3).constrain(np, np.zeros(3))[0], np.eye(3))
-    np.testing.assert_array_equal(CovarianceCholesky(3).constrain(np, np.zeros(6))[0], np.eye(3))
+    assert Interval(-1.0, 3.0).constrain(numpy_xp, np.zeros(1))[0] == 1.0
+    np.testing.assert_allclose(Simplex(5).constrain(numpy_xp, np.zeros(4))[0], np.full(5, 0.2), rtol=1e-14)
+    np.testing.assert_array_equal(CorrelationCholesky(3).constrain(numpy_xp, np.zeros(3))[0], np.eye(3))
+    np.testing.assert_array_equal(CovarianceCholesky(3).constrain(numpy_xp, np.zeros(6))[0], np.eye(3))
 
 
 def test_matrices_by_hand():
@@ -150,8 +151,8 @@ def test_matrices_by_hand():
     a, b, c = np.tanh(z)
     rest = math.sqrt(1 - b * b)
     rows = [[1, 0, 0], [a, math.sqrt(1 - a * a), 0], [b, c * rest, rest * math.sqrt(1 - c * c)]]
-    np.testing.assert_allclose(CorrelationCholesky(3).constrain(np, z)[0], rows, rtol=1e-14)
-    value, log_jacobian = CovarianceCholesky(2).constrain(np, z)
+    np.testing.assert_allclose(CorrelationCholesky(3).constrain(numpy_xp, z)[0], rows, rtol=1e-14)
+    value, log_jacobian = CovarianceCholesky(2).constrain(numpy_xp, z)
     np.testing.assert_allclose(value, [[math.exp(-0.7), 0], [0.3, math.exp(1.1)]], rtol=1e-14)
     assert log_jacobian == pytest.approx(0.4)
 
@@ -232,7 +233,7 @@ def test_a_wrong_log_jacobian_is_caught(space):
     library = open_torch()
 
     def right(z):
-        return float(space.constrain(np, z)[1])
+        return float(space.constrain(numpy_xp, z)[1])
 
     assert max(errors_of_log_jacobian(library, space, right)) < 1e-9
     assert max(errors_of_log_jacobian(library, space, lambda z: 0.0)) > 0.1
@@ -323,20 +324,20 @@ def test_gradients_are_finite_at_the_edges(name, space, z, expected):
 
 def test_an_interval_keeps_the_digits_at_its_bounds():
     """exp(-30) above 0 is seen in float32, and no rounding leads across the upper bound."""
-    value, _ = Interval(0.0, 1.0).constrain(np, np.asarray([[-30.0], [-5.0]], dtype=np.float32))
+    value, _ = Interval(0.0, 1.0).constrain(numpy_xp, np.asarray([[-30.0], [-5.0]], dtype=np.float32))
     np.testing.assert_allclose(value, stats.logistic.cdf([-30.0, -5.0]), rtol=1e-6)
     for low, high in ((0.1, 0.3), (-1.7, 1.1), (1e6, 1e6 + 1), (-1e-3, 2e4)):
         z = np.linspace(-40.0, 40.0, 4001, dtype=np.float32)[:, None]
-        value, _ = Interval(low, high).constrain(np, z)
+        value, _ = Interval(low, high).constrain(numpy_xp, z)
         assert value.dtype == np.float32 and np.all(np.diff(value) >= 0)
         assert value[0] == np.float32(low) and value[-1] == np.float32(high)
 
 
 def test_where_there_is_no_direction_there_is_no_value():
     with np.errstate(invalid="ignore"):
-        value, log_jacobian = UnitVector(3).constrain(np, np.zeros(3))
+        value, log_jacobian = UnitVector(3).constrain(numpy_xp, np.zeros(3))
     assert np.isnan(value).all() and np.isfinite(log_jacobian)
-    assert Circular().constrain(np, np.zeros(2)) == (0.0, 0.0)
+    assert Circular().constrain(numpy_xp, np.zeros(2)) == (0.0, 0.0)
 
 
 def test_edges_have_infinite_coordinates_and_what_is_outside_none():
@@ -348,7 +349,7 @@ def test_edges_have_infinite_coordinates_and_what_is_outside_none():
     ]
     for space, value in cases:
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = space.unconstrain(np, np.asarray(value))
+            z = space.unconstrain(numpy_xp, np.asarray(value))
         assert np.isinf(z[:2]).all() and np.isnan(z[2])
 
 

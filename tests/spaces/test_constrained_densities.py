@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 from scipy import special, stats
 
 from xpsample import HMC, Portable, Target, sample
@@ -119,7 +120,7 @@ def integrals(case, log_jacobian=lambda it: it):
     z = np.stack(np.meshgrid(*[axis] * case.space.dim, indexing="ij"), axis=-1).reshape(-1, case.space.dim)
     # Where rounding puts a value on its bound, the density may be infinite and the weight is nothing.
     with np.errstate(all="ignore"):
-        value, its = case.space.constrain(np, z)
+        value, its = case.space.constrain(numpy_xp, z)
         weight = np.exp(case.log_density(value) + log_jacobian(its)) * (axis[1] - axis[0]) ** case.space.dim
         weight = np.where(np.isfinite(weight), weight, 0.0)
         product = np.where(weight > 0, weight * case.of(value), 0.0)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
+from array_api_compat import numpy as numpy_xp
 
 from xpsample import MALA, ULA, Minibatch, Replay, Target, UnderdampedLangevin, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
@@ -94,7 +95,7 @@ def test_batches_are_unbiased_by_enumeration():
     bound = target().prepare(START, ULA(0.1).requires)
     uniforms = (np.array(list(itertools.product(range(N), repeat=2))) + 0.5) / N
     batches = np.broadcast_to(uniforms[:, None], (N * N, CHAINS, 2))
-    drawn = bound.with_data(draw_rows(np, bound.data, batches))
+    drawn = bound.with_data(draw_rows(numpy_xp, bound.data, batches))
     scores = drawn.score(np.broadcast_to(START, (N * N, CHAINS, DIM)))
     np.testing.assert_allclose(scores.mean(axis=0), bound.score(START), rtol=1e-12)
     assert scores.std(axis=0).min() > 0.1

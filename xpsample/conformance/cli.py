@@ -18,8 +18,8 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import registered_backends
 from xpsample.core.terminal import Progress, ended_by, fit, terminal_width
 from xpsample.engine.signals import terminable
+from xpsample.files.lines import RowsFile, opened_rows
 from xpsample.run.identity import made_with
-from xpsample.run.rows_file import RowsFile, opened_rows
 
 KERNEL_HELP = "only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own"
 

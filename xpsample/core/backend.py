@@ -27,7 +27,7 @@ class Device(NamedTuple):
     device: Any
     dtypes: tuple[str, ...]
     note: str = ""
-    context: AbstractContextManager = nullcontext()
+    context: AbstractContextManager[Any] = nullcontext()
     process: int = 0
 
 
@@ -162,6 +162,9 @@ class Backend(ABC):
     autodiff: Autodiff | None
     """Automatic differentiation, or None."""
 
+    forks: bool = True
+    """Whether a process that is forked from one which has used the library can use it: not where it keeps threads."""
+
     @abstractmethod
     def owns(self, array: object) -> bool:
         """Whether ``array`` is an array of this library."""
@@ -202,12 +205,12 @@ class Backend(ABC):
         self,
         stepper: Stepper,
         carry: Carry,
-        buffers: tuple | None,
+        buffers: tuple[Any, ...] | None,
         source: Source,
         start: int,
         stop: int,
         ending: Ending,
-    ) -> tuple[Carry, tuple | None, Any, int]:
+    ) -> tuple[Carry, tuple[Any, ...] | None, Any, int]:
         """Run steps [start, stop): the new carry, the filled buffers, the sums of the step infos, and where it ended.
 
         The steps of a block do not depend on where it begins and ends.

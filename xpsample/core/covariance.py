@@ -16,7 +16,7 @@ from xpsample.core.checks import check_number, given, plain_number
 from xpsample.core.devices import current_device
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_GROUP, VECTOR, ToBeTuned, check_reals
-from xpsample.core.registry import to_host
+from xpsample.core.registry import backend_of, namespace, to_host
 
 
 class Covariance(ABC):
@@ -230,13 +230,14 @@ def as_covariance(name: str, matrix: Any) -> Covariance:
 
 
 def _of_matrix(name: str, matrix: Any) -> Covariance:
-    xp = array_namespace(matrix)
+    xp = namespace(matrix)
     if not xp.isdtype(matrix.dtype, "real floating"):
         raise HyperparameterError(f"{name} must be a real floating array; got {given(matrix)}")
     if matrix.ndim == 1 or (matrix.ndim > 2 and matrix.shape[-2] == 1):
-        if not bool(xp.all((matrix > 0) & xp.isfinite(matrix))):
-            raise HyperparameterError(f"{name} must be positive and finite; got {to_host(matrix)}")
-        return DiagonalCovariance(matrix, xp.sqrt(matrix))
+        host = to_host(matrix)
+        if not np.all((host > 0) & np.isfinite(host)):
+            raise HyperparameterError(f"{name} must be positive and finite; got {host}")
+        return DiagonalCovariance(matrix, backend_of(matrix).from_host(np.sqrt(host), matrix))
     if matrix.ndim < 2 or matrix.shape[-2] != matrix.shape[-1]:
         raise HyperparameterError(
             f"{name} is a positive number or has shape (dim,) or (dim, dim); got {tuple(matrix.shape)}"

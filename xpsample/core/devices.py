@@ -38,7 +38,7 @@ class DeviceDtype:
         return f"{self.backend.name}-{self.name.replace(':', '')}-{self.dtype}"
 
 
-def current_device(array: object) -> AbstractContextManager:
+def current_device(array: object) -> AbstractContextManager[Any]:
     """A block in which an array's device is the current one of its library, where the library has such a thing.
 
     CuPy has: its arrays are computed on, and its new arrays made on, the current device only. What is no array is let

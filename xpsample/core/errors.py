@@ -84,7 +84,9 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str, trace: Any = None, fitted: Any = None, by: str | None = None) -> None:
         super().__init__(message)
         self.add_note(entry("Interrupted"))
-        self.trace, self.fitted, self.by = trace, fitted, by or "Ctrl-C"
+        self.trace: Any = trace
+        self.fitted: Any = fitted
+        self.by: str = by or "Ctrl-C"
 
 
 class CheckpointWarning(UserWarning):

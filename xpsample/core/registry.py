@@ -105,6 +105,11 @@ def backend_of(array: object) -> Backend:
     return _by_type[kind]
 
 
+def backends_seen() -> list[Backend]:
+    """Those whose arrays this process has seen, each once."""
+    return list({id(backend): backend for backend in list(_by_type.values())}.values())
+
+
 def set_backend_of_type(kind: type, backend: Backend | None) -> None:
     """Say which backend arrays of a type belong to, or (None) forget it."""
     if backend is None:

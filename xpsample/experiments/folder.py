@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
-from xpsample.core.atomic_files import replacing
 from xpsample.core.errors import XpsampleError
+from xpsample.files.atomic import replacing
 
 LIST = "made-by-xpsample.json"
 """Name of the list: the experiment's name, and the SHA-256 of every file (null as long as a run may change it)."""
@@ -34,7 +34,8 @@ class Folder:
     """
 
     def __init__(self, path: Path, experiment: str) -> None:
-        self.path, self.experiment = path, experiment
+        self.path: Path = path
+        self.experiment: str = experiment
         with clear_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             made = self._made()

@@ -83,11 +83,13 @@ class Run(Generic[Size]):
         progress: Progress | None = None,
         unfinished: Unfinished | None = None,
     ) -> None:
-        self.size, self.args, self.devices = size, args, devices
+        self.size = size
+        self.args: argparse.Namespace = args
+        self.devices: list[DeviceDtype] = devices
         self.seed: int = args.seed
         self.out: Path = args.out
         self.shown: dict[str, Any] = {}
-        self.folder = Folder(self.out, name)
+        self.folder: Folder = Folder(self.out, name)
         self._lines: list[str] = []
         self._progress = Progress(name) if progress is None else progress
         self._unfinished = unfinished

@@ -10,12 +10,13 @@ from typing import Any, final
 
 import numpy as np
 
-from xpsample.core.archives import read_arrays, reading, write_arrays
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.same import describe
 from xpsample.experiments.folder import clear_errors
 from xpsample.experiments.table import Row
-from xpsample.run.rows_file import RowsFile, opened_rows
+from xpsample.files.archives import read_arrays, write_arrays
+from xpsample.files.keeping import reading
+from xpsample.files.lines import RowsFile, opened_rows
 
 NAME, ROWS = ".run", "rows.jsonl"
 """The folder in that of an experiment's files, and the file of rows in it."""
@@ -41,7 +42,9 @@ class Unfinished:
     """
 
     def __init__(self, path: Path, rows: RowsFile) -> None:
-        self.path, self._rows, self._calls, self.goes_on = path, rows, 0, False
+        self.path: Path = path
+        self.goes_on: bool = False
+        self._rows, self._calls = rows, 0
 
     @property
     def rows(self) -> list[Row]:

@@ -118,7 +118,7 @@ class Analytic(GradientChoice):
 
     def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
         if self.hvp_function is None:
-            raise GradientError("Analytic was given no hvp; pass Analytic(score, hvp=...)")
+            raise GradientError("Analytic was given no hvp_function; pass Analytic(score, hvp_function=...)")
         hvp = self.hvp_function
         return Derivative(lambda *args: (None, hvp(*args)), Evaluations(hvp=1))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import given
@@ -130,7 +131,7 @@ def pymc_generated(model: Any) -> Callable[[Any], dict[str, np.ndarray]]:
     compiled = graph.compile(list(quantities.values()))
 
     def at(p: Any) -> dict[str, np.ndarray]:
-        x = graph.coordinates(np, p)
+        x = graph.coordinates(numpy_xp, p)
         found = zip(quantities, compiled(x), strict=True)
         return {name: value.reshape(*x.shape[:-1], *value.shape[1:]) for name, value in found}
 
@@ -324,7 +325,7 @@ def _same_map(space: Constrained, z: np.ndarray, value: np.ndarray) -> bool:
     if flat.shape[-1] != space.dim:
         return False
     with np.errstate(all="ignore"):
-        return np.allclose(np.asarray(space.constrain(np, flat)[0]), value, rtol=1e-9, atol=1e-12, equal_nan=True)
+        return np.allclose(np.asarray(space.constrain(numpy_xp, flat)[0]), value, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
 def _label(label: Any) -> Any:

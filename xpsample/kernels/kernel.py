@@ -27,8 +27,13 @@ class Info(NamedTuple):
     evaluations: Evaluations
 
 
-State = TypeVar("State")
-StepInfo = TypeVar("StepInfo")
+if TYPE_CHECKING:  # whose checkers bring this package with them: a bare Kernel is a Kernel[Any, Any]
+    import typing_extensions
+
+    State = typing_extensions.TypeVar("State", default=Any)
+    StepInfo = typing_extensions.TypeVar("StepInfo", default=Any)
+else:
+    State, StepInfo = TypeVar("State"), TypeVar("StepInfo")
 
 
 class ChainState(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import array_api_extra as xpx
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count, settle
 from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.elementwise import minimum_with_zero
@@ -156,7 +156,7 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
         zeros = xp.zeros_like(energy)
         eps, nothing = zeros + self.step_size, zeros - xp.inf
 
-        def double(depth: Any, carry: tuple) -> tuple:
+        def double(depth: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
             tree, active, counts, checkpoints = carry
             forward, uniform = split(xp, zeros + noise["doubling"][..., depth], zeros + 0.5)
             end = select(xp, forward, tree.right, tree.left)
@@ -243,13 +243,13 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
     def _kinetic(self, xp: Any, p: Array) -> Array:
         return 0.5 * xp.sum(p * self._mass.solve(p), axis=-1)
 
-    def _turned(self, xp: Any, left: Array, right: Array, momentum_sum: Array) -> Array:
+    def _turned(self, xp: Any, left: Array, right: Array, momentum_sum: Array) -> Mask:
         """Whether an end moves towards the other: p^T M^{-1} rho <= 0, rho the sum of the momenta, the ends' halved."""
         towards = self._mass.solve(momentum_sum - 0.5 * (left + right))
         return (xp.sum(left * towards, axis=-1) <= 0) | (xp.sum(right * towards, axis=-1) <= 0)
 
 
-def split(xp: Any, uniform: Array, probability: Array) -> tuple[Array, Array]:
+def split(xp: Any, uniform: Array, probability: Array) -> tuple[Mask, Array]:
     """Whether a uniform is below a probability, and another uniform, independent of that, made of the same number."""
     below = uniform < probability
     rest = xp.where(below, uniform, uniform - probability) / xp.where(below, probability, 1.0 - probability)

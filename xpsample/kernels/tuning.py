@@ -1,16 +1,17 @@
 """A kernel while it warms up: the same steps, with hyper-parameters that follow from what the chains have seen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, singledispatch
+from functools import cached_property, singledispatch
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.backend import Backend
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN
-from xpsample.core.registry import compiled
+from xpsample.core.hyperparameters import PER_CHAIN, arguments, with_arguments
+from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import kernels_inside
 from xpsample.kernels.kernel import Kernel, with_position
@@ -83,7 +84,7 @@ class Tuning(Kernel[TuningState, Any]):
                 "x0[None, :]"
             )
         xp, start = target.xp, _floating(target, target.evaluate(x))
-        memory = _beginning(target.backend, tuple(self.rules.items()), self.pooled)(start)
+        memory = {name: rule.init(xp, start, self.pooled) for name, rule in self.rules.items()}
         steps = xp.sum(xp.zeros_like(start.x)) + self.steps
         return TuningState(self._with_values(xp, memory).init(target, x), memory, counter(target, x), steps)
 
@@ -157,12 +158,6 @@ class Tuning(Kernel[TuningState, Any]):
         return kernel
 
 
-@cache
-def _beginning(backend: Backend, rules: tuple[tuple[str, Rule], ...], pooled: bool) -> Callable[[Point], Any]:
-    """The function from a point to the rules' first memories; one compiled program, where each operation would be."""
-    return compiled(backend, lambda point: {name: rule.init(backend.xp, point, pooled) for name, rule in rules})
-
-
 def _floating(target: BoundTarget, point: Point) -> Point:
     return point._replace(x=target.as_floating(point.x))
 
@@ -188,12 +183,14 @@ def tunings(kernel: Any, state: tree.Tree) -> Iterator[tuple[Tuning, TuningState
     return zip(_tunings(kernel), tuning_states(state), strict=True)
 
 
-def tuned(xp: Any, kernel: Any, warmed: Any, state: tree.Tree) -> tuple[Any, tree.Tree]:
+def tuned(kernel: Any, warmed: Any, state: Any) -> tuple[Any, Any]:
     """The kernel with the values that the warm-up found, and the state without the rules' memories.
 
-    `warmed` is the kernel `with_tuning`, whose state it is.
+    `warmed` is the kernel `with_tuning`, whose state it is. The values are made on the host, so that they are the same
+    on every library whose memories are.
     """
-    values = iter([tuning.final(xp, own.memory) for tuning, own in tunings(warmed, state)])
+    x = state.point.x
+    values = iter([_final(tuning, own.memory, x) for tuning, own in tunings(warmed, state)])
 
     def plain(kernel: Any) -> Any:
         found = next(values) if left_out(kernel) else {}
@@ -207,6 +204,20 @@ def tuned(xp: Any, kernel: Any, warmed: Any, state: tree.Tree) -> tuple[Any, tre
             ) from error
 
     return plain(kernel), _without_memory(state)
+
+
+def _final(tuning: Tuning, memory: dict[str, tree.Tree], like: Array) -> dict[str, Any]:
+    """`Tuning.final`, made on the host; arrays are of the library of `like`."""
+    host, backend = tree.map(to_host, memory), backend_of(like)
+
+    def moved(value: Any) -> Any:
+        if is_array(value):
+            return backend.from_host(to_host(value), like)
+        inside = {path: moved(part) for path, part in arguments(value, is_array).items() if is_array(part)}
+        return with_arguments(value, inside) if inside else value
+
+    found = tuning.final(backend_of(np.zeros(())).xp, host)
+    return {name: moved(value) for name, value in found.items()}
 
 
 def _tunings(kernel: Any) -> Iterator[Tuning]:

@@ -7,20 +7,28 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.traits import UNADJUSTED
+from xpsample.metrics.findings import Finding
+from xpsample.metrics.heat import judge_heat
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import BoundedBias, DiagonalMetric, tuned
 
 
 class UnderdampedState(NamedTuple):
-    """Positions, momenta p (*chains, dim), and which chains are frozen, (*chains)."""
+    """Positions, momenta p (*chains, dim), which chains are frozen, and ``p M^{-1} p`` of the momenta, (*chains)."""
 
     point: Point
     momentum: Array
     frozen: Array
+    heat: Array
+
+    def findings(self) -> list[Finding]:
+        """Whether the momenta are as hot as the target's."""
+        return judge_heat(to_host(self.heat), self.momentum.shape[-1])
 
 
 class _PhasePoint(NamedTuple):
@@ -78,7 +86,8 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
         object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> UnderdampedState:
-        return UnderdampedState(target.evaluate(x), target.xp.zeros_like(x), none_frozen(target.xp, x))
+        rest, frozen = target.xp.zeros_like(x), none_frozen(target.xp, x)
+        return UnderdampedState(target.evaluate(x), rest, frozen, target.xp.sum(rest, axis=-1))
 
     def noise(self, x: Array) -> Specs:
         return {"momentum": normal_like(x)}
@@ -98,4 +107,5 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
 
         spent = target.costs.refresh.plus(target.costs.evaluate)
         kept, frozen, info = freeze(xp, _PhasePoint(new, p), _PhasePoint(current, state.momentum), state.frozen, spent)
-        return UnderdampedState(kept.point, kept.momentum, frozen), info
+        heat = xp.sum(kept.momentum * velocity(kept.momentum), axis=-1)
+        return UnderdampedState(kept.point, kept.momentum, frozen, heat), info

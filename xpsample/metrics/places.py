@@ -9,10 +9,10 @@ from xpsample.metrics.findings import Column, Finding, of_columns
 APART = 2.0
 """Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
 
-SPLIT, FEWEST_IN_A_MODE = 4.0, 0.02
+SPLIT, LEAST_VISIT = 4.0, 0.02
 """Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, and
-the least share of the draws in one of them. Halves of a normal distribution differ by 2.65, and of an even one by 3.46;
-the far part of a heavy tail is wide itself."""
+the least share of the draws that two chains have in the smaller one. Halves of a normal distribution differ by 2.65,
+and of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's alone."""
 
 DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 16
 """A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
@@ -25,8 +25,9 @@ one is a function of the other, as two probabilities are that sum to 1."""
 GROWTH = 10.0
 """From the first to the last quarter of a run; a random walk from one point spreads by 2.6."""
 
-SHORTEST_START, FAR_OUT = 8, 10.0
-"""Draws that are a start, and how many times as far out they are as nearly all draws of the second half."""
+SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
+"""Draws that are a start, how many times as far out they are as nearly all draws of the second half, and how many times
+as far as any such number of these in a row."""
 
 
 def judge_modes(
@@ -126,7 +127,8 @@ def judge_crossings(
         Chains that moved.
     """
     for i in at:
-        values = np.sort(draws[:, moving[:, i], i], axis=None)
+        chains = draws[:, moving[:, i], i]
+        values = np.sort(chains, axis=None)
         if not np.all(np.isfinite(values)) or len(values) < 2:
             continue
         unit = np.max(np.abs(values))
@@ -140,7 +142,11 @@ def judge_crossings(
         k = int(np.argmax(between))
         within = max(np.std(values[: k + 1]), np.std(values[k + 1 :]))
         gap = high[k] - low[k]
-        if min(share[k], 1 - share[k]) < FEWEST_IN_A_MODE or within <= 0 or gap < SPLIT * within:
+        if within <= 0 or gap < SPLIT * within:
+            continue
+        above = np.mean(chains > unit * values[k], axis=0)
+        visits = np.sum((above if share[k] > 0.5 else 1 - above) > LEAST_VISIT)
+        if visits < min(2, len(above)):
             continue
         places = f"{unit * (low[k] + values[0]):.3g} and {unit * (high[k] + values[0]):.3g}"
         what = f"draws lie in two places, near {places}, between which chains seldom cross,"
@@ -297,7 +303,7 @@ def judge_start(
             at = np.flatnonzero(out > np.fmax(far, FAR_OUT))
             if at.size:
                 again = _farthest(np.abs(later[..., at] - center[at]), max(1, size // step)) / usual[at]
-                far[at] = np.where(again < out[at], out[at], far[at])
+                far[at] = np.where(AGAIN * again < out[at], out[at], far[at])
             size *= 2
     far = np.where(np.isfinite(far), far, 0.0)
     at = np.flatnonzero(far > FAR_OUT)

@@ -19,6 +19,7 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import at_step
 from xpsample.kernels.traits import Trait
 from xpsample.metrics.findings import Finding, judge_annealing
+from xpsample.particles.errors import error_holds, ess_of, judge_weights
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
 from xpsample.particles.smc import TemperedSMC
 from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer
@@ -46,10 +47,11 @@ class AISState(NamedTuple):
         return self.base.point.base
 
     def findings(self) -> list[Finding]:
-        """Whether the end of the ladder was reached."""
+        """Whether the end of the ladder was reached, and whether the weights say what they estimate."""
         steps, ladder = int(self.n), to_host(self.betas)
         left = max(0, len(ladder) - 1 - steps)
-        return judge_annealing("beta", float(ladder[len(ladder) - 1 - left]), 1.0, left)
+        on_the_way = judge_annealing("beta", float(ladder[len(ladder) - 1 - left]), 1.0, left)
+        return on_the_way or judge_weights(to_host(self.log_weight).astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +174,10 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     -------
     LogNormalizer
         ``value`` is the log of the mean weight plus `initial_log_normalizer`. ``standard_error`` is the relative
-        standard error of the mean weight (delta method); trust it if ``weight_ess``, ``(sum w)^2 / sum w^2``, is large.
-        The mean weight is unbiased; its logarithm is too small by about half the squared standard error.
+        standard error of the mean weight (delta method). It is infinite where n weights do not tell it: where
+        ``weight_ess``, ``(sum w)^2 / sum w^2``, is below n / 2 and the tail has an index above 0.7 (Vehtari et al.
+        2024), or above 0.25 while the logarithms spread by a mean square above log(n) / 2 beyond their median. The mean
+        weight is unbiased; its logarithm is too small by about half the squared standard error.
 
     Raises
     ------
@@ -198,10 +202,12 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     initial_log_normalizer = check_number("initial_log_normalizer", initial_log_normalizer)
     logs = to_host(log_weights).astype(np.float64).ravel()
     if logs.size < 2 or not np.all(logs < math.inf) or np.max(logs) == -math.inf:
-        raise TraceError(f"log weights must be two or more, below infinity, one of them finite; got {logs}")
+        raise TraceError(
+            f"log weights must be two or more, below infinity, one of them finite; got {logs}. Where all are -inf, no "
+            "particle has a positive density under the target: take an initial distribution that reaches its support"
+        )
     top = np.max(logs)
     weights = np.exp(logs - top)
     mean = np.mean(weights)
-    error = np.std(weights, ddof=1) / (mean * math.sqrt(logs.size))
-    ess = np.sum(weights) ** 2 / np.sum(weights**2)
-    return LogNormalizer(float(top + math.log(mean) + initial_log_normalizer), float(error), float(ess))
+    error = np.std(weights, ddof=1) / (mean * math.sqrt(logs.size)) if error_holds(logs) else math.inf
+    return LogNormalizer(float(top + math.log(mean) + initial_log_normalizer), float(error), ess_of(logs))

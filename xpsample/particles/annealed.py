@@ -132,7 +132,7 @@ class Annealed(Kernel[AnnealedState, Info]):
         level = _level(target, sigmas, units, count)
         return AnnealedState(self.base.init(level, x / level.unit), sigmas, units, count)
 
-    def _check_levels(self, data: dict) -> None:
+    def _check_levels(self, data: dict[str, Any]) -> None:
         """Raise unless the ladder keeps to the levels that a target says it knows."""
         if "levels" not in data:
             return

@@ -6,7 +6,7 @@ particle filter" (2018), for the standard error.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, given, settle
-from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, HyperparameterError, TraceError
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -25,6 +25,7 @@ from xpsample.kernels.schedules import at_step
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import Tuning
 from xpsample.metrics.findings import Finding, judge_annealing
+from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost, judge_weights
 from xpsample.particles.ladders import check_ladder, ladder_array, rung
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer, Weights, log_sum_exp
@@ -58,9 +59,16 @@ class TemperedSMCState(NamedTuple):
         return self.base.point.base
 
     def findings(self) -> list[Finding]:
-        """Whether all runs have reached the target."""
+        """Whether all runs have reached the target, with particles that have a weight, and what the weights say."""
+        logs, runs = to_host(self.weights.logs), math.prod(self.beta.shape[:-1])
+        lost = _lost(logs)
+        if np.any(lost):
+            return [judge_lost(int(np.sum(lost)), runs, logs.shape[-1])]
         left = None if self.betas is None else max(0, self.betas.shape[0] - 1 - int(self.n))
-        return judge_annealing("beta", float(np.min(to_host(self.beta))), 1.0, left)
+        on_the_way = judge_annealing("beta", float(np.min(to_host(self.beta))), 1.0, left)
+        if on_the_way:
+            return on_the_way
+        return [] if np.any(to_host(self.resamplings)) else judge_weights(logs.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,11 +229,14 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     Returns
     -------
     LogNormalizer
-        Arrays (*runs). The exponential of ``value`` is unbiased if the ladder was given. ``standard_error`` is the
-        relative standard error of that exponential, estimated from the particles' lineages. Its square is unbiased for
-        multinomial resampling; with other schemes it is too small. Without resampling it is that of `log_normalizer`.
-        Frequent resampling makes it noisy, down to 0; once all particles descend from one, it is 1 and says nothing.
-        To combine independent runs, with an error, take ``log_normalizer(result.value)``.
+        Arrays (*runs). The exponential of ``value`` is unbiased if the ladder and the moves were given; what is chosen
+        from the particles on the way (``ess=``, moves that tune themselves) biases it by order one divided by their
+        number. ``standard_error`` is the relative standard error of that exponential, from the particles' lineages with
+        multinomial resampling; with other schemes it is too small. It is infinite where the particles descend from
+        fewer than 10 in effect, and no less than ``sqrt(1 / 8)`` of the root of the share of pairs that are of one
+        family: below that it is noise. Without resampling it is that of `log_normalizer`. A run whose particles all
+        have weight 0 has the value -inf. To combine independent runs, with an error, take
+        ``log_normalizer(result.value)``.
 
     See Also
     --------
@@ -247,20 +258,37 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     if not isinstance(state, TemperedSMCState):
         raise CapabilityError(f"state must be that of a TemperedSMC run, trace.state; got {given(state)}")
     initial_log_normalizer = check_number("initial_log_normalizer", initial_log_normalizer)
-    beta = to_host(state.beta)[..., 0]
+    beta, logs = to_host(state.beta)[..., 0], to_host(state.weights.logs).astype(np.float64)
+    lost = _lost(logs)
+    if np.all(lost):
+        raise TraceError(str(judge_lost(beta.size, beta.size, logs.shape[-1])))
+    beta = np.where(lost, 1.0, beta)
     if np.any(beta < 1):
         raise HyperparameterError(
             f"particle_log_normalizer needs particles that have reached beta = 1; {np.sum(beta < 1)} of {beta.size} "
             f"runs are at {np.min(beta):.3g} or above: make more steps"
         )
-    logs = to_host(state.weights.logs).astype(np.float64)
-    eve, resamplings = to_host(state.eve), to_host(state.resamplings)
+    resamplings = to_host(state.resamplings)
     value = to_host(state.weights.log_normalizer).astype(np.float64) + initial_log_normalizer
-    particles, weights = logs.shape[-1], np.exp(logs)
-    variance = np.empty(value.shape)
-    for run in np.ndindex(value.shape):
-        families = np.bincount(eve[run], weights=weights[run], minlength=particles)
-        apart = np.sum(families) ** 2 - np.sum(families**2)
-        variance[run] = 1.0 - (particles / (particles - 1)) ** (int(resamplings[run]) + 1) * apart
-    error = np.sqrt(np.maximum(variance, 0.0))
-    return LogNormalizer(value, error, to_host(state.weights.ess).astype(np.float64))
+    error = np.full(value.shape, math.inf)
+    for run, families in _families(logs, to_host(state.eve)):
+        if lost[run]:
+            continue
+        if resamplings[run]:
+            error[run] = error_of_lineages(families, int(resamplings[run]))
+        elif error_holds(logs[run]):
+            error[run] = math.sqrt(max(0.0, (np.sum(families**2) * logs.shape[-1] - 1) / (logs.shape[-1] - 1)))
+    ess = to_host(state.weights.ess).astype(np.float64)
+    return LogNormalizer(np.where(lost, -math.inf, value), error, np.where(lost, 0.0, ess))
+
+
+def _lost(logs: np.ndarray) -> np.ndarray:
+    """Which runs have no particle of a positive weight, (*runs)."""
+    return ~np.any(logs > -math.inf, axis=-1)
+
+
+def _families(logs: np.ndarray, eve: np.ndarray) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """Of each run: the total weight of the descendants of each start particle, (particles,)."""
+    weights = np.exp(logs)
+    for run in np.ndindex(logs.shape[:-1]):
+        yield run, np.bincount(eve[run], weights=weights[run], minlength=logs.shape[-1])

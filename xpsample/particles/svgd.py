@@ -7,15 +7,19 @@ gradient MCMC with repulsive forces" (2018).
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, settle
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.traits import Trait
+from xpsample.metrics.findings import Finding
+from xpsample.metrics.heat import judge_particles
 from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, common_bandwidth, squared_distances, stein_force
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
@@ -69,6 +73,10 @@ class SVGDState(NamedTuple):
     squares: Array | None = None
     n: Array | None = None
 
+    def findings(self) -> list[Finding]:
+        """Whether the particles have run away."""
+        return judge_particles(to_host(self.point.x), to_host(self.point.score))
+
 
 @dataclass(frozen=True, eq=False)
 class SVGD(Kernel[SVGDState, Info]):
@@ -120,7 +128,7 @@ class SVGD(Kernel[SVGDState, Info]):
         settle(self, "adagrad", check_instance, AdaGrad, "AdaGrad()", optional=True)
 
     def init(self, target: BoundTarget, x: Array) -> SVGDState:
-        _check_set(x)
+        _check_set("SVGD", x)
         frozen = none_frozen(target.xp, x)
         if self.adagrad is None:
             return SVGDState(target.evaluate(x), frozen)
@@ -195,7 +203,7 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
             raise HyperparameterError("K must be symmetric: take Median() or a number for its bandwidth")
 
     def init(self, target: BoundTarget, x: Array) -> SVGDState:
-        _check_set(x)
+        _check_set("StochasticSVGD", x)
         return SVGDState(target.evaluate(x), none_frozen(target.xp, x))
 
     def noise(self, x: Array) -> Specs:
@@ -229,6 +237,13 @@ def _kernel_matrix(xp: Any, kernel: PairKernel, x: Array) -> Array:
     return kernel.profile(xp, squared / sigma)[0] + jitter * xp.eye(m, dtype=x.dtype, device=device_of(x))
 
 
-def _check_set(x: Array) -> None:
+def _check_set(name: str, x: Array) -> None:
     if x.ndim < 2:
-        raise HyperparameterError(f"SVGD moves sets of particles, (*sets, particles, dim); got {tuple(x.shape)}")
+        raise HyperparameterError(f"{name} moves sets of particles, (*sets, particles, dim); got {tuple(x.shape)}")
+    sets = to_host(x).reshape(-1, *x.shape[-2:])
+    apart = [len(np.unique(one, axis=0)) for one in sets]
+    if min(apart) < x.shape[-2]:
+        raise PositionError(
+            f"{name} starts with {x.shape[-2]} particles at {min(apart)} positions: equal ones feel equal forces and "
+            "stay so. Start from positions that differ, such as those of start(target, like, chains)"
+        )

@@ -46,7 +46,7 @@ def prox_line(backend: Backend, y: Array, scale: float | Array) -> Array:
         between = t0 + (level - v0) / xp.where(inside, v1 - v0, 1.0) * (t1 - t0)
         return xp.where(below == 0, here + bound + level, xp.where(below == 2 * n, here - bound + level, between))
 
-    def forward(i: Any, carry: tuple) -> tuple:
+    def forward(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         # The derivative after term i: `value` at the knots `at`, -bound left of them and +bound right of them.
         at, value, lower, upper = carry
         here = y[i + 1, ...]
@@ -68,7 +68,7 @@ def prox_line(backend: Backend, y: Array, scale: float | Array) -> Array:
     here = y[-1, ...]
     x = crossing(xp.zeros_like(bound), at, value + at - here, here)
 
-    def backward(i: Any, carry: tuple) -> tuple:
+    def backward(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         x, solution = carry
         k = n - 2 - i
         x = xp.minimum(xp.maximum(x, lower[k, ...]), upper[k, ...])

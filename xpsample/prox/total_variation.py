@@ -85,7 +85,7 @@ class IsotropicTV(TotalVariation):
         xp, image = backend.xp, self._image(backend.xp, x)
         bound = per_coordinate(per_coordinate(scale))
 
-        def body(i: Any, carry: tuple) -> tuple:
+        def body(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
             dual, ahead, t = carry
             down, right = _differences(xp, image - _adjoint(xp, *ahead))
             # 1/8: the differences times their adjoint have no eigenvalue above 8.
@@ -149,7 +149,7 @@ class AnisotropicTV(TotalVariation):
         xp, image = backend.xp, self._image(backend.xp, x)
         bound = per_coordinate(scale)
 
-        def body(i: Any, carry: tuple) -> tuple:
+        def body(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
             u, of_columns, of_rows = carry
             u = u + of_columns
             new = xp.matrix_transpose(prox_line(backend, xp.matrix_transpose(u), bound))

@@ -1,54 +1,32 @@
-"""Checkpoints: a directory of npz files, and one JSON file that lists those that count, with a digest of each.
+"""Checkpoints: what a run keeps in a `Folder`, and how it goes on from there."""
 
-``run.json`` is replaced atomically and last, so a run that is killed at any moment leaves the previous checkpoint
-intact. Nothing is pickled. One process at a time works on a checkpoint; its files have names of their own, and it
-removes no others, so that where locks do not work the last process to save wins, whole.
-"""
-
-import hashlib
-import json
-import math
-import re
-import shutil
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.archives import members, read_arrays, reading, structure, write_arrays
-from xpsample.core.atomic_files import exclusive, make_folder, replacing
 from xpsample.core.checks import check_number, check_path, settle
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
 from xpsample.core.same import differences
+from xpsample.files.archives import structure
+from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
+from xpsample.files.keeping import check_room, reading
 from xpsample.run.identity import environment
 from xpsample.run.program import Carry, Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.store import RowStore, read_about, stored_rows
-from xpsample.run.stored import StoredRows
+from xpsample.run.store import RowStore
+from xpsample.run.stored import StoredRows, read_about, stored_rows
 from xpsample.run.totals import Totals
-
-SCHEMA = 2
-"""Version of the layout. Raised when a checkpoint of the new layout could be misread by the old reader."""
-
-INDEX, LOCK = "run.json", "run.lock"
-OWN = re.compile(r"(state|rows)-[0-9-]+-[0-9a-f]{12}\.npz")
-"""What the files of a checkpoint are called: what is in them, of which step or rows, and a name of the run's own."""
-
-LEFT = re.compile(r"\.((state|rows)-[0-9-]+-[0-9a-f]{12}\.npz|run\.json)\.[0-9a-f]{12}\.tmp")
-"""What their temporary files are called, which killed processes leave."""
 
 SHARD = "shard-{}-of-{}"
 """What the folders of a run in shards are called, each the checkpoint of one."""
-
-ADVICE = "if it is damaged, put a copy of the whole directory back, or remove the directory and run again"
 
 
 @dataclass(frozen=True)
@@ -98,59 +76,6 @@ class Saved(NamedTuple):
     totals: Totals
 
 
-class Folder:
-    """A checkpoint's directory, for reading.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no checkpoint.
-    CheckpointError
-        If it cannot be read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.text = path, (path / INDEX).read_bytes()
-        with reading(path / INDEX, CheckpointError, ADVICE):
-            self.content = json.loads(self.text)
-            if self.content["schema"] != SCHEMA:
-                raise CheckpointError(
-                    f"{path / INDEX} has schema version {self.content['schema']} and this version of xpsample reads "
-                    f"{SCHEMA}: use the version of xpsample that wrote it, or another directory"
-                )
-            if self.content.pop("digest") != _digest(self.content):
-                raise ValueError("it is not as it was written")
-            self.files = [self.content["state"][0], *(name for name, *_ in self.content["rows"])]
-            if not all(map(OWN.fullmatch, self.files)):
-                raise ValueError("it names files that no checkpoint has")
-
-    def state(self) -> dict[str, np.ndarray]:
-        """The arrays of the last step."""
-        name, digest = self.content["state"]
-        with reading(self.path / name, CheckpointError, ADVICE):
-            _check_digest(self.path / name, digest)
-            return read_arrays(self.path / name)
-
-    def rows(self, count: int | None = None) -> dict[str, np.ndarray]:
-        """Arrays of `count` rows (all that are saved when not given), filled as far as rows are saved.
-
-        They are read in place: no part of them is held twice.
-        """
-        if count is None:
-            count = self.content["rows"][-1][2] if self.content["rows"] else 0
-        arrays: dict[str, np.ndarray] = {}
-        for name, first, stop, digest in self.content["rows"]:
-            if first >= count:
-                break
-            with reading(self.path / name, CheckpointError, ADVICE):
-                _check_digest(self.path / name, digest)
-                for member in members(self.path / name):
-                    if member.name not in arrays:
-                        arrays[member.name] = np.empty((count, *member.shape[1:]), member.dtype)
-                    member.read_into(arrays[member.name][first:stop])
-        return arrays
-
-
 class Store:
     """A run's checkpoint directory. `opened` makes one."""
 
@@ -169,12 +94,7 @@ class Store:
         self.counted: tuple[str, int] | None = None
         """Which store of draws the checkpoint counts the rows of, and how many."""
         self.folder: Folder | None = None
-        self.failure: OSError | None = None
-        self.own, self.step = uuid4().hex[:12], -1
-        self.state: str | None = None
-        self.shards: list[list[Any]] = []
-        self.text: bytes | None = None
-        """What the index held when it was last read or written here."""
+        self.keeper, self.step = Keeper(self.path), -1
         self.last = time.monotonic()
         self.spent = 0.0
         """Seconds that the steps made before took, less those of saving now."""
@@ -224,12 +144,8 @@ class Store:
         self._check_values("saved", content["now"], _values(self.program, carry))
         totals.steps = content["statistics_steps"]
         totals.sums = {k.removeprefix("sums/"): v for k, v in state.items() if k.startswith("sums/")}
-        self.shards, self.state, self.step, self.text = (
-            content["rows"],
-            content["state"][0],
-            content["step"],
-            self.folder.text,
-        )
+        self.step = content["step"]
+        self.keeper.go_on(self.folder)
         self.spent = (content["metadata"] or {}).get("seconds", 0.0)
         return Saved(content["step"], carry, totals)
 
@@ -249,14 +165,10 @@ class Store:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
         if step == self.step or (not final and 0.0 <= time.monotonic() - self.last < self.every):
             return  # a clock that was set back says nothing
-        written: list[Path] = []
         began = time.monotonic()
         try:
-            self._save(step, carry, totals, buffers, written)
+            self._save(step, carry, totals, buffers)
         except (OSError, MemoryError) as error:
-            for path in written:
-                with suppress(OSError):
-                    path.unlink()
             warnings.warn(
                 f"the run could not be saved to {self.path} after {step} steps ({error}). It goes on; what was saved "
                 "before stays as it is",
@@ -266,61 +178,36 @@ class Store:
         self.last = time.monotonic()
         self.spent -= self.last - began
 
-    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, written: list[Path]) -> None:
-        index, seconds = self.path / INDEX, self.seconds
-        if (index.read_bytes() if index.exists() else None) != self.text:
-            raise OSError(f"another process has changed or removed {INDEX}")
-        make_folder(self.path)
-
-        def write(name: str, arrays: dict[str, np.ndarray]) -> tuple[str, str]:
-            path = self.path / f"{name}-{self.own}.npz"
-            written.append(path)
-            write_arrays(path, arrays)
-            return path.name, _digest_of(path)
-
-        saved, rows, shards = self.shards[-1][2] if self.shards else 0, self.program.rows(step), list(self.shards)
-        new = {}
+    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any) -> None:
+        seconds, rows, new = self.seconds, self.program.rows(step), {}
         if self.disk is None:
-            new = {key: array[saved:rows, ...] for key, array in named_rows(self.program, buffers)}
-        else:
+            lo = self.keeper.count
+            new = {key: to_host(array[lo:rows, ...]) for key, array in named_rows(self.program, buffers) if rows > lo}
+        else:  # which reach the disk before the state that counts them
             self.disk.append(buffers, rows, totals.run_statistics(), whole=True)
             self.disk.sync()
             buffers = self.disk.trace_rows(rows)
-        if rows > saved and new:
-            host = {key: np.ascontiguousarray(to_host(array)) for key, array in new.items()}
-            name, digest = write(f"rows-{saved:012d}-{rows:012d}", host)
-            shards.append([name, saved, rows, digest])
         arrays = {f"carry/{path}": to_host(leaf) for path, leaf in tree.items(carry)}
         orders = {key.replace("carry/", "order/", 1): _order(array) for key, array in arrays.items()}
         arrays |= {key: order for key, order in orders.items() if np.any(np.diff(order) < 0)}
         arrays |= {f"sums/{key}": np.asarray(value) for key, value in totals.sums.items()}
         results, described, stored = _results(self.program, carry, totals, buffers, rows)
-        state, digest = write(f"state-{step:012d}", arrays | results)
         content: dict[str, Any] = {
-            "schema": SCHEMA,
             "identity": self.identity,
             "environment": self.environment,
             "start": self.start,
             "now": _values(self.program, carry),
             "step": step,
             "statistics_steps": totals.steps,
-            "state": [state, digest],
-            "rows": shards,
             **({} if self.disk is None else {"store": self.disk.counted | {"arrays": stored}}),
             "structure": described,
             "metadata": self.metadata and self.metadata | {"seconds": seconds},
         }
-        content = json.loads(json.dumps(content, default=str))
-        text = json.dumps(content | {"digest": _digest(content)}, indent=1).encode()
-        with replacing(index) as temporary:
-            temporary.write_bytes(text)
-        written.clear()
+        new = {key: np.ascontiguousarray(array) for key, array in new.items()}
+        self.keeper.save(step, arrays | results, new, rows, content)
+        self.step = step
         if self.disk is not None:
             self.disk.note_counted()
-        old, self.shards, self.state, self.step, self.text = self.state, shards, state, step, text
-        if old is not None:
-            with suppress(OSError):
-                (self.path / old).unlink()
 
     def check(self, rows: Any = None) -> None:
         """Check, before the first step that is made now, what a save would need.
@@ -342,8 +229,8 @@ class Store:
                     f"{self.path} was made elsewhere ({'; '.join(lines)}), and steps made here could differ from those "
                     "made there. Go on there, read what is saved with xpsample.load, or use another path"
                 )
-        if self.failure is not None:
-            raise CheckpointError(f"{self.path} cannot be written to ({self.failure}): use another path")
+        if self.keeper.failure is not None:
+            raise CheckpointError(f"{self.path} cannot be written to ({self.keeper.failure}): use another path")
         try:
             structure(rows)
         except TypeError as error:
@@ -357,46 +244,7 @@ class Store:
             if array.dtype.kind not in "biufc":
                 raise CheckpointError(f"{name} has dtype {array.dtype}, which cannot be saved: record numbers")
             size += array.nbytes if self.disk is None else 0
-        needed = size * (self.program.draws - self.program.rows(max(0, self.step)))
-        free = math.inf
-        with suppress(OSError):  # a system that does not tell
-            free = shutil.disk_usage(self.path).free
-        if needed > free:
-            raise CheckpointError(
-                f"the run would save {needed / 1e9:.3g} GB to {self.path}, and {free / 1e9:.3g} GB are free there: "
-                "free some, thin, record less, or use another path"
-            )
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other runs away. A directory that can only be read is let through; `check` refuses it."""
-        with ExitStack() as stack:
-            try:
-                if self.path.exists() and not self.path.is_dir():
-                    raise CheckpointError(f"{self.path} is a file, and a checkpoint is a directory: use another path")
-                make_folder(self.path)
-                if stack.enter_context(exclusive(self.path / LOCK)):
-                    self._clear()
-            except BlockingIOError as error:
-                raise CheckpointError(
-                    f"{self.path} is in use by {error}: wait until that run ends, or use another path"
-                ) from None
-            except OSError as error:
-                self.failure = error
-            yield
-
-    def _clear(self) -> None:
-        """Remove what killed runs left: files of a checkpoint's that its index does not name."""
-        try:
-            kept = Folder(self.path).files
-        except FileNotFoundError:
-            kept = []
-        except CheckpointError:
-            return  # `load` says what is wrong
-        for path in self.path.iterdir():
-            temporary = LEFT.fullmatch(path.name)
-            if temporary or (OWN.fullmatch(path.name) and path.name not in kept):
-                path.unlink()
+        check_room(self.path, size * (self.program.draws - self.program.rows(max(0, self.step))), CheckpointError)
 
 
 @contextmanager
@@ -427,7 +275,7 @@ def opened(
         return
     settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     store = Store(settings, program, carry, identity, metadata, disk)
-    with store.locked():
+    with store.keeper.locked():
         yield store
 
 
@@ -533,17 +381,3 @@ def _order(array: np.ndarray) -> np.ndarray:
 def _laid_out(array: np.ndarray, order: np.ndarray | None) -> np.ndarray:
     """An array with its axes in the given order in memory, on which the rounding of sums depends in some libraries."""
     return array if order is None else np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _digest_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check_digest(path: Path, digest: str) -> None:
-    if _digest_of(path) != digest:
-        raise ValueError("it is not as it was written")

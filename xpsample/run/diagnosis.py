@@ -17,17 +17,19 @@ from xpsample.metrics.findings import (
     Diagnosing,
     Finding,
     few_draws,
-    judge_acceptance,
     judge_batches,
-    judge_depth,
-    judge_divergences,
-    judge_energy,
     judge_figures,
-    judge_resonance,
-    judge_stuck,
 )
 from xpsample.metrics.precision import judge_density_precision
 from xpsample.metrics.ranks import Mixing
+from xpsample.metrics.steps import (
+    judge_acceptance,
+    judge_depth,
+    judge_divergences,
+    judge_energy,
+    judge_resonance,
+    judge_stuck,
+)
 from xpsample.run.screen import Figures, Screen
 from xpsample.run.screen import indicators as indicators
 from xpsample.run.screen import worst as worst
@@ -186,7 +188,7 @@ def category(finding: Finding) -> type[DiagnosisWarning]:
 def _last(rows: Any) -> Array:
     """As many of the last rows as are looked at: all of most runs."""
     most = max(FEWEST_DRAWS, COPIED // math.prod(rows.shape[1:]))
-    return rows if most >= rows.shape[0] else rows[rows.shape[0] - most :, ...]
+    return rows[max(0, rows.shape[0] - most) :, ...]  # of those in a store an array, too
 
 
 def _some(rows: Array | StoredRows) -> Array:

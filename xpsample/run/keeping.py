@@ -11,7 +11,7 @@ from xpsample.core.errors import CheckpointError
 from xpsample.engine.loop import Sink, View
 from xpsample.engine.pace import MOST_STEPS
 from xpsample.run.checkpoint import Store
-from xpsample.run.program import Carry, Program
+from xpsample.run.program import Carry, Program, first_rows
 from xpsample.run.recorders import part_of
 from xpsample.run.store import RowStore
 from xpsample.run.totals import Totals
@@ -106,7 +106,7 @@ class InMemory:
     def so_far(self, program: Program, view: View) -> tuple | None:
         """The rows of each recorder."""
         rows = program.rows(view.step)
-        return tree.map(lambda buffer: buffer[:rows, ...], view.buffers) if rows < program.held else view.buffers
+        return first_rows(program.backend, view.buffers, rows) if rows < program.held else view.buffers
 
     def in_trace(self, program: Program, view: View) -> tuple | None:
         """Those that a trace gets."""

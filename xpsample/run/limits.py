@@ -8,8 +8,10 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import errors_of_functions
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
+from xpsample.engine.loop import FAILED
 from xpsample.engine.processes import Processes
 from xpsample.run.noise import NoiseSource, Replay, as_noise_source
 from xpsample.run.program import Carry, Program
@@ -53,7 +55,8 @@ def example_row(program: Program, carry: Carry, source: NoiseSource, start: int)
     source = as_noise_source(0) if isinstance(source, Replay) else source
     block = source.block(program.target.backend, program.specs(carry), start, start + 1, like)
     noise = {name: rows[0, ...] for name, rows in block.items()}
-    with np.errstate(all="ignore"):  # as in the run, whose steps may leave the finite numbers
+    # As in the run, whose steps may leave the finite numbers, and fail.
+    with np.errstate(all="ignore"), errors_of_functions(FAILED.format(start, start + 1)):
         return program.record(carry.recorder_states, *program.kernel.step(program.target, carry.state, noise))[1]
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.archives import read_arrays, reading, template
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of
+from xpsample.files.archives import read_arrays, template
+from xpsample.files.keeping import reading
 from xpsample.run.checkpoint import load_folder
-from xpsample.run.store import is_address, load_store
-from xpsample.run.stored import StoredRows
+from xpsample.run.stored import StoredRows, is_address, load_store
 from xpsample.run.summary import RunStatistics
 from xpsample.run.trace import SCHEMA, Trace
 

@@ -11,8 +11,14 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.metrics.causes import causes_first
-from xpsample.metrics.findings import Finding, judge_bound, judge_improper
+from xpsample.metrics.findings import (
+    Finding,
+)
 from xpsample.metrics.precision import judge_density_precision
+from xpsample.metrics.steps import (
+    judge_bound,
+    judge_improper,
+)
 from xpsample.run.stored import StoredRows
 from xpsample.run.trace import Trace
 from xpsample.spaces.named import is_real

@@ -1,6 +1,6 @@
 """What a driver runs: a kernel on a bound target, and what is recorded of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,6 +9,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Carry
 from xpsample.core.checks import errors_of_functions
+from xpsample.core.registry import compiled
 from xpsample.core.same import key
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
@@ -47,7 +48,7 @@ class Program:
     window: int = 0
 
     @cached_property
-    def recording(self) -> tuple:
+    def recording(self) -> tuple[Any, ...]:
         """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
         return key(self.recorders), self.burn_in, self.thinning
 
@@ -88,8 +89,12 @@ class Program:
 
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
+
+        def begin(x: Array) -> Any:
+            return self.kernel.init(self.target, 1 * x)
+
         with errors_of_functions("the run failed at the start positions"):
-            return self.start(self.kernel.init(self.target, 1 * x))
+            return self.start(_as_one(self.target.backend, begin, x))
 
     def start(self, state: Any) -> Carry:
         """The carry at a state of the kernel, which is not copied."""
@@ -107,7 +112,32 @@ class Program:
         return recorder_states, rows
 
 
+def _as_one(backend: Backend, begin: Callable[[Array], Any], x: Array) -> Any:
+    """What `begin` gives, compiled as a whole where a library would compile each of its operations."""
+    whole = compiled(backend, begin)
+    if whole is begin:
+        return begin(x)
+    try:
+        return whole(x)
+    except Exception:  # it reads values, which a compiler does not know; or it has an error, which it then raises again
+        return begin(x)
+
+
+def first_rows(backend: Backend, buffers: Any, rows: int) -> Any:
+    """The first rows of all buffers."""
+    return compiled(backend, lambda buffers: tree.map(lambda buffer: buffer[:rows, ...], buffers))(buffers)
+
+
 def named_rows(program: Program, rows: Any) -> Iterator[tuple[str, Any]]:
     """The rows of all recorders, by their names in a trace."""
     for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
         yield from tree.items(own, part_of(recorder))
+
+
+def failed(start: int, stop: int) -> str:
+    """What an error of a user's function in the middle of a run begins with."""
+    return (
+        f"the run failed between steps {start} and {stop}; functions must take whatever a kernel proposes and give "
+        "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False); "
+        "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
+    )

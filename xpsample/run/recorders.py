@@ -92,7 +92,7 @@ class Draws(Recorder):
     """
 
     name: str = "draws"
-    chain_axis = 1
+    chain_axis: ClassVar[int | None] = 1
     store: str | Path | None = None
 
     def __post_init__(self) -> None:
@@ -131,7 +131,7 @@ class Statistics(Recorder):
     """
 
     name: str = "statistics"
-    chain_axis = 1
+    chain_axis: ClassVar[int | None] = 1
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         return None
@@ -289,7 +289,7 @@ class Moments(Recorder):
     """
 
     name: str = "moments"
-    chain_axis = 0
+    chain_axis: ClassVar[int | None] = 0
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         zeros = target.xp.zeros_like(_values(target, state))
@@ -354,7 +354,7 @@ class BatchMeans(Recorder):
 
     size: int
     name: str = "batch_means"
-    chain_axis = 0
+    chain_axis: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         settle(self, "size", check_count)
@@ -409,7 +409,7 @@ class Histogram(Recorder):
     """
 
     name: str = "histogram"
-    chain_axis = 0
+    chain_axis: ClassVar[int | None] = 0
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x, space = state.point.x, target.space

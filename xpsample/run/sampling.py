@@ -49,6 +49,7 @@ from xpsample.run.warming import warm_up
 from xpsample.run.watching import check_watchers
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
+from xpsample.targets.point import Capability
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 MOST = 2**63 - 1
@@ -195,6 +196,11 @@ def sample(
                 raise XpsampleError(
                     "check=True compares the score of a Target with its density; this target is made of one"
                 )
+            if isinstance(kernel, Kernel) and not kernel.requires & (Capability.SCORE | Capability.HVP):
+                raise CapabilityError(
+                    f"check=True compares the score with the log density, and {type(kernel).__name__} uses no score: "
+                    "leave it out"
+                )
             check_gradient(own, x0)
         if shards is not None or executor is not None:
             trace = _in_shards(target, kernel, x0, seed, shards, executor, checkpoint, until, progress, settings)
@@ -282,7 +288,7 @@ def _at_start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, d
     zeros = 0.0 * program.target.as_floating(x0)[..., 0]
     info = Info(zeros, zeros, zeros, Evaluations(0, 0, 0))
     _, path = WarmUpPath(warming.kernel).update(program.target, None, begun, info)
-    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, begun)
+    kernel, state = tuned(program.kernel, warming.kernel, begun)
     return replace(program, kernel=kernel).start(state), path
 
 

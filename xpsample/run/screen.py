@@ -11,7 +11,10 @@ from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.metrics.angles import centred, circular_mean
 from xpsample.metrics.convergence import FEWEST_DRAWS
-from xpsample.metrics.findings import Column, Finding, region_of
+from xpsample.metrics.findings import (
+    Column,
+    Finding,
+)
 from xpsample.metrics.places import (
     judge_correlation,
     judge_crossings,
@@ -24,6 +27,9 @@ from xpsample.metrics.places import (
 )
 from xpsample.metrics.precision import judge_position_precision, judge_underflow
 from xpsample.metrics.ranks import MANY_CHAINS, Mixing, mixing
+from xpsample.metrics.steps import (
+    region_of,
+)
 from xpsample.run.stored import StoredColumns
 
 SCREENED, FEWEST_ROWS, FIRST_ROWS = 2**18, 32, 64

@@ -41,6 +41,7 @@ from xpsample.run.running import running
 from xpsample.run.summary import RunStatistics
 from xpsample.run.trace import Trace
 from xpsample.run.until import Stopping, Until
+from xpsample.run.workers import NONE_WORKED, SPAWNING, check_forks, check_guarded
 
 POLL = 0.5
 """Seconds after which a run that waits for its workers looks whether it is to end."""
@@ -71,6 +72,7 @@ def check_shards(
     ------
     XpsampleError
     """
+    check_guarded()
     if not (pool is None or isinstance(pool, Executor) or callable(pool)):
         raise CapabilityError(
             "executor must be a concurrent.futures.Executor, or a function that makes one; a dask client gives one by "
@@ -175,7 +177,7 @@ def rounds(draws: int, made: int = 0) -> Iterator[int]:
     yield draws
 
 
-class Workers(AbstractContextManager):
+class Workers(AbstractContextManager["Workers"]):
     """What runs shards: an executor that is given, or those that a function makes, which end with the block.
 
     Parameters
@@ -186,6 +188,8 @@ class Workers(AbstractContextManager):
 
     def __init__(self, pool: Pool | None) -> None:
         self.pool = pool
+        if isinstance(pool, Executor):
+            check_forks(pool)
         self._made: Executor | None = None
 
     def executor(self) -> Executor:
@@ -199,6 +203,7 @@ class Workers(AbstractContextManager):
                 raise CapabilityError(
                     f"executor is a function and must make a concurrent.futures.Executor; got {given(made)}"
                 )
+            check_forks(made)
             self._made = made
         return self._made
 
@@ -254,10 +259,10 @@ def run_shards(
             by=by,
         ) from None
     except BrokenExecutor as error:
-        hint = "" if traces else ". Workers cannot import functions of a console or notebook: put them into a module"
         raise WorkerError(
             f"a worker was lost after {len(traces)} of {len(shards)} shards ({error}). With a new executor {saved}; a "
-            f"function that makes executors, such as executor=ProcessPoolExecutor, is called again by itself{hint}"
+            f"function that makes executors, such as executor=lambda: {SPAWNING}, is called again by itself"
+            f"{'' if traces else NONE_WORKED}"
         ) from error
     return join([traces[i] for i in range(len(shards))], recorders, start)
 

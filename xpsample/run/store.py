@@ -7,12 +7,11 @@ numbers have a checksum in each chunk.
 """
 
 import json
-import shutil
-from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,26 +19,33 @@ from uuid import uuid4
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.archives import structure, template
 from xpsample.core.arrays import Array
-from xpsample.core.atomic_files import exclusive, make_folder, sync_files
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
-from xpsample.run.conversions import ARVIZ_NAMES, INSTALL
+from xpsample.files.archives import structure
+from xpsample.files.atomic import make_folder, sync_files
+from xpsample.files.keeping import check_room, sealed
+from xpsample.files.keeping import locked as held
+from xpsample.run.conversions import ARVIZ_NAMES
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
-from xpsample.run.stored import METADATA, READING, StoredRows, chunk_keys, digest_of, handling, node_digest
+from xpsample.run.stored import (
+    ABOUT,
+    METADATA,
+    READING,
+    chunk_keys,
+    handling,
+    installed,
+    is_address,
+    node_digest,
+    read_about,
+    stored_rows,
+)
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
 from xpsample.spaces.names import exported
 from xpsample.targets.shaped import shape_of
-
-SCHEMA = 2
-"""Version of the layout. Raised when a store of the new layout could be misread by the old reader."""
-
-ABOUT = "xpsample"
-"""The attribute of the root that tells of the run, as JSON."""
 
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""
@@ -54,84 +60,6 @@ WRITING = "mend what is wrong and make the same call again, which goes on where 
 ELSE = "use another path, or remove it"
 
 
-def installed() -> Any:
-    """The zarr package.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed.
-    """
-    try:
-        import zarr
-        import zarr.codecs
-        import zarr.dtype
-    except ImportError as error:
-        raise ImportError('a store of draws needs zarr 3: pip install "xpsample[io]"') from error
-    return zarr
-
-
-def is_address(where: str) -> bool:
-    """Whether a store is at an address such as ``s3://...`` and not in a folder."""
-    return "://" in where
-
-
-def read_about(where: str) -> dict[str, Any] | None:
-    """What a store tells of its run; None where there is none.
-
-    Raises
-    ------
-    StoreError
-        If it is not one of ours, or cannot be read.
-    """
-    zarr = installed()
-    with handling(where, "read", READING):
-        try:
-            attributes = zarr.open_group(where, mode="r", zarr_format=3).attrs.asdict()
-        except FileNotFoundError:
-            return None
-        if ABOUT not in attributes:
-            raise StoreError(f"{where} is a zarr group of something else: use another path")
-        found = json.loads(attributes[ABOUT])
-        if found["schema"] != SCHEMA:
-            raise StoreError(
-                f"{where} has schema version {found['schema']} and this version of xpsample reads {SCHEMA}: use the "
-                "version of xpsample that wrote it, or another path"
-            )
-        if found.pop("digest") != digest_of(found):
-            raise ValueError(f"{METADATA} is not as it was written")
-        return found
-
-
-def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
-    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
-
-    None where it holds no draws; a run may be making it just now.
-    """
-    about = read_about(where)
-    if about is None or about["rows"] == 0:
-        return None
-    arrays = stored_rows(where, about, about["rows"])
-    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": _unpacked(about["run_statistics"])}
-    return structure(kept), dict(tree.items(kept)), about["metadata"]
-
-
-def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None = None) -> dict[str, StoredRows]:
-    """The arrays of a store, by their names in a trace."""
-    with handling(where, "read", READING):
-        group = installed().open_group(where, mode="r", zarr_format=3)
-        for node, digest in about["nodes"].items():
-            if node_digest(group, node) != digest:
-                raise ValueError(f"{node}/{METADATA} is not as it was written")
-
-        def view(name: str, place: Sequence[Any], values: dict[str, StoredRows] | None = None) -> StoredRows:
-            node, shape = place
-            return StoredRows(where, name, group[node], (rows, *shape), like, values)
-
-        values = {name: view(name, place) for name, place in about["values"].items()}
-        return {name: view(name, place, values if name == "draws" else None) for name, place in about["arrays"].items()}
-
-
 @contextmanager
 def locked(store: "RowStore | None") -> Iterator[None]:
     """Keep other runs away from the folder of a store, if there is one, by a file beside it."""
@@ -142,55 +70,8 @@ def locked(store: "RowStore | None") -> Iterator[None]:
                 if path.exists() and not path.is_dir():
                     raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
                 make_folder(path.parent)
-                try:
-                    stack.enter_context(exclusive(path.with_name(f"{path.name}.lock")))
-                except BlockingIOError as error:
-                    raise StoreError(
-                        f"{store.where} is in use by {error}: wait until that run ends, or use another path"
-                    ) from None
+                stack.enter_context(held(path.with_name(f"{path.name}.lock"), store.where, StoreError))
         yield
-
-
-def open_datatree(where: str, rows: int) -> Any:
-    """A store as an ArviZ DataTree whose numbers are read when they are used.
-
-    Returns
-    -------
-    xarray.DataTree
-
-    Raises
-    ------
-    ImportError
-        If xarray is not installed.
-    """
-    try:
-        from xarray import DataTree, open_dataset
-    except ImportError as error:
-        raise ImportError(INSTALL) from error
-    with handling(where, "read", READING):
-        about = read_about(where)
-        assert about is not None
-        for own in stored_rows(where, about, rows).values():
-            own.check()
-        groups: dict[str, list[str]] = {}
-        for node, _ in (*about["arrays"].values(), *about["values"].values()):
-            group, _, name = node.rpartition("/")
-            groups.setdefault(group, []).append(name)
-
-        def dataset(group: str, names: list[str], kept: list[str]) -> Any:
-            """Some of the arrays of a group, and the labels of their axes."""
-            left_out = [name for name in names if name not in kept]
-            settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": left_out}
-            return open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
-
-        def datasets(group: str, names: list[str]) -> Any:
-            try:
-                return dataset(group, names, names)
-            except ValueError:  # some have rows already that do not count, and the others have not
-                parts = {name: dataset(group, names, [name]) for name in names}
-                return parts[names[0]].assign({name: part[name] for name, part in parts.items()})
-
-        return DataTree.from_dict({group: datasets(group, names) for group, names in groups.items()})
 
 
 class RowStore:
@@ -261,7 +142,9 @@ class RowStore:
             raise StoreError(f"{self.where} holds {there['rows']} draws of a run: {ELSE}")
         else:
             self._make(row, first, identity, metadata)
-        self._check_room(sum(rows.nbytes for rows in first.values()))
+        if not is_address(self.where):
+            size = sum(rows.nbytes for rows in first.values())
+            check_room(self.where, size * (program.draws - self.rows), StoreError)
         return replace(program, window=2 * self.chunk)
 
     @property
@@ -401,7 +284,6 @@ class RowStore:
             if own is not None:
                 (kept if part_of(recorder) in kept else kept["recorded"])[recorder.name] = own
         self._about = {
-            "schema": SCHEMA,
             "token": self.token,
             "writer": self._own,
             "rows": 0,
@@ -462,26 +344,13 @@ class RowStore:
 
     def _commit(self) -> None:
         self._about["nodes"] = {node: node_digest(self._group, node) for node in self._about["nodes"]}
-        self._group.update_attributes({ABOUT: json.dumps(self._about | {"digest": digest_of(self._about)})})
+        self._group.update_attributes({ABOUT: json.dumps(sealed(self._about))})
 
     def _check_owner(self) -> None:
         """Raise unless nobody else has begun to write here, where no lock keeps them away."""
         there = read_about(self.where)
         if there is None or there["writer"] != self._own:
             raise StoreError(f"{self.where} was removed, or another process writes to it: use another path")
-
-    def _check_room(self, row: int) -> None:
-        """Raise where a disk has too little room for the rows to come."""
-        if is_address(self.where):
-            return
-        needed, free = row * (self._program.draws - self.rows), inf
-        with suppress(OSError):  # a system that does not tell
-            free = shutil.disk_usage(self.where).free
-        if needed > free:
-            raise StoreError(
-                f"the run would write {needed / 1e9:.3g} GB to {self.where}, and {free / 1e9:.3g} GB are free there: "
-                "free some, thin, record less, or use another path"
-            )
 
 
 def _plain(value: Any) -> Any:
@@ -496,12 +365,4 @@ def _packed(statistics: RunStatistics) -> dict[str, Any]:
         if isinstance(value, np.ndarray | np.generic)
         else value
         for name, value in vars(statistics).items()
-    }
-
-
-def _unpacked(packed: dict[str, Any]) -> dict[str, Any]:
-    """What `_packed` made JSON values of."""
-    return {
-        name: np.frombuffer(b64decode(value[2]), value[0]).reshape(value[1]) if isinstance(value, list) else value
-        for name, value in packed.items()
     }

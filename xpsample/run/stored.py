@@ -1,16 +1,21 @@
-"""Rows of a run that are on the disk, read part by part: `StoredRows`, and columns of several of them."""
+"""A store of rows, for reading: `StoredRows` gives them part by part, `StoredColumns` columns of several of them."""
 
-import hashlib
 import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.errors import StoreError, XpsampleError
+from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of
+from xpsample.files.archives import structure, template
+from xpsample.files.keeping import digest_of, reading, unsealed
+from xpsample.run.conversions import INSTALL
 
 READ, WORKED = 2**26, 2**23
 """Values that are read at once, and that figures are computed of at once, where a table needs all draws."""
@@ -19,23 +24,15 @@ READ, WORKED = 2**26, 2**23
 METADATA = "zarr.json"
 """The file of each array and group."""
 
+ABOUT = "xpsample"
+"""The attribute of the root that tells of the run, as JSON."""
+
 READING = "put a copy of it back, or remove it and run again"
 
 
-@contextmanager
-def handling(where: str, doing: str, advice: str) -> Iterator[None]:
-    """Make one error of ours, which names the store, of whatever fails while it is used; too little memory aside.
-
-    Raises
-    ------
-    StoreError
-    """
-    try:
-        yield
-    except (XpsampleError, MemoryError):
-        raise
-    except Exception as cause:
-        raise StoreError(f"{where} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
+def handling(where: str, doing: str, advice: str) -> AbstractContextManager[None]:
+    """Make one error of ours, which names the store, of whatever fails while it is used."""
+    return reading(where, StoreError, advice, doing)
 
 
 def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
@@ -44,11 +41,6 @@ def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
         return []
     chunks, rest = range(first // node.chunks[0], -(-stop // node.chunks[0])), (0,) * (node.ndim - 1)
     return [f"{node.path}/{node.metadata.encode_chunk_key((i, *rest))}" for i in chunks]
-
-
-def digest_of(content: Any) -> str:
-    """A digest of JSON values."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def node_digest(group: Any, node: str) -> str:
@@ -91,8 +83,12 @@ class StoredRows:
         like: Array | None = None,
         values: Mapping[str, "StoredRows"] | None = None,
     ) -> None:
-        self.where, self.name, self.shape, self.dtype = where, name, shape, np.dtype(node.dtype)
-        self.values, self._node, self._like = dict(values or {}), node, like
+        self.where: str = where
+        self.name: str = name
+        self.shape: tuple[int, ...] = shape
+        self.dtype: np.dtype[Any] = np.dtype(node.dtype)
+        self.values: dict[str, StoredRows] = dict(values or {})
+        self._node, self._like = node, like
 
     @property
     def ndim(self) -> int:
@@ -195,8 +191,8 @@ class StoredColumns:
 
     def __init__(self, parts: Sequence[tuple[StoredRows, Sequence[int]]], chains: tuple[int, ...]) -> None:
         self._parts, self._chains = parts, chains
-        self.shape = (len(parts[0][0]), *chains, sum(len(entries) for _, entries in parts))
-        self.dtype = np.result_type(*(stored.dtype for stored, _ in parts))
+        self.shape: tuple[int, ...] = (len(parts[0][0]), *chains, sum(len(entries) for _, entries in parts))
+        self.dtype: np.dtype[Any] = np.result_type(*(stored.dtype for stored, _ in parts))
 
     @property
     def ndim(self) -> int:
@@ -239,3 +235,128 @@ def column_blocks(values: np.ndarray) -> Iterator[np.ndarray]:
     few = max(1, WORKED // int(np.prod(values.shape[:-1])))
     for i in range(0, values.shape[-1], few):
         yield values[..., i : i + few]
+
+
+# ---- a whole store -------------------------------------------------------------------------------------------------
+
+
+def installed() -> Any:
+    """The zarr package.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
+    try:
+        import zarr
+        import zarr.codecs
+        import zarr.dtype
+    except ImportError as error:
+        raise ImportError('a store of draws needs zarr 3: pip install "xpsample[io]"') from error
+    return zarr
+
+
+def is_address(where: str) -> bool:
+    """Whether a store is at an address such as ``s3://...`` and not in a folder."""
+    return "://" in where
+
+
+def read_about(where: str) -> dict[str, Any] | None:
+    """What a store tells of its run; None where there is none.
+
+    Raises
+    ------
+    StoreError
+        If it is not one of ours, or cannot be read.
+    """
+    zarr = installed()
+    with handling(where, "read", READING):
+        try:
+            attributes = zarr.open_group(where, mode="r", zarr_format=3).attrs.asdict()
+        except FileNotFoundError:  # zarr's word for a group that says to be something else, too
+            if not is_address(where) and (Path(where) / METADATA).exists():
+                raise
+            return None
+        if ABOUT not in attributes:
+            raise StoreError(f"{where} is a zarr group of something else: use another path")
+        return unsealed(where, json.loads(attributes[ABOUT]), StoreError, "another path", METADATA)
+
+
+def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
+    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
+
+    None where it holds no draws; a run may be making it just now.
+    """
+    about = read_about(where)
+    if about is None or about["rows"] == 0:
+        return None
+    arrays = stored_rows(where, about, about["rows"])
+    kept = tree.fill(template(about["structure"]), arrays) | {"run_statistics": _unpacked(about["run_statistics"])}
+    return structure(kept), dict(tree.items(kept)), about["metadata"]
+
+
+def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None = None) -> dict[str, StoredRows]:
+    """The arrays of a store, by their names in a trace."""
+    with handling(where, "read", READING):
+        group = installed().open_group(where, mode="r", zarr_format=3)
+        for node, digest in about["nodes"].items():
+            if node_digest(group, node) != digest:
+                raise ValueError(f"{node}/{METADATA} is not as it was written")
+
+        def view(name: str, place: Sequence[Any], values: dict[str, StoredRows] | None = None) -> StoredRows:
+            node, shape = place
+            return StoredRows(where, name, group[node], (rows, *shape), like, values)
+
+        values = {name: view(name, place) for name, place in about["values"].items()}
+        return {name: view(name, place, values if name == "draws" else None) for name, place in about["arrays"].items()}
+
+
+def open_datatree(where: str, rows: int) -> Any:
+    """A store as an ArviZ DataTree whose numbers are read when they are used.
+
+    Returns
+    -------
+    xarray.DataTree
+
+    Raises
+    ------
+    ImportError
+        If xarray is not installed.
+    """
+    try:
+        from xarray import DataTree, open_dataset
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    with handling(where, "read", READING):
+        about = read_about(where)
+        assert about is not None
+        for own in stored_rows(where, about, rows).values():
+            own.check()
+        groups: dict[str, list[str]] = {}
+        for node, _ in (*about["arrays"].values(), *about["values"].values()):
+            group, _, name = node.rpartition("/")
+            groups.setdefault(group, []).append(name)
+
+        def dataset(group: str, names: list[str], kept: list[str]) -> Any:
+            """Some of the arrays of a group, and the labels of their axes."""
+            left_out = [name for name in names if name not in kept]
+            settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": left_out}
+            return open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
+
+        def datasets(group: str, names: list[str]) -> Any:
+            try:
+                return dataset(group, names, names)
+            except ValueError:  # some have rows already that do not count, and the others have not
+                parts = {name: dataset(group, names, [name]) for name in names}
+                return parts[names[0]].assign({name: part[name] for name, part in parts.items()})
+
+        return DataTree.from_dict({group: datasets(group, names) for group, names in groups.items()})
+
+
+def _unpacked(packed: dict[str, Any]) -> dict[str, Any]:
+    """What `_packed` made JSON values of."""
+    return {
+        name: np.frombuffer(b64decode(value[2]), value[0]).reshape(value[1]) if isinstance(value, list) else value
+        for name, value in packed.items()
+    }

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.archives import structure, write_arrays
-from xpsample.core.atomic_files import replacing
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.files.archives import structure, write_arrays
+from xpsample.files.atomic import replacing
 from xpsample.metrics.findings import Finding
 from xpsample.metrics.ranks import Mixing
 from xpsample.run.conversions import as_arviz, datatree
 from xpsample.run.diagnosis import Figures, diagnose, indicators
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
 from xpsample.run.running import running
-from xpsample.run.store import open_datatree
-from xpsample.run.stored import StoredColumns, StoredRows, column_blocks
+from xpsample.run.stored import StoredColumns, StoredRows, column_blocks, open_datatree
 from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.named import Named, named, named_from_json, parameters

@@ -103,7 +103,7 @@ def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     if rows is None or rows.shape[0] < FEWEST_JUDGED:
         return None
     quarter = rows.shape[0] // 4
-    half = np.ma.masked_invalid(to_host(rows[-2 * quarter :, ...]).astype(np.float64))
+    half = np.ma.masked_invalid(to_host(rows)[-2 * quarter :, ...].astype(np.float64))
     half = half if pooled else half[..., np.newaxis]
     before, after = half[:quarter], half[quarter:]
     ways = after.mean(0) - before.mean(0)

@@ -130,7 +130,7 @@ def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Pa
         rows = {name.rpartition(".")[2]: a for name, a in path.items() if "." in name}
         program = replace(program, kernel=program.kernel.after_pilot(rows))
         return program, program.init(x0)
-    kernel, state = tuned(program.target.xp, program.kernel, warming.kernel, trace.state)
+    kernel, state = tuned(program.kernel, warming.kernel, trace.state)
     program = replace(program, kernel=kernel)
     return program, program.start(state)
 

@@ -110,9 +110,9 @@ def balance_residual(
     log_acceptance: Callable[..., Array],
     x_new: Array,
     x: Array,
-    arguments: tuple,
+    arguments: tuple[Any, ...],
     score: Callable[..., Array],
-    score_arguments: tuple,
+    score_arguments: tuple[Any, ...],
     proposal: Proposal,
     max_norm: float | None = None,
 ) -> Array:

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from xpsample.core import tree
-from xpsample.core.archives import read_arrays, reading, write_arrays
 from xpsample.core.errors import DataError
 from xpsample.core.registry import to_host
+from xpsample.files.archives import read_arrays, write_arrays
+from xpsample.files.keeping import reading
 
 
 def save_parameters(path: str | Path, parameters: tree.Tree) -> None:

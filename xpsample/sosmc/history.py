@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_function, check_instance, check_text, settle
@@ -33,7 +33,7 @@ class SOSMCHistory(Recorder):
     means: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
     parameters: bool = True
     name: str = "history"
-    chain_axis = 1
+    chain_axis: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         settle(self, "name", check_text)

@@ -7,7 +7,7 @@ a sum of coefficients times potentials U_theta (Lemma 5), so an iteration takes 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
@@ -33,7 +33,7 @@ class Loss(ABC):
         What one estimate spends of the target, for each particle.
     """
 
-    evaluations = Evaluations()
+    evaluations: ClassVar[Evaluations] = Evaluations()
 
     @property
     @abstractmethod
@@ -162,7 +162,7 @@ class RewardReverseKL(Loss):
     beta: float | Array = field(metadata=PER_CHAIN)
 
     requires = Capability.LOG_DENSITY
-    evaluations = Evaluations(log_density=1)  # of pi_0
+    evaluations: ClassVar[Evaluations] = Evaluations(log_density=1)  # of pi_0
 
     def __post_init__(self) -> None:
         settle(self, "reward", check_function, "(x)")

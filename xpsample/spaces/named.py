@@ -3,12 +3,13 @@
 import math
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
@@ -75,7 +76,8 @@ class Named(Space):
     names: tuple[str, ...]
     parts: tuple[Constrained, ...]
     dims: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    coords: tuple[tuple[str, tuple], ...] = ()
+    coords: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    bound: tuple[Discrete, ...] = field(default=(), compare=False, repr=False)  # those of the discrete parts
 
     def __post_init__(self) -> None:
         known = dict(zip(self.names, self.parts, strict=True))
@@ -131,7 +133,12 @@ class Named(Space):
                 part.space.check(xp, x[..., self.coordinates(name)])
 
     def bind(self, backend: Backend, x: Array) -> Space:
-        return self
+        named = zip(self.names, self.parts, strict=True)
+        discrete = [(name, part.space) for name, part in named if isinstance(part, States)]
+        if not discrete:
+            return self
+        bound: Any = tuple(space.bind(backend, x[..., self.coordinates(name)]) for name, space in discrete)
+        return replace(self, bound=bound)
 
     def take(self, xp: Any, x: Array, names: Sequence[str]) -> Array:
         """The coordinates of some parts, one after the other."""
@@ -153,18 +160,19 @@ class Named(Space):
         """The number of discrete variables."""
         return sum(part.space.variables(part.dim) for part in self.parts if isinstance(part, States))
 
-    def mirrored(self, backend: Backend, x: Array) -> Array:
-        """Positions with one discrete variable mirrored in each: ``(*chains, dim) -> (mirrors, *chains, dim)``."""
-        xp, found = backend.xp, []
-        for name, part in zip(self.names, self.parts, strict=True):
-            if isinstance(part, States):
-                own = x[..., self.coordinates(name)]
-                space = part.space.bind(backend, own)
-                assert isinstance(space, Discrete)
-                choice = space.mirror(xp, own)
-                numbers = space.numbers(choice.shape[-1])
-                one = xp.reshape(numbers, (-1, *(1,) * len(choice.shape))) == numbers
-                found.append(self.put(xp, x, {name: space.move(xp, own, xp.where(one, choice, 0))}))
+    def mirrored(self, xp: Any, x: Array) -> Array:
+        """Positions with one discrete variable mirrored in each: ``(*chains, dim) -> (mirrors, *chains, dim)``.
+
+        Of a bound space with discrete parts.
+        """
+        names = [name for name, part in zip(self.names, self.parts, strict=True) if isinstance(part, States)]
+        found = []
+        for name, space in zip(names, self.bound, strict=True):
+            own = x[..., self.coordinates(name)]
+            choice = space.mirror(xp, own)
+            numbers = space.numbers(choice.shape[-1])
+            one = xp.reshape(numbers, (-1, *(1,) * len(choice.shape))) == numbers
+            found.append(self.put(xp, x, {name: space.move(xp, own, xp.where(one, choice, 0))}))
         return xp.concat(found)
 
     def constrain(self, xp: Any, x: Array) -> tuple[tuple[Array, ...], Array]:
@@ -263,7 +271,7 @@ class Named(Space):
                 moved[name] = space.move(
                     backend_of(first).xp, first, np.minimum((share * sizes).astype(int), sizes - 1)
                 )
-        return self.put(np, normals, moved) if moved else normals
+        return self.put(numpy_xp, normals, moved) if moved else normals
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
@@ -386,7 +394,7 @@ def _varying(part: Constrained) -> tuple[int, ...]:
     if isinstance(part, States):
         return tuple(range(part.dim))
     z = np.linspace(-0.7, 0.9, 2 * part.dim).reshape(2, part.dim)
-    values = np.asarray(part.constrain(np, z)[0])
+    values = np.asarray(part.constrain(numpy_xp, z)[0])
     first, second = values.reshape(2, math.prod(part.shape))
     return tuple(int(i) for i in np.flatnonzero(first != second))
 
@@ -402,7 +410,7 @@ def _by_name(what: str, value: Any) -> list[tuple[str, Any]]:
     return [(str(name), own) for name, own in (value or {}).items()]
 
 
-def _labels(what: str, value: Any) -> tuple:
+def _labels(what: str, value: Any) -> tuple[Any, ...]:
     """A name, or a sequence of names or numbers."""
     found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else None
     if hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:

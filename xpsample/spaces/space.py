@@ -12,7 +12,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_count, given
 from xpsample.core.errors import BackendError, HyperparameterError, PositionError
-from xpsample.core.registry import backend_of
+from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
 
 
@@ -71,7 +71,7 @@ class Constrained(Space):
         PositionError
             For another shape or dtype.
         """
-        _check_floating(xp, "coordinates", z)
+        _check_floating("coordinates", z)
         if z.ndim < 1 or z.shape[-1] != self.dim:
             raise PositionError(f"{self!r} has {self.dim} coordinates, (*chains, {self.dim}); got {tuple(z.shape)}")
         return self.constrain_place(xp, z, slice(0, self.dim))
@@ -126,7 +126,7 @@ class Constrained(Space):
         check_shape(xp, x)
         if self.shape and x.shape[-1] != self.dim:
             raise PositionError(f"{self!r} has {self.dim} coordinates; the positions are {tuple(x.shape)}")
-        if not bool(xp.all(xp.isfinite(x))):
+        if not np.all(np.isfinite(to_host(x))):
             raise PositionError("positions must be finite; some are nan or infinite")
 
     def bind(self, backend: Backend, x: Array) -> Space:
@@ -158,7 +158,7 @@ class Constrained(Space):
 
     def _chains_of(self, xp: Any, value: Array) -> tuple[int, ...]:
         """The chain axes of values."""
-        _check_floating(xp, "values", value)
+        _check_floating("values", value)
         lead = value.ndim - len(self.shape)
         if lead < 0 or tuple(value.shape[lead:]) != self.shape:
             raise PositionError(
@@ -259,10 +259,10 @@ def tolerance(xp: Any, value: Array) -> float:
     return 16.0 * value.shape[-1] * float(xp.finfo(value.dtype).eps)
 
 
-def _check_floating(xp: Any, what: str, a: Array) -> None:
+def _check_floating(what: str, a: Array) -> None:
     if not is_array(a):
         raise PositionError(f"{what} must be an array; got {given(a)}")
-    if not xp.isdtype(a.dtype, "real floating") or dtype_name(a) not in ("float32", "float64"):
+    if dtype_name(a) not in ("float32", "float64"):
         raise PositionError(f"{what} must be float32 or float64; got dtype {dtype_name(a)} (convert them)")
 
 
@@ -273,7 +273,14 @@ def check_positions(x: Any) -> Backend:
         if isinstance(x, (list, tuple)):
             advice = "; make an array of it, such as numpy.asarray(x0)"
         elif isinstance(x, dict):
-            advice = "; put its values side by side into one array (*chains, dim)"
+            advice = (
+                "; put its values side by side into one array (*chains, dim), or give the parameters names by a Model, "
+                "such as Model(log_density, mu=Real())"
+            )
+        elif hasattr(x, "to_numpy"):
+            advice = "; take its numbers, x0.to_numpy()"
+        elif isinstance(x, int | float):
+            advice = "; start each chain at a point, such as numpy.zeros((chains, dim))"
         got = f"{type(x).__name__}{advice}"
         raise BackendError(f"positions must be an array of a registered library; got {got}")
     return backend_of(x)

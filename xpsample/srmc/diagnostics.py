@@ -1,7 +1,7 @@
 """Is the repellence too strong? What a run shows of its history and tilt, and its findings."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import array_namespace
 
@@ -84,7 +84,7 @@ class Repellence(Recorder):
     share: float = SHARE
     least_acceptance: float = LEAST_ACCEPTANCE
     name: str = "repellence"
-    chain_axis = 0
+    chain_axis: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         settle(self, "name", check_text)
@@ -107,4 +107,4 @@ class Repellence(Recorder):
 
     def findings(self, result: RepellenceReport) -> list[Finding]:
         """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
-        return judge(*result[1:], self.limit, self.share, self.least_acceptance)
+        return judge(*result, self.limit, self.share, self.least_acceptance)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function, given, settle
@@ -53,7 +53,7 @@ class Estimator(Recorder):
 
     function: Callable[[Array], Array] = _identity
     name: str = "estimate"
-    chain_axis = 0
+    chain_axis: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         settle(self, "function", check_function, "(x)")

@@ -69,9 +69,10 @@ class SRMCState(NamedTuple):
             return []
         xp = array_namespace(self.theta)
         norm = xp.sqrt(xp.sum(self.theta * self.theta, axis=-1))
-        _, above, accepted = self.watch.means(xp)
-        above = xp.where(self.gamma > 0, above, 0.0)  # a frozen history is as its user wants it
-        return judge(above, accepted, norm, self.alpha, self.gamma)
+        exponent, above, accepted = self.watch.means(xp)
+        # A frozen history is as its user wants it.
+        exponent, above = (xp.where(self.gamma > 0, a, 0.0) for a in (exponent, above))
+        return judge(exponent, above, accepted, norm, self.alpha, self.gamma)
 
     @property
     def point(self) -> Point:

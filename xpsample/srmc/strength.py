@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count, check_number, settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.tree import Tree
@@ -31,7 +31,7 @@ class Guard(NamedTuple):
     above: Array
     strong: Array
     safe: Array
-    frozen: Array
+    frozen: Mask
 
 
 @dataclass(frozen=True, eq=False)

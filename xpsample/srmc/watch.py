@@ -11,6 +11,9 @@ from xpsample.metrics.findings import Finding
 LIMIT, SHARE, LEAST_ACCEPTANCE = 1.0, 0.75, 0.05
 """Of ``alpha |s . theta|``, which is the paper's tau; of the steps above it; of the mean acceptance probability."""
 
+RUNAWAY = 5.0
+"""Times the limit: the mean of a chain that runs away late, where the tilted density does not fall off."""
+
 
 class Watch(NamedTuple):
     """The number of steps, 0-d, and sums over them, each (*chains).
@@ -40,6 +43,7 @@ def watch(counter: Array, zeros: Array) -> Watch:
 
 
 def judge(
+    exponent: Array,
     above: Array,
     accepted: Array,
     theta_norm: Array,
@@ -50,14 +54,15 @@ def judge(
     least_acceptance: float = LEAST_ACCEPTANCE,
 ) -> list[Finding]:
     """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
-    above, accepted, norm, alpha, gamma = (to_host(a) for a in (above, accepted, theta_norm, alpha, gamma))
+    values = exponent, above, accepted, theta_norm, alpha, gamma
+    exponent, above, accepted, norm, alpha, gamma = (to_host(a) for a in values)
     count = np.size(alpha)
     found = []
-    strong = int(np.sum((above > share) & (alpha > 0)))
+    strong = int(np.sum(((above > share) | ~(exponent <= RUNAWAY * limit)) & (alpha > 0)))
     if strong:
         what = (
             f"the tilt is too strong in {strong} of {count} chains, with alpha |s . theta| above {limit:g} in "
-            f"more than {share:.0%} of their steps"
+            f"more than {share:.0%} of their steps, or far above it"
         )
         advice = (
             "leave out alpha, take a smaller one or alpha=Adaptive(...), smaller first steps of the history "

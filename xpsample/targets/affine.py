@@ -47,27 +47,27 @@ def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
 
     own: Any = target  # each function below is taken where the target has the one that it calls
 
-    def inner(data: dict) -> tuple:
+    def inner(data: dict[str, Any]) -> tuple[Any, ...]:
         return () if target.data is None else (data["target"],)
 
-    def place(z: Array, data: dict) -> Array:
+    def place(z: Array, data: dict[str, Any]) -> Array:
         return data["center"] + z @ data["factor"].T
 
-    def log_density(z: Array, data: dict) -> Array:
+    def log_density(z: Array, data: dict[str, Any]) -> Array:
         return own.log_density(place(z, data), *inner(data))
 
-    def score(z: Array, data: dict) -> Array:
+    def score(z: Array, data: dict[str, Any]) -> Array:
         return own.score(place(z, data), *inner(data)) @ data["factor"]
 
-    def hvp(z: Array, v: Array, data: dict) -> Array:
+    def hvp(z: Array, v: Array, data: dict[str, Any]) -> Array:
         along = v @ data["factor"].T
         return own.hvp(place(z, data), along, *inner(data)) @ data["factor"]
 
-    def score_plus_hvp(z: Array, v: Array, data: dict) -> Array:
+    def score_plus_hvp(z: Array, v: Array, data: dict[str, Any]) -> Array:
         along = v @ data["factor"].T
         return own.score_plus_hvp(place(z, data), along, *inner(data)) @ data["factor"]
 
-    def both(z: Array, data: dict) -> tuple[Array, Array]:
+    def both(z: Array, data: dict[str, Any]) -> tuple[Array, Array]:
         value, gradient = own.log_density_and_score(place(z, data), *inner(data))
         return value, gradient @ data["factor"]
 

@@ -1,29 +1,40 @@
 """Lift a function of a single point to batches of chains."""
 
+import math
 import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from math import prod
 from typing import Any, final
 
-from xpsample.core.arrays import Array
-from xpsample.core.checks import check_function
+from array_api_compat import device as device_of
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array, Tree, is_array
+from xpsample.core.checks import check_function, given
+from xpsample.core.errors import HyperparameterError, LogDensityError
 from xpsample.core.registry import backend_of
 
 BEHIND = ".__wrapped__"
 """Ends the name of a function behind a decorator."""
 
 
-def batched(f: Callable[..., Array]) -> Callable[..., Array]:
+def batched(
+    f: Callable[..., Array], *, rejects: type[Exception] | tuple[type[Exception], ...] = ()
+) -> Callable[..., Array]:
     """A function of one position, lifted to positions with any leading axes.
 
-    Uses the library's vmap where it has one, and a Python loop over the chains where it has none (slow: write the
-    function over leading axes instead, where you can).
+    Uses the library's vmap where it has one, and a Python loop over the chains where it has none, or with `rejects`
+    (slow: write the function over leading axes instead, where you can).
 
     Parameters
     ----------
     f : callable
-        ``f(x, *data)`` with x of shape (dim,).
+        ``f(x, *data)`` with x of shape (dim,). That of a `Model` is ``f(p, *data)``, the parameters of one chain.
+    rejects : exception class or tuple of such, optional
+        Exceptions that mean a log density of -inf at a position, such as `ValueError`: that chain's proposal is
+        rejected, and the others go on. At the start they are errors. Compiled functions, as those of JAX, raise when
+        they are traced and not where a value is wrong: give -inf there by ``where``.
 
     Returns
     -------
@@ -45,31 +56,69 @@ def batched(f: Callable[..., Array]) -> Callable[..., Array]:
     >>> trace.recorded["moments"].mean.shape
     (4, 2)
     """
-    return Lifted(check_function("f", f, "(x)"))
+    classes = rejects if isinstance(rejects, tuple) else (rejects,)
+    if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in classes):
+        raise HyperparameterError(f"rejects must be a class of exceptions, such as ValueError; got {given(rejects)}")
+    return Lifted(check_function("f", f, "(x)"), classes)
 
 
 @final
 class Lifted:
     """What `batched` makes. It can be sent to other processes where the function can be, also as a decorator."""
 
-    def __init__(self, f: Callable[..., Array]) -> None:
+    def __init__(self, f: Callable[..., Array], rejects: tuple[type[Exception], ...] = ()) -> None:
         self.__wrapped__ = f
         update_wrapper(self, f)
+        self.rejects = rejects
 
     def __call__(self, x: Array, *data: Any) -> Array:
-        f, backend = self.__wrapped__, backend_of(x)
-        chains = tuple(x.shape[:-1])
+        if not is_array(x):
+            raise LogDensityError(
+                "batched(f) lifts a function of one array, or the log density of a Model; here it is called with a "
+                f"{type(x).__name__}: write the function for all chains at once, with the chain axes in front"
+            )
+        return self.over(x, tuple(x.shape[:-1]), *data)
+
+    def over(self, positions: Tree, chains: tuple[int, ...], *data: Any) -> Array:
+        """What it gives for a tree of arrays ``(*chains, ...)``."""
         if not chains:
-            return f(x, *data)
-        flat = backend.xp.reshape(x, (prod(chains), x.shape[-1]))
-        if backend.autodiff is not None:
-            out = backend.autodiff.vmap(f)(flat, *data)
-        else:
-            out = backend.xp.stack([backend.xp.asarray(f(flat[i, ...], *data)) for i in range(flat.shape[0])])
-        return backend.xp.reshape(out, (*chains, *out.shape[1:]))
+            return self._one(positions, *data)
+        xp = backend_of(tree.leaves(positions)[0]).xp
+        flat = tree.map(lambda a: xp.reshape(a, (prod(chains), *a.shape[len(chains) :])), positions)
+        out = self._each(flat, *data)
+        return xp.reshape(out, (*chains, *out.shape[1:]))
+
+    def _each(self, flat: Tree, *data: Any) -> Array:
+        first = tree.leaves(flat)[0]
+        backend = backend_of(first)
+        if backend.autodiff is not None and not self.rejects:
+            return backend.autodiff.vmap(self._one)(flat, *data)
+        every = (tree.map(lambda a, i=i: a[i, ...], flat) for i in range(first.shape[0]))
+        return backend.xp.stack([self._one(one, *data) for one in every])
+
+    def _one(self, x: Tree, *data: Any) -> Array:
+        """What the function gives for one position, as an array."""
+        found: Any
+        like = tree.leaves(x)[0]
+        try:
+            found = self.__wrapped__(x, *data)
+        except self.rejects:
+            found = -math.inf
+        if found is None:
+            raise LogDensityError(
+                f"{getattr(self, '__name__', 'the function')} gives None for a position: let it end with return"
+            )
+        return (
+            found if is_array(found) else backend_of(like).xp.asarray(found, dtype=like.dtype, device=device_of(like))
+        )
+
+    @property
+    def raising(self) -> "Lifted":
+        """The same function, whose exceptions are errors."""
+        return Lifted(self.__wrapped__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         f: Any = self.__wrapped__
         if getattr(sys.modules.get(self.__module__), getattr(f, "__qualname__", ""), None) is self:
             f.__qualname__ += BEHIND  # pickle looks for it under this name, and a decorated function has that
-        return batched, (f,)
+        return Lifted, (f, self.rejects)

@@ -66,7 +66,6 @@ class Bridge(AbstractTarget):
 
     initial: AbstractTarget
     target: AbstractTarget
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_target("initial", self.initial)
@@ -84,8 +83,9 @@ class Bridge(AbstractTarget):
 
     def prepare(self, x: Array, requires: Capability) -> "BridgedTarget":
         requires |= Capability.LOG_DENSITY
-        ends = self.initial.prepare(x, requires & ~Capability.ANY_START), self.target.prepare(x, requires)
-        return self._bound.setdefault(ends, BridgedTarget(*ends))
+        return BridgedTarget(
+            self.initial.prepare(x, requires & ~Capability.ANY_START), self.target.prepare(x, requires)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class BridgedTarget(BoundTarget):
 
     initial: BoundTarget
     target: BoundTarget
-    compiled: dict = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def backend(self) -> Backend:

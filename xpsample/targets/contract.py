@@ -8,10 +8,11 @@ import numpy as np
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import LogDensityError
-from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, elsewhere
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point, wanted
 
@@ -22,21 +23,12 @@ ROUNDING = 1e-5
 """And two log densities, of which differences count; or a hundred roundings of the dtype, where those are more."""
 
 
-def check_start(bound: BoundTarget, x: Array) -> None:
+def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[Array, Array], Array]]) -> None:
     """Evaluate at a copy of the start positions, and check what comes.
 
-    Raises
-    ------
-    LogDensityError
-    """
-    _check_point(bound, bound.evaluate(_copy(x)), x)
-
-
-def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[Array, Array], Array]]) -> None:
-    """As `check_start`, and check that functions are pure, and take each chain for itself.
-
-    They write into nothing, keep what they returned, give the same for the same, and what they give for a chain does
-    not depend on where the others are: those that stay have other neighbours at a second call.
+    Functions must be pure, and take each chain for itself: they write into nothing, keep what they returned, give the
+    same for the same, and what they give for a chain does not depend on where the others are. Those that stay have
+    other neighbours at a second call.
 
     Parameters
     ----------
@@ -45,6 +37,10 @@ def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[
         The start positions.
     given : mapping of str to callable
         The user's own functions of a position and a vector, to be checked as well.
+
+    Raises
+    ------
+    LogDensityError
     """
 
     def evaluate(x: Array, check: Callable[..., None] = _check_point) -> dict[str, Array]:
@@ -76,17 +72,17 @@ def _neighbours(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarra
     Functions may not take what is elsewhere; then the neighbours go where others began. An axis of one chain becomes
     one of two; before that, all go elsewhere and none stays.
     """
-    backend, xp = bound.backend, bound.xp
-    chains = tuple(x.shape[:-1])
+    home, host = bound.backend, to_host(x)
+    backend = backend_of(host)  # on the host: a library that compiles would compile each of these operations
+    space, chains = bound.space.bind(backend, host), tuple(x.shape[:-1])
     wider = tuple(max(n, 2) for n in chains) or (2,)
     if wider != chains:
-        yield elsewhere(backend, bound.space, x), np.zeros(chains, dtype=bool)
+        yield home.from_host(to_host(elsewhere(backend, space, host)), x), np.zeros(chains, dtype=bool)
     stay = np.indices(wider).sum(axis=0) % 2 == 0
-    where = backend.from_host(stay[..., None], x)
-    x = x if wider == chains else xp.broadcast_to(x, (*wider, x.shape[-1]))
-    begun = xp.roll(x, 1, axis=max((i for i, n in enumerate(chains) if n > 1), default=0))
-    for moved in (elsewhere(backend, bound.space, begun), begun):
-        yield xp.where(where, x, moved), stay
+    host = np.broadcast_to(host, (*wider, host.shape[-1]))
+    begun = np.roll(host, 1, axis=max((i for i, n in enumerate(chains) if n > 1), default=0))
+    for moved in (elsewhere(backend, space, begun), begun):
+        yield home.from_host(np.where(stay[..., None], host, to_host(moved)), x), stay
 
 
 def _attempt(evaluate: Callable[..., dict[str, Array]], x: Array) -> dict[str, Array] | None:
@@ -143,7 +139,7 @@ def _evaluate_protected(evaluate: Callable[[Array], Any], x: Array) -> Any:
 
 
 def _copy(x: Array) -> Array:
-    return 1 * x
+    return backend_of(x).from_host(np.array(to_host(x)), x)
 
 
 def _chains(part: np.ndarray, x: Array, stay: np.ndarray) -> np.ndarray:
@@ -203,7 +199,10 @@ def check_form(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> Any:
 def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
     """As `check_form`, of library and device, too."""
     if not is_array(array):
-        raise LogDensityError(f"{what} must be an array of the positions' library; got {type(array).__name__}")
+        none = ": let the function end with return" if array is None else ""
+        name = "None" if array is None else type(array).__name__
+        frame = ": take its numbers by .to_numpy()" if hasattr(array, "to_numpy") else ""
+        raise LogDensityError(f"{what} must be an array of the positions' library; got {name}{none}{frame}")
     if tuple(array.shape) != tuple(shape):
         raise LogDensityError(
             f"{what} must be batched over leading axes: positions {tuple(x.shape)} ask for shape {tuple(shape)}; got "
@@ -243,3 +242,24 @@ def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
         raise LogDensityError(
             f"the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
         )
+
+
+def failed(what: str, error: Exception, x: Array, space: Space) -> LogDensityError:
+    """What is raised where a function of a user fails at the start positions, with how it is called."""
+    begin = (
+        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
+        f"{type(error).__name__}: {error}. "
+    )
+    if isinstance(space, Named):
+        name = space.names[0]
+        shape = ", ".join(("*chains", *map(str, space.part(name).shape)))
+        return LogDensityError(
+            f"{begin}The log density of a model is called as log_density(p), or log_density(p, data) where there are "
+            f"data; p has {', '.join(space.names)}, such as p.{name} of shape ({shape}). Use the functions of the "
+            "positions' library (xp = array_namespace(...)), or write it for one chain and lift it by batched(f)"
+        )
+    return LogDensityError(
+        f"{begin}A target's functions are given all chains at once, as an array of the positions' library: use that "
+        "library's functions (xp = array_namespace(x)) and sum over the last axis, or lift a function of one position "
+        "by batched(f)"
+    )

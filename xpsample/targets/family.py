@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -27,7 +28,7 @@ class Family:
     log_density: Callable[..., Array]
     gradient: GradientChoice
     backend: Backend
-    _derivatives: dict = field(default_factory=dict, repr=False)
+    _derivatives: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def parameter_gradient(self, loss: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
         """``(parameters, *args) -> (loss, gradient)`` of a loss of the parameters, by the target's choice.

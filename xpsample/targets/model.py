@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_function, given
@@ -15,6 +16,7 @@ from xpsample.core.tree import Tree, dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.spaces.named import Named, named, parameters
 from xpsample.spaces.space import Space, check_positions
+from xpsample.targets.batched import Lifted
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 from xpsample.targets.start import around
@@ -188,12 +190,12 @@ class Model(AbstractTarget):
         held = {}
         for name, value in (values or {}).items():
             host = np.asarray(to_host(value) if is_array(value) else value, dtype=dtype_name(like))
-            self.space.check_value(np, name, host)
-            held[name] = self.space.part(name).unconstrain(np, host)
+            self.space.check_value(numpy_xp, name, host)
+            held[name] = self.space.part(name).unconstrain(numpy_xp, host)
 
         def positions(normals: np.ndarray) -> np.ndarray:
             drawn = self.space.from_normals(normals)
-            return self.space.put(np, drawn, held) if held else drawn
+            return self.space.put(numpy_xp, drawn, held) if held else drawn
 
         middle = np.zeros(self.space.dim, dtype=dtype_name(like))
         return around(self, middle, np.asarray(scale), like, chains, seed, positions)
@@ -229,14 +231,23 @@ class _OfCoordinates:
 
     def __call__(self, x: Array, *data: Any) -> Array:
         values, log_jacobian = self.space.constrain(namespace(x), x)
-        density = self.log_density(parameters(self.space.names)(*values), *data)
+        p, chains = parameters(self.space.names)(*values), tuple(log_jacobian.shape)
+        of_one = self.log_density if isinstance(self.log_density, Lifted) else None
+        density = self.log_density(p, *data) if of_one is None else of_one.over(p, chains, *data)
         return check_density(density, log_jacobian.shape) + log_jacobian
+
+    @property
+    def raising(self) -> Callable[..., Array]:
+        """The same density, whose exceptions are errors."""
+        return _OfCoordinates(getattr(self.log_density, "raising", self.log_density), self.space)
 
 
 def check_density(density: Any, chains: Any) -> Array:
     """What a model's density gave; raise LogDensityError unless it has the shape of the chains."""
     if getattr(density, "shape", None) != chains:
         got = tuple(density.shape) if is_array(density) else given(density)
+        if density is None:
+            raise LogDensityError("the log density of a model gives None: let the function end with return")
         raise LogDensityError(
             f"the log density of a model has shape (*chains), here {tuple(chains)}; got {got}: values have shape "
             "(*chains, *shape), so sum over the axes of the shape only"

@@ -62,7 +62,6 @@ class Parametric(AbstractTarget):
     space: Space = Real()
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
     _target: Target = field(init=False, repr=False)
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         target = Target(
@@ -77,11 +76,9 @@ class Parametric(AbstractTarget):
 
     def prepare(self, x: Array, requires: Capability) -> PreparedTarget:
         bound = self._target.prepare(x, requires)
-        if bound not in self._bound:
-            family = Family(self._target.of_coordinates.log_density, self.gradient, bound.backend)
-            costs = bound.costs._replace(refresh=bound.costs.evaluate_lazily)
-            self._bound[bound] = replace(bound, family=family, costs=costs, compiled={})
-        return self._bound[bound]
+        family = Family(self._target.of_coordinates.log_density, self.gradient, bound.backend)
+        costs = bound.costs._replace(refresh=bound.costs.evaluate_lazily)
+        return replace(bound, family=family, costs=costs)
 
 
 def family_of(target: BoundTarget) -> Family:

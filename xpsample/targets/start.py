@@ -22,6 +22,9 @@ from xpsample.targets.target import AbstractTarget, Target, check_target
 PILOTS = 100
 """Chains of a pilot, in each group."""
 
+FIRST = 4
+"""Positions of each draw at which a target is prepared, at most, where it cannot be at all of them."""
+
 TRIES = 100
 """Draws of a start position, at most."""
 
@@ -150,17 +153,23 @@ def pilot_starts(target: AbstractTarget, space: Space, x0: Array, seed: int) -> 
 
 
 def _prepared(target: AbstractTarget, x: Array) -> BoundTarget | None:
-    """The target, prepared at the first position where it can be; None where it cannot at any."""
-    flat = backend_of(x).xp.reshape(x, (-1, 1, x.shape[-1]))
-    for i in range(flat.shape[0]):
+    """The target, prepared at all positions, or where all are one of the first; None where it cannot be.
+
+    Their shape stays, since data may have groups and chains of their own.
+    """
+    xp, refused = backend_of(x).xp, None
+    flat = xp.reshape(x, (-1, x.shape[-1]))
+    for at in (x, *(xp.broadcast_to(flat[i, ...], x.shape) for i in range(min(FIRST, flat.shape[0])))):
         try:
             try:
-                return target.prepare(flat[i, ...], Capability.LOG_DENSITY)
+                return target.prepare(at, Capability.LOG_DENSITY)
             except CapabilityError:
-                return target.prepare(flat[i, ...], Capability.SCORE)
+                return target.prepare(at, Capability.SCORE)
         except LogDensityError as found:
             if "not finite" not in str(found):
-                raise
+                refused = refused or found
+    if refused is not None:
+        raise refused
     return None
 
 

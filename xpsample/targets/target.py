@@ -10,15 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
-from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError, LogDensityError
+from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError
 from xpsample.core.registry import backend_of, check_same_home, compiled
-from xpsample.core.same import key
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
@@ -26,7 +24,7 @@ from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
-from xpsample.targets.contract import check_array, check_form, check_functions, check_start
+from xpsample.targets.contract import check_array, check_form, check_functions, failed
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
 from xpsample.targets.shaped import flattened, shape_of
@@ -62,10 +60,6 @@ class AbstractTarget(ABC):
 
         All checks are made here.
         """
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled and copied: all but the bound targets, which are of this process and of this target."""
-        return {name: {} if name == "_bound" else value for name, value in vars(self).items()}
 
 
 def check_target(name: str, value: Any) -> AbstractTarget:
@@ -151,7 +145,6 @@ class Target(AbstractTarget):
     constrained: bool = False
     of_coordinates: Functions = field(init=False, repr=False)
     """What was given, as functions of coordinates ``(*chains, dim)``."""
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, signature in FUNCTIONS.items():
@@ -174,7 +167,9 @@ class Target(AbstractTarget):
         object.__setattr__(self, "of_coordinates", flattened(given, self.space))
 
     def prepare(self, x: Array, requires: Capability) -> "PreparedTarget":
-        """Choose derivatives, check capabilities and evaluate once at the start positions.
+        """Choose derivatives, check capabilities and evaluate at the start positions.
+
+        Each call binds anew, so that functions and data are those of now, whatever changed since another run.
 
         Raises
         ------
@@ -182,25 +177,11 @@ class Target(AbstractTarget):
         """
         backend = check_positions(x)
         self.space.check(backend.xp, x)
-        # Runs from the same recipe share one bound target, and with it whatever a driver compiled for it, as long as
-        # its functions see what they saw: what is compiled goes on with that.
-        kind = (backend.name, dtype_name(x), str(device_of(x)), x.shape[-1], requires)
-        known = self._bound.get(kind)
-        if known is not None and known.seen == self._seen():
-            self._check(known, x, check_start)
-            return known
         bound = self._bind(backend, x, requires)
         own = {"hvp": self.hvp, "score_plus_hvp": self.score_plus_hvp} if Capability.HVP in requires else {}
         given = {name: getattr(bound, name) for name, function in own.items() if function is not None}
         self._check(bound, x, check_functions, given)
-        self._bound[kind] = replace(bound, seen=self._seen())
-        return self._bound[kind]
-
-    def _seen(self) -> Any:
-        """A key of what the functions see beside their arguments, and of the data."""
-        functions = self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp
-        choices = self.differences, self.gradient, self.acceptance
-        return key(*functions, *choices, self.data)
+        return bound
 
     def _check(self, bound: "PreparedTarget", x: Array, check: Callable[..., None], *args: Any) -> None:
         """Evaluate and check at the start positions; errors of the user's functions become ours."""
@@ -215,15 +196,15 @@ class Target(AbstractTarget):
         log_density = self.of_coordinates.log_density
         if log_density is not None:
             try:
-                density = log_density(at, *bound._args)
+                density = getattr(log_density, "raising", log_density)(at, *bound._args)
             except Exception as its:
                 if not is_of_a_function(its):
                     raise
-                raise _failed("log density", its, x) from its
+                raise failed("log density", its, x, self.space) from its
             check_array("the log density", density, at, tuple(x.shape[:-1]))
         if not is_of_a_function(error):
             raise error
-        raise _failed("derivatives", error, x) from error
+        raise failed("derivatives", error, x, self.space) from error
 
     def without_own_derivatives(self, gradient: GradientChoice) -> "Target":
         """This target with the user's derivatives dropped and another choice in their place."""
@@ -364,6 +345,7 @@ class Target(AbstractTarget):
         floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
 
         def place(path: str, leaf: Any) -> Any:
+            leaf = np.asarray(leaf) if isinstance(leaf, np.bool_ | np.number) else leaf
             if isinstance(leaf, np.ndarray):
                 backend_of(leaf)  # refuses what is no plain array
                 if leaf.dtype.kind not in "biufc":
@@ -405,9 +387,8 @@ class PreparedTarget(BoundTarget):
     data: tree.Tree = None
     constant_data: bool = True
     family: Family | None = None
-    compiled: dict = field(default_factory=dict, repr=False)
-    seen: Any = field(default=None, repr=False)
-    _args: tuple = field(init=False, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _args: tuple[Any, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         own = self.data.own if isinstance(self.data, DataAndAcceptance) else self.data
@@ -436,10 +417,12 @@ class PreparedTarget(BoundTarget):
             differences = self.differences(at, *args) if self.differences else self._around(at, density, args)
         return Point(x, density, score, None, differences)
 
-    def _around(self, x: Array, log_density: Array, args: tuple) -> Array:
+    def _around(self, x: Array, log_density: Array, args: tuple[Any, ...]) -> Array:
         xp, space = self.xp, self.space
         if isinstance(space, Named):
-            around = self.functions.log_density(space.mirrored(self.backend, x), *args) - log_density
+            if not space.mirrors:
+                return xp.zeros_like(x[..., :0])[..., None]
+            around = self.functions.log_density(space.mirrored(xp, x), *args) - log_density
             return xp.permute_dims(around, (*range(1, around.ndim), 0))[..., None]
         assert isinstance(space, Discrete)
         return space.around(xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
@@ -493,15 +476,6 @@ def _positions_around(space: Space, dim: int) -> int:
         return space.mirrors
     assert isinstance(space, Discrete)
     return space.variables(dim) * (space.choices - 1)
-
-
-def _failed(what: str, error: Exception, x: Array) -> LogDensityError:
-    return LogDensityError(
-        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
-        f"{type(error).__name__}: {error}. A target's functions are given all chains at once, as an array of the "
-        "positions' library: use that library's functions (xp = array_namespace(x)) and sum over the last axis, or "
-        "lift a function of one position by batched(f)"
-    )
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:

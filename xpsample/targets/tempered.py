@@ -42,7 +42,6 @@ class Tempered(AbstractTarget):
 
     target: AbstractTarget
     beta: Any
-    _bound: dict = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_target("target", self.target)
@@ -56,8 +55,7 @@ class Tempered(AbstractTarget):
     def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
         if is_array(self.beta):
             check_array("beta", self.beta, x, PER_CHAIN)
-        bound = self.target.prepare(x, requires)
-        return self._bound.setdefault(bound, TemperedTarget(bound, self.beta))
+        return TemperedTarget(self.target.prepare(x, requires), self.beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ class TemperedTarget(WrappedTarget):
 
     target: BoundTarget
     beta: Any
-    compiled: dict = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def requires(self) -> Capability:

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple, cast
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Mask
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import ToBeTuned, show
 from xpsample.core.tree import Tree
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
     pooled: bool
     constrained: bool
     following: bool
-    searching: Array
+    searching: Mask
     switched: Array
 
     def mean(self, values: Array) -> Array:

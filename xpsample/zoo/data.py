@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.archives import read_arrays, reading, write_arrays
 from xpsample.core.errors import DataError
+from xpsample.files.archives import read_arrays, write_arrays
+from xpsample.files.keeping import reading
 from xpsample.zoo.data_files import SOURCE_FILES
 from xpsample.zoo.data_sources import CONVERTERS
 

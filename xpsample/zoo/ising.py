@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
 from xpsample.spaces.discrete import Spins
 from xpsample.targets.target import Target
@@ -159,6 +160,11 @@ def _shifted(xp: Any, lattice: Array, step: int, axis: int) -> Array:
 
 def check_lattice(shape: Sequence[int]) -> tuple[int, ...]:
     """The shape as a tuple; HyperparameterError unless all its numbers are integers of at least 2."""
-    if not shape or any(not isinstance(n, (int, np.integer)) or n < 2 for n in shape):
+    if not isinstance(shape, Sequence | np.ndarray):
+        raise HyperparameterError(
+            "a lattice has a shape, a number of sites for each axis, such as (8, 8), or (8,) for a ring; got "
+            f"{given(shape)}"
+        )
+    if not len(shape) or any(not isinstance(n, (int, np.integer)) or n < 2 for n in shape):
         raise HyperparameterError(f"a lattice has at least 2 sites along each axis; got shape {tuple(shape)}")
     return tuple(int(n) for n in shape)

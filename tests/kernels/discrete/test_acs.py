@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.discrete.discrete_support import (
@@ -45,7 +46,7 @@ def test_the_cycle_is_as_published(library):
 
 def test_steps_of_long_cycles_stay_positive():
     cycle, like = Cosine(0.5, 100_000), np.zeros(1, dtype=np.float32)
-    alpha, _ = cycle.at(np, np.asarray(99_999, dtype=np.int32), like)
+    alpha, _ = cycle.at(numpy_xp, np.asarray(99_999, dtype=np.int32), like)
     assert 0 < alpha < 1e-9
 
 
@@ -169,7 +170,7 @@ def test_the_search_is_that_of_the_definition():
     search, growth = CycleSearch(length=5, acceptance=0.5, balance=0.8), (50 / 0.05) ** (1 / 15)
 
     def found(rates):
-        return search.final(np, Tried(np.asarray(64.0), rates.reshape(1, 64), np.ones(64))).of_one_group()
+        return search.final(numpy_xp, Tried(np.asarray(64.0), rates.reshape(1, 64), np.ones(64))).of_one_group()
 
     rates = np.full((16, 4), 0.1)
     rates[:4, 0], rates[:8, 2], rates[:4, 1], rates[0, 3] = 0.9, 0.7, 0.95, 1.0

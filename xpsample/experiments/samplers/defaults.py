@@ -13,7 +13,7 @@ import numpy as np
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run
-from xpsample.experiments.table import Row, columns
+from xpsample.experiments.table import Columns, Row, columns
 from xpsample.kernels import Kernel
 from xpsample.metrics.convergence import mcse_mean
 from xpsample.metrics.findings import LARGEST_RHAT
@@ -37,7 +37,7 @@ def _beyond(row: Row) -> str:
     return f"{row['beyond']:.1f} of {row['bound']:.1f}"
 
 
-COLUMNS = {
+COLUMNS: Columns = {
     **columns("target | sampler | chains d | device | rhat .3f R-hat | ess ,.0f ESS | error .3f"),
     "beyond": ("MC errors", _beyond),
     **columns("gradients .0f grads/draw | seconds .0f | outcome | says"),

@@ -19,7 +19,7 @@ from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.samplers import defaults
 from xpsample.experiments.samplers.low_error import LOW_ERROR, RecordSquareErrors, draws_to_low_error
 from xpsample.experiments.samplers.published import LIMITS, PUBLISHED
-from xpsample.experiments.table import Row, columns
+from xpsample.experiments.table import Columns, Row, columns
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Kernel
 from xpsample.targets import Target
 from xpsample.zoo.benchmarks import BENCHMARKS, Benchmark
@@ -51,7 +51,7 @@ def _published(row: Row) -> str:
     return f"{row['published']:,.0f}" if math.isfinite(row["published"]) else "never"
 
 
-COLUMNS = {
+COLUMNS: Columns = {
     **columns("target | sampler"),
     "gradients": ("gradients/100", _gradients),
     "published": ("published", _published),

@@ -6,6 +6,7 @@ is bias.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +109,7 @@ def samplers(run: Run[Size]) -> Iterator[tuple[str, str, Kernel, Target]]:
     size, (device,), etas, shapes = run.size, run.devices, np.asarray(ETAS), np.asarray(run.size.shapes)
     each = (len(etas), len(shapes), size.runs)  # acceptance networks
     target, steps = gev(shapes[:, None, None]), device.array(etas[:, None, None, None])
-    yield "ULA", "true", ULA(steps), target
+    yield "ULA", "true", ULA(steps), replace(target, constrained=False)  # to show what it does beyond the support
     yield "MALA", "true", MALA(steps), target
 
     rng = np.random.default_rng([run.seed, 1])

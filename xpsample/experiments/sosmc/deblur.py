@@ -35,7 +35,10 @@ ROWS = 150
 """Equally spaced iterations at which the course is kept."""
 GROWS = Adaptation(threshold=0.0, factor=1.01, most=LARGEST_STEP)
 BY_ESS = Adaptation(threshold=0.95, factor=1.01, least=1e-4, most=LARGEST_STEP)
-PROXES = {"isotropic": lambda shape: IsotropicTV(shape, 5), "anisotropic": lambda shape: AnisotropicTV(shape, 2)}
+PROXES: dict[str, Any] = {
+    "isotropic": lambda shape: IsotropicTV(shape, 5),
+    "anisotropic": lambda shape: AnisotropicTV(shape, 2),
+}
 
 COLUMNS = columns(
     "setup | method | theta .2f | mse .1f MSE | ssim .2f SSIM | mse_mean .1f MSE mean | "

@@ -35,7 +35,7 @@ def methods(particles: int) -> dict[str, Method]:
     }
 
 
-OPTIMIZERS = {"SGD": SGD(RATE), "Adam": Adam(RATE)}
+OPTIMIZERS: dict[str, SGD | Adam] = {"SGD": SGD(RATE), "Adam": Adam(RATE)}
 
 REWARDS: dict[tuple[int, str], dict[str, tuple[float, ...]]] = {
     (1, "SGD"): {

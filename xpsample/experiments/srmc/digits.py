@@ -42,7 +42,7 @@ ALPHAS = (0.0, 1e-4, 1e-2, 1.0)
 """1e-4 is the paper's; 0 is GWG."""
 AIS_ALPHA = 5e-4
 SCHEDULE = PowerLaw(rho=0.6, scale=0.1)
-CONTROLS = {"single flip": SingleFlip(), "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1))}
+CONTROLS: dict[str, Any] = {"single flip": SingleFlip(), "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1))}
 ROWS = 50
 """Equally spaced steps at which the images are classified."""
 DIGIT = 7
@@ -182,7 +182,7 @@ def _model(run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits) -> li
     starts = {"model, from the 7": np.tile(seven, (size.chains, 1)), "model, from digits": training}
 
     def swept() -> dict[str, Any]:
-        found: dict[str, list] = {"labels": [], "last": [], "seconds": []}
+        found: dict[str, list[Any]] = {"labels": [], "last": [], "seconds": []}
         for v in starts.values():
             begun, labels = time.perf_counter(), []
             for step in range(1, size.steps // 10 + 1):

@@ -5,17 +5,15 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-from xpsample.core.archives import reading
-from xpsample.core.atomic_files import exclusive, make_folder, sync_folder
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.same import differences
-
-SCHEMA = 1
-"""Version of the layout. Raised when a file of the new layout could be misread by the old reader."""
+from xpsample.files import keeping
+from xpsample.files.atomic import make_folder, sync_folder
+from xpsample.files.keeping import check_schema, locked, reading
 
 HEAD = b'{"schema": '
 """What every file of rows begins with."""
@@ -74,11 +72,8 @@ class RowsFile:
             raise ValueError("it holds no rows of results")
         for number, line in enumerate(content[: self._end].split(b"\n")[:-1]):
             entry = json.loads(line)
-            if number == 0 and entry["schema"] != SCHEMA:
-                raise CheckpointError(
-                    f"{self.path} has schema version {entry['schema']} and this version of xpsample reads {SCHEMA}: "
-                    "use the version of xpsample that wrote it, or remove it and begin anew"
-                )
+            if number == 0:
+                check_schema(self.path, entry["schema"], CheckpointError, "remove it and begin anew")
             digest = entry.pop("digest")
             if digest != self._next_digest(entry):
                 raise ValueError(f"line {number + 1} is not as it was written")
@@ -112,7 +107,7 @@ class RowsFile:
         """Begin anew, without rows."""
         self.rows, self.finished, self._identity = [], False, _json(identity)
         self._end, self._digest, self._pending = 0, "", b""
-        self._append({"schema": SCHEMA, "identity": self._identity})
+        self._append({"schema": keeping.SCHEMA, "identity": self._identity})
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row, a mapping of JSON values. Where it cannot be written it is kept for the next call, with a warning.
@@ -169,13 +164,7 @@ def opened_rows(path: Path) -> Iterator[RowsFile]:
         If its folder cannot be written to.
     """
     make_folder(path.parent)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(exclusive(path.with_name(f"{path.name}.lock")))
-        except BlockingIOError as error:
-            raise CheckpointError(
-                f"{path} is in use by {error}: wait until that run ends, or use another path"
-            ) from None
+    with locked(path.with_name(f"{path.name}.lock"), path, CheckpointError):
         yield RowsFile(path)
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from xpsample.core.atomic_files import ABANDONED, exclusive, make_folder, replacing
+from xpsample.files.atomic import ABANDONED, exclusive, make_folder, replacing
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
@@ -60,7 +60,7 @@ def test_a_lock_is_held_by_one_and_gone_afterwards(tmp_path):
 
 def test_a_killed_process_holds_no_lock(tmp_path):
     lock = tmp_path / "lock"
-    code = "import sys, time; from pathlib import Path; from xpsample.core.atomic_files import exclusive\n"
+    code = "import sys, time; from pathlib import Path; from xpsample.files.atomic import exclusive\n"
     code += "with exclusive(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(lock)], stdout=subprocess.PIPE) as process:
         process.stdout.readline()

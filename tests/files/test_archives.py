@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from xpsample.core.archives import members, read_arrays, reading, structure, template, write_arrays
 from xpsample.core.errors import DataError
+from xpsample.files.archives import members, read_arrays, structure, template, write_arrays
+from xpsample.files.keeping import reading
 
 ARRAYS = {
     "file": np.arange(6.0).reshape(2, 3),  # the name of an argument of numpy.savez

@@ -1,36 +1,21 @@
 """Trees of arrays as npz archives, without pickle. Files that are damaged, or larger than they look, are refused."""
 
+import hashlib
 import math
 import os
 import zipfile
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.atomic_files import replacing
-from xpsample.core.errors import XpsampleError
 from xpsample.core.registry import unpacked
+from xpsample.files.atomic import replacing
 
 PIECE = 2**20
 """Bytes that are read at once."""
-
-
-@contextmanager
-def reading(path: Path, error: type[XpsampleError], advice: str) -> Iterator[None]:
-    """Make one error of ours, which names the file and says what to do, of whatever fails while a file is read.
-
-    A damaged file can fail in any way. Too little memory is another matter.
-    """
-    try:
-        yield
-    except (XpsampleError, MemoryError):
-        raise
-    except Exception as cause:
-        raise error(f"{path} cannot be read ({type(cause).__name__}: {cause}): {advice}") from cause
 
 
 class Member(NamedTuple):
@@ -94,12 +79,29 @@ def read_arrays(path: Path, most: int | None = None) -> dict[str, np.ndarray]:
     return {member.name: member.read() for member in members(path, most)}
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an archive, whole or not at all."""
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+class _Digested:
+    """A file that is only written to, with a digest of what was."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.digest = file, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
+    """Write an archive, whole or not at all. The digest of the file, which is not read again for it."""
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        out: Any = _Digested(file)
+        with zipfile.ZipFile(out, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    return out.digest.hexdigest()
 
 
 def structure(node: Any) -> Any:

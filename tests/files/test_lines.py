@@ -13,8 +13,8 @@ import pytest
 
 from tests.damage import damages
 from xpsample.core.errors import CheckpointError, CheckpointWarning
-from xpsample.run import rows_file
-from xpsample.run.rows_file import RowsFile, opened_rows
+from xpsample.files import keeping
+from xpsample.files.lines import RowsFile, opened_rows
 
 IDENTITY = {"settings": {"chains": 3}, "seed": 1}
 ROWS = [{"name": "one", "value": 0.1 + 0.2, "none": None}, {"name": "two", "value": math.inf, "list": [1, 2]}]
@@ -90,7 +90,7 @@ def test_lines_that_were_swapped_or_removed_are_damage(path):
             RowsFile(path)
 
 
-@pytest.mark.parametrize("content", [b"my notes", b"my notes\n", b'{"schema": 1}\n', b"[]\n"])
+@pytest.mark.parametrize("content", [b"my notes", b"my notes\n", b'{"schema": 3}\n', b"[]\n"])
 def test_a_file_of_somebody_else_is_left_alone(path, content):
     path.write_bytes(content)
     with pytest.raises(CheckpointError, match="cannot be read"), opened_rows(path):
@@ -99,9 +99,9 @@ def test_a_file_of_somebody_else_is_left_alone(path, content):
 
 
 def test_another_schema_is_refused_with_the_reason(path, monkeypatch):
-    monkeypatch.setattr(rows_file, "SCHEMA", 2)
+    monkeypatch.setattr(keeping, "SCHEMA", 99)
     with pytest.raises(
-        CheckpointError, match=r"schema version 1 and this version of xpsample reads 2: use the version"
+        CheckpointError, match=r"schema version \d+ and this version of xpsample reads 99: use the version"
     ):
         RowsFile(path)
 
@@ -136,7 +136,7 @@ def test_a_file_in_use_is_refused_and_says_by_whom(path):
 WRITER = """
 import sys
 from pathlib import Path
-from xpsample.run.rows_file import opened_rows
+from xpsample.files.lines import opened_rows
 with opened_rows(Path(sys.argv[1])) as rows:
     if not rows.begun:
         rows.begin({"seed": 1})

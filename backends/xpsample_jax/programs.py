@@ -1,0 +1,244 @@
+"""Compiled programs: traced afresh for every use, and compiled once in a process for each program that comes out.
+
+A trace is what a function read when it was made, and JAX keeps traces by the identity of functions. So nothing here
+outlives its use but executables, which are known by the text of what was lowered.
+"""
+
+import hashlib
+import itertools
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+from jax._src import config as _config
+
+MOST = 2**29
+"""Bytes that the executables of a process take together, about; those that were not used for longest go first."""
+
+PER_CHARACTER = 128
+"""Bytes of an executable for each character of its text, about: a loop of 4,893 characters took 0.65 MB."""
+
+OF_XLA = ("Sharding", "SPMD", "lapack_", "cu", "hip", "TopK", "ApproxTopK", "mhlo.", "chlo.", "stablehlo.", "xla.")
+"""How the names of custom calls begin that are what their text says; others may hold the address of a function."""
+
+_numbers = itertools.count(1)
+_looking: ContextVar["Traces | None"] = ContextVar("looking", default=None)
+
+
+class Traces:
+    """Traces that are shared while they are made: all see a function's globals, closure and arrays as they are now.
+
+    JAX keeps traces of the functions inside of others, too (those that are jitted, checkpointed, or the bodies of
+    loops), and takes them again wherever its settings are the same. So each of these has a setting of its own, one
+    that changes no program.
+    """
+
+    def __init__(self) -> None:
+        self._number = next(_numbers)
+        self._inner: dict[int, tuple[Any, Any]] = {}
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """A block in which functions are traced."""
+        before = _looking.set(self)
+        try:
+            with _apart(self._number):
+                yield
+        finally:
+            _looking.reset(before)
+
+    def inner(self, f: Callable[..., Any]) -> Any:
+        """A function that is traced once, however often the program calls it."""
+        return self._inner.setdefault(id(f), (f, jax.jit(_fresh(f))))[1]
+
+
+def inner(f: Callable[..., Any]) -> Any:
+    """`Traces.inner` of those that are made now."""
+    traces = _looking.get()
+    return jax.jit(_fresh(f)) if traces is None else traces.inner(f)
+
+
+class Executables:
+    """Compiled programs of a process, by all that they are made from.
+
+    Parameters
+    ----------
+    most : int
+        Bytes that they take together, about.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def bytes(self) -> int:
+        """What they take, about."""
+        return self._bytes
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Hashable, size: int, make: Callable[[], Any]) -> Any:
+        """The program of a key, made where there is none; threads make theirs side by side."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][0]
+        made = make()
+        with self._lock:
+            if key not in self._kept and size <= self.most:
+                self._kept[key] = made, size
+                self._bytes += size
+            while self._bytes > self.most:
+                _, (_, freed) = self._kept.popitem(last=False)
+                self._bytes -= freed
+        return made
+
+    def clear(self) -> None:
+        """Forget them all."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
+
+EXECUTABLES = Executables(MOST)
+
+
+class Compiled:
+    """A function, compiled for the shapes that it is called with.
+
+    Within a trace it becomes a part of that. Where JAX's compiler is off (`jax.disable_jit`), it is called as it is.
+
+    Parameters
+    ----------
+    f : callable
+        Of trees of arrays.
+    donate : tuple of int
+        Arguments whose memory results may take.
+    few : bool, optional
+        Of steps whether their chains are few (`compiler_options`).
+    shardings : tree of Sharding, optional
+        Of the results.
+    """
+
+    def __init__(
+        self, f: Callable[..., Any], donate: tuple[int, ...] = (), few: bool | None = None, shardings: Any = None
+    ) -> None:
+        self.f, self.few = f, few
+        self._settings: dict[str, Any] = {
+            "donate_argnums": donate,
+            "keep_unused": True,
+        }  # else the text does not say which are used
+        if shardings is not None:
+            self._settings["out_shardings"] = shardings
+        self._ready: dict[Hashable, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def __call__(self, *args: Any, traces: Traces | None = None) -> Any:
+        """The function of arguments; `traces` are those that its own is shared with."""
+        leaves, structure = jax.tree.flatten(args)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return inner(self.f)(*args)
+        if _option("jax_disable_jit"):
+            return self.f(*args)
+        key = structure, tuple(map(_form, leaves)), _settings()
+        if key not in self._ready:
+            self._ready[key] = self._compiled(key, args, Traces() if traces is None else traces)
+        return self._ready[key](*args)
+
+    def _compiled(self, key: Hashable, args: tuple, traces: Traces) -> Any:
+        with traces.looking():
+            lowered = jax.jit(_fresh(self.f), **self._settings).trace(*args).lower()
+        text = lowered.as_text()
+        if not _is_whole(text):
+            return _compile(lowered, self.few)
+        out = lowered.out_tree, tuple(bool(getattr(a, "weak_type", False)) for a in jax.tree.leaves(lowered.out_info))
+        known = hashlib.sha256(text.encode()).digest(), key, out, self.few
+        return EXECUTABLES.get(known, PER_CHARACTER * len(text), lambda: _compile(lowered, self.few))
+
+
+def _apart(number: int) -> AbstractContextManager:
+    """A block in which JAX takes no trace that was made outside of it, where it has the setting for that.
+
+    The setting counts the runs of a profiler of programs on a GPU, and is read when these are compiled, not traced.
+    """
+    setting: Any = getattr(_config, "pgle_profiling_runs", None)
+    return nullcontext() if setting is None else setting(number)
+
+
+def _fresh(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function object that JAX has not seen, of the same name."""
+
+    def fresh(*args: Any) -> Any:
+        return f(*args)
+
+    fresh.__name__ = getattr(f, "__name__", fresh.__name__)
+    return fresh
+
+
+def _form(leaf: Any) -> Hashable:
+    """What of an argument is part of a program: not its value."""
+    if isinstance(leaf, jax.Array):
+        return leaf.aval, leaf.sharding, leaf.committed
+    return type(leaf), getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
+
+
+def _settings() -> Hashable:
+    """Settings of JAX's that change a program without its text."""
+    names = ("jax_default_device", "jax_disable_most_optimizations", "jax_optimization_level")
+    return tuple(map(_option, names))
+
+
+def _option(name: str) -> Any:
+    """A setting of JAX's as it is here and now; None where there is none of that name."""
+    return getattr(jax.config, name, None)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a program does what its text says, and calls no function that the text does not hold."""
+    called = re.findall(r"custom_call @([\w.$]+)", text)
+    return len(called) == text.count("custom_call") and all(name.startswith(OF_XLA) for name in called)
+
+
+_refused: set[str] = set()
+"""Compiler options that this jaxlib does not know."""
+
+
+def compiler_options(few: bool | None) -> dict[str, Any]:
+    """What a program is compiled with; `few` is whether its chains are few, or None where it has no steps.
+
+    All are compiled without the YNNPACK fusions of XLA's CPU compiler, where it has them.
+
+    jaxlib 0.10.2 gets a reduction wrong whose result broadcasts against a further axis, from 16,385 chains on in
+    float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Products by themselves are right, and faster
+    where chains are few. What runs once is compiled by the older way of emitting fusions, which takes two thirds of the
+    time, and would make steps up to 2.6 times slower. Versions without an option are left alone.
+    """
+    options: dict[str, Any] = {
+        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else ""
+    }
+    if few is None:
+        options["xla_cpu_use_fusion_emitters"] = False
+    return {name: value for name, value in options.items() if name not in _refused}
+
+
+def _compile(lowered: Any, few: bool | None) -> Any:
+    options = compiler_options(few)
+    try:
+        return lowered.compile(options)
+    except jax.errors.JaxRuntimeError as error:
+        unknown = [name for name in options if name in str(error)]
+        if not unknown:
+            raise
+    _refused.update(unknown)
+    return _compile(lowered, few)

@@ -1,0 +1,84 @@
+"""Particles that never move, that run away, and momenta that noisy scores heat: a run says so, cause first."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import ConvergenceWarning, PositionError
+
+NORMAL = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+ROWS = np.random.default_rng(0).normal(2.0, 1.0, size=(1000, 1))
+
+
+def kinds(trace):
+    return [finding.kind for finding in trace.diagnose()]
+
+
+def quiet(target, kernel, x0, draws, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return xps.sample(target, kernel, x0, draws, seed=1, progress=False, **options)
+
+
+@pytest.mark.parametrize("kernel", [xps.SVGD(0.1), xps.StochasticSVGD(0.1)], ids=["svgd", "stochastic"])
+@pytest.mark.parametrize("equal", [5, 2], ids=["all", "two"])
+def test_equal_particles_are_refused(kernel, equal, library):
+    """They never moved, since nothing repels; with noise, rounding drove them to -17,568."""
+    x0 = np.random.default_rng(1).normal(size=(3, 5, 2))
+    x0[1, :equal] = x0[1, 0]
+    target = xps.Target(lambda x: -0.5 * library.xp.sum(x * x, axis=-1), score=lambda x: -x)
+    with pytest.raises(PositionError, match="stay so"):
+        xps.sample(target, kernel, library.array(x0), 3, seed=1, progress=False)
+
+
+@pytest.mark.parametrize("kernel", [xps.SVGD(50.0), xps.StochasticSVGD(50.0)], ids=["svgd", "stochastic"])
+def test_a_step_that_is_too_large_is_named(kernel):
+    x0 = np.random.default_rng(1).normal(size=(20, 2))
+    trace = quiet(NORMAL, kernel, x0, 100)
+    assert np.max(np.abs(trace.draws[-1])) > 1e10
+    assert kinds(trace)[0] == "heat"
+    finding = trace.diagnose()[0]
+    assert "times as hot as draws of the target" in str(finding) and "smaller step_size" in str(finding)
+
+
+@pytest.mark.parametrize("target", ["normal", "shifted", "heavy"])
+@pytest.mark.parametrize("particles", [5, 50])
+def test_particles_at_rest_are_not_told_off(target, particles):
+    targets = {
+        "normal": NORMAL,
+        "shifted": xps.Target(lambda x: -0.5 * np.sum((x - 100) ** 2, axis=-1), score=lambda x: 100 - x),
+        "heavy": xps.Target(lambda x: -np.sum(np.log1p(x * x), axis=-1), score=lambda x: -2 * x / (1 + x * x)),
+    }
+    x0 = np.random.default_rng(1).normal(size=(particles, 2)) + (100 if target == "shifted" else 0)
+    for kernel in (xps.SVGD(0.1), xps.StochasticSVGD(0.05)):
+        assert "heat" not in kinds(quiet(targets[target], kernel, x0, 300))
+
+
+def posterior():
+    return xps.posterior(
+        lambda x: -0.5 * np.sum(x**2, axis=-1),
+        lambda x, rows: -0.5 * np.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1)),
+        ROWS,
+        prior_score=lambda x: -x,
+        likelihood_score=lambda x, rows: np.sum(rows - x[..., None, :], axis=-2),
+    )
+
+
+def test_noisy_scores_that_heat_the_momenta_are_named():
+    """The variance is more than 50 times the posterior's, 1 / 1001."""
+    kernel = xps.Minibatch(xps.UnderdampedLangevin(0.02), 100)
+    with pytest.warns(ConvergenceWarning, match="times as hot as those of the target"):
+        trace = xps.sample(posterior(), kernel, np.full((4, 1), 2.0), 1500, seed=1, burn_in=500, progress=False)
+    assert np.var(trace.draws) * 1001 > 50
+    assert kinds(trace)[0] == "heat" and "larger friction" in str(trace.diagnose()[0])
+
+
+@pytest.mark.parametrize("chains", [4, 64])
+def test_momenta_of_a_healthy_run_are_not_told_off(chains):
+    x0 = np.random.default_rng(1).normal(size=(chains, 3))
+    for kernel in (xps.UnderdampedLangevin(), xps.UnderdampedLangevin(0.3)):
+        assert "heat" not in kinds(quiet(NORMAL, kernel, x0, 100))
+    small = xps.Minibatch(xps.UnderdampedLangevin(1e-4), 500)
+    assert "heat" not in kinds(quiet(posterior(), small, np.full((chains, 1), 2.0), 300))

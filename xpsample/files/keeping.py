@@ -1,0 +1,97 @@
+"""What all that is kept on a disk has in common: a schema number, digests, one error, a lock, and room."""
+
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from xpsample.core.errors import XpsampleError
+from xpsample.files.atomic import exclusive
+
+SCHEMA = 3
+"""Version of all layouts. Raised when files of the new ones could be misread by the old reader."""
+
+CHANGED = "it is not as it was written"
+
+
+@contextmanager
+def reading(path: Path | str, error: type[XpsampleError], advice: str, doing: str = "read") -> Iterator[None]:
+    """Make one error of ours, which names the file and says what to do, of whatever fails while a file is read.
+
+    A damaged file can fail in any way. Too little memory is another matter.
+    """
+    try:
+        yield
+    except (XpsampleError, MemoryError):
+        raise
+    except Exception as cause:
+        raise error(f"{path} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
+
+
+def check_schema(path: Path | str, found: int, error: type[XpsampleError], otherwise: str) -> None:
+    """Raise unless files have the schema of this version; `otherwise` says what to do but for using that version."""
+    if found != SCHEMA:
+        raise error(
+            f"{path} has schema version {found} and this version of xpsample reads {SCHEMA}: use the version of "
+            f"xpsample that wrote it, or {otherwise}"
+        )
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """JSON values with the schema, and a digest of all."""
+    content = {"schema": SCHEMA, **json.loads(json.dumps(content, default=str))}
+    return content | {"digest": digest_of(content)}
+
+
+def unsealed(
+    path: Path | str, content: dict[str, Any], error: type[XpsampleError], otherwise: str, what: str = "it"
+) -> dict[str, Any]:
+    """What `sealed` made, checked; the schema first, since another version may have another digest."""
+    check_schema(path, content["schema"], error, otherwise)
+    if content.pop("digest") != digest_of(content):
+        raise ValueError(f"{what} is not as it was written")
+    return content
+
+
+def digest_of(content: Any) -> str:
+    """A digest of JSON values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """A digest of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def locked(lock: Path, what: Path | str, error: type[XpsampleError]) -> Iterator[bool]:
+    """Hold a lock file for what it keeps other runs from; False where the system has no locks.
+
+    Raises
+    ------
+    XpsampleError
+        Of the type given, if another process, or another run of this one, holds it.
+    """
+    with ExitStack() as stack:
+        try:
+            alone = stack.enter_context(exclusive(lock))
+        except BlockingIOError as owner:
+            raise error(f"{what} is in use by {owner}: wait until that run ends, or use another path") from None
+        yield alone
+
+
+def check_room(path: Path | str, needed: float, error: Callable[[str], XpsampleError]) -> None:
+    """Raise where the disk of a folder has too little room for so many bytes."""
+    free = math.inf
+    with suppress(OSError):  # a system that does not tell
+        free = shutil.disk_usage(path).free
+    if needed > free:
+        raise error(
+            f"the run would write {needed / 1e9:.3g} GB to {path}, and {free / 1e9:.3g} GB are free there: free some, "
+            "thin, record less, or use another path"
+        )

@@ -1,0 +1,131 @@
+"""When weights tell their own error: tail indices, and errors that hold or are not stated. All arrays are the host's.
+
+Sources: Zhang & Stephens (2009), for the fit of the generalised Pareto distribution; Vehtari, Simpson, Gelman, Yao &
+Gabry, "Pareto smoothed importance sampling" (2024), for the tail's size and the largest index; Lee & Whiteley (2018),
+for the variance from lineages.
+"""
+
+import math
+
+import numpy as np
+
+from xpsample.metrics.findings import Finding
+
+FEWEST_IN_TAIL = 5
+"""Weights that a tail index is fitted to, at least: a fifth of 25."""
+
+LIGHT, LARGEST_INDEX = 0.25, 0.7
+"""Of a tail whose fourth moment is finite, and of one whose mean is told by a practical number of weights."""
+
+FEWEST_FAMILIES = 10
+"""Start particles that the weighted ones descend from, in effect, for lineages to tell a variance."""
+
+NOISE_OF_LINEAGES = 1 / 8
+"""Of the share of pairs that are of one family: a variance below so much of it is noise, and this is stated."""
+
+MORE = "take more temperatures, moves that go further or more of them, or TemperedSMC, which resamples on the way"
+
+
+def ess_of(logs: np.ndarray) -> float:
+    """``(sum w)^2 / sum w^2`` of log weights (n,), one of them finite."""
+    weights = np.exp(logs - np.max(logs))
+    return float(np.sum(weights) ** 2 / np.sum(weights**2))
+
+
+def tail_index(logs: np.ndarray) -> float:
+    """The index k of the Pareto distribution of the largest of n weights; their variance is finite where k < 0.5.
+
+    Of log weights (n,), n at least 25. By a posterior mean over a grid of scales, with a weak prior at k = 0.5.
+    """
+    n = len(logs)
+    m = math.ceil(min(n / 5, 3 * math.sqrt(n)))
+    ordered = np.sort(np.exp(logs - np.max(logs)))
+    beyond = ordered[-m:] - ordered[-m - 1]
+    beyond = np.maximum(beyond, np.finfo(np.float64).tiny)
+    if beyond[-1] < 1e-10:  # of a largest weight of 1: all are alike
+        return -math.inf
+    grid = 30 + int(math.sqrt(m))
+    quartile = beyond[int(m / 4 + 0.5) - 1]
+    theta = (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3 * quartile) + 1 / beyond[-1]
+    theta = theta[theta != 0]
+    k = np.mean(np.log1p(-theta[:, None] * beyond), axis=1)
+    with np.errstate(all="ignore"):
+        profile = m * (np.log(-theta / k) - k - 1)
+    profile = np.where(np.isfinite(profile), profile, -np.inf)
+    shares = np.exp(profile - np.max(profile))
+    mean = np.sum(shares * theta) / np.sum(shares)
+    return float((m * np.mean(np.log1p(-mean * beyond)) + 5.0) / (m + 10.0))
+
+
+def error_holds(logs: np.ndarray) -> bool:
+    """Whether the scatter of n weights tells the error of their mean.
+
+    It does where the weights are even (an ESS of half their number), or their tail is light (an index of at most 0.25).
+    Else the tail has an index of at most 0.7, and the logarithms spread by a mean square of at most log(n) / 2 above
+    their median: with normal logarithms of sd s, the weights that make the sum of squares are 2 s^2 above the mean,
+    where some of n come if ``n > exp(2 s^2)``.
+
+    Parameters
+    ----------
+    logs : numpy.ndarray, shape (n,)
+        Log weights, one of them finite.
+    """
+    n = len(logs)
+    if ess_of(logs) >= 0.5 * n:
+        return True
+    index = tail_index(logs) if n >= 5 * FEWEST_IN_TAIL else LARGEST_INDEX
+    above = logs - np.median(logs[logs > -math.inf])
+    above = above[above >= 0]
+    few = np.mean(above**2) > 0.5 * math.log(n)
+    return index <= (LIGHT if few else LARGEST_INDEX)
+
+
+def error_of_lineages(families: np.ndarray, resamplings: int) -> float:
+    """The relative standard error of a product of mean weights, from the weight of each start particle's descendants.
+
+    Parameters
+    ----------
+    families : numpy.ndarray, shape (particles,)
+        Sums to 1.
+    resamplings : int
+        At least 1.
+    """
+    particles, together = len(families), float(np.sum(families**2))
+    if together * FEWEST_FAMILIES > 1:
+        return math.inf
+    variance = 1.0 - (particles / (particles - 1)) ** (resamplings + 1) * (np.sum(families) ** 2 - together)
+    return math.sqrt(max(float(variance), NOISE_OF_LINEAGES * together))
+
+
+def judge_weights(logs: np.ndarray) -> list[Finding]:
+    """Whether weights say what they are an estimate of, in the worst group of chains.
+
+    Parameters
+    ----------
+    logs : numpy.ndarray, shape (*groups, n)
+        Log weights of particles that have arrived.
+    """
+    n = logs.shape[-1]
+    if n < 2 or np.any(np.isnan(logs)):
+        return []
+    rows = logs.reshape(-1, n)
+    lost = int(np.sum(np.all(rows == -np.inf, axis=-1)))
+    if lost:
+        return [judge_lost(lost, len(rows), n)]
+    bad = [ess_of(row) for row in rows if not error_holds(row)]
+    if not bad:
+        return []
+    where = "" if len(rows) == 1 else f" in {len(bad)} of {len(rows)} groups"
+    what = f"weights with an ESS of {min(bad):.3g} of {n}{where}: a few particles stand for all, and no error holds"
+    return [Finding("weights", what, min(bad), MORE)]
+
+
+def judge_lost(lost: int, runs: int, particles: int) -> Finding:
+    """That in some runs no particle has a weight."""
+    where = "" if runs == 1 else f" in {lost} of {runs} runs"
+    return Finding(
+        "weights",
+        f"none of {particles} particles has a positive density under the target{where}: all weights are 0",
+        0.0,
+        "more steps do not help: take an initial distribution that reaches the target's support, or more particles",
+    )
