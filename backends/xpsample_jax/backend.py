@@ -96,7 +96,6 @@ class JaxBackend(Backend):
     """JAX arrays, sharded ones included."""
 
     name = "jax"
-    forks = False
     xp = jnp
     autodiff = JaxAutodiff()
 
@@ -218,7 +217,9 @@ class JaxBackend(Backend):
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.local_devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [
-            Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, OWN_MODES, d.process_index)
+            Device(
+                f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, OWN_MODES, d.process_index, forks=False
+            )
             for d in found
         ]
 

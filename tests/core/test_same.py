@@ -543,9 +543,6 @@ def test_equal_kernels_share_a_program_and_other_numbers_too(library, discrete):
         run = xps.sample(target, kernel, x, 300, seed=xps.Portable(1), progress=False)
         return library.host(run.draws)
 
-    one, programs = target(), []
+    one = target()
     for kernel in kernels:
         np.testing.assert_array_equal(draws(one, kernel), draws(target(), kernel))
-        (bound,) = one._bound.values()
-        programs.append(len(bound.compiled))
-    assert programs == 3 * [1 if library.backend.name == "jax" else 0]

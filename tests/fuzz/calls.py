@@ -220,7 +220,7 @@ def _others(folder: str) -> list[Call]:
         Call(
             "batched",
             xps.batched,
-            {"f": arg(lambda x: (x * x).sum(), FUNCTION)},
+            {"f": arg(lambda x: (x * x).sum(), FUNCTION), "rejects": arg((), {"empty"})},
             lambda f, lib: as_target(xps.Target(f), lib),
         ),
         Call("LineIntegral", LineIntegral, {"nodes": arg(2, COUNT)}, as_acceptance),

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -69,6 +68,8 @@ def as_arviz(tree: Any) -> Any:
 
     The functions of ``arviz-base`` and ``arviz-stats`` take both.
     """
+    from importlib.metadata import PackageNotFoundError, version  # which takes long to import
+
     try:
         old = int(version("arviz").partition(".")[0]) < 1
     except (PackageNotFoundError, ValueError):

@@ -36,6 +36,9 @@ RAYS = 8
 ROWS = 64
 """Draws of each chain that a probe looks at."""
 
+FEWEST_STEPS = 400
+"""Of a run that is looked into: the probes call the log density up to 68 times, which a short run would wait for."""
+
 OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"}
 
@@ -51,7 +54,7 @@ def examined(trace: Trace, bind: Callable[[], BoundTarget]) -> tuple[Trace, tupl
     """
     findings = trace.diagnose()
     kinds = {finding.kind for finding in findings}
-    if not kinds & (OF_A_BOUND | OF_NO_END) or trace.draws is None or 0 in trace.draws.shape:
+    if not kinds & (OF_A_BOUND | OF_NO_END) or trace.draws is None or trace.run_statistics.steps < FEWEST_STEPS:
         return trace, findings
     if "processes" in trace.metadata or not trace.metadata.get("diagnosis", {}).get("chains", True):
         return trace, findings
