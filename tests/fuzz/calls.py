@@ -88,6 +88,7 @@ def _others(folder: str) -> list[Call]:
                 "compile": arg(False, FLAG),
                 "shards": arg(None, {"none"} | COUNT),
                 "executor": arg(None, {"none"}),
+                "watchers": arg((), {"empty"}),
             },
         ),
         Call(
