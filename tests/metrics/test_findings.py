@@ -109,6 +109,19 @@ def test_energy():
     assert steps.judge_energy(slow[:5]) is None
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_the_spread_of_very_small_and_large_draws(scale):
+    draws = RNG.normal(size=(50, 4, 2))
+    np.testing.assert_allclose(places.spread(scale * draws), scale * np.std(draws, axis=(0, 1)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_draws_that_are_not_finite_are_in_no_two_places(value):
+    draws = RNG.normal(size=(200, 4, 1))
+    draws[3, 1, 0] = value
+    assert places.judge_crossings([((), "x")], draws, [0], np.ones((4, 1), dtype=bool)) is None
+
+
 def test_hot_particles_say_how_many_sets_there_are():
     x = 10.0 * RNG.normal(size=(3, 200, 2))
     (found,) = heat.judge_particles(x, -x)
