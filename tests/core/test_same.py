@@ -324,12 +324,25 @@ HOLDERS = {
     "a builtin of an object": lambda factor: [factor].__getitem__,
     "a native object": lambda factor: deque([factor]).count,
     "a class": lambda factor: type("Scale", (), {"factor": factor}),
+    "what a class inherits": lambda factor: type("Own", (type("Above", (), {"factor": factor}),), {}),
 }
 
 
 @pytest.mark.parametrize("make", HOLDERS.values(), ids=HOLDERS)
 def test_functions_differ_by_what_they_hold(make):
     assert describe(make(1.0)) == describe(make(1.0)) != describe(make(2.0))
+
+
+def test_numbers_of_numpy_are_shown_as_numbers():
+    for one, two in ((np.float64(1.0), np.float64(2.0)), (np.asarray(1.0), np.asarray(2.0))):
+        assert differences({"x": describe(one)}, {"x": describe(two)}) == ["x value: 1.0 there, 2.0 here"]
+
+
+def test_the_order_of_a_dict_is_no_part_of_it():
+    """Nor that of the entries of a description, from which digests are taken."""
+    many = {str(i): i for i in range(1000)}
+    turned = dict(reversed(many.items()))
+    assert key(many) == key(turned) and describe(many) == describe(turned)
 
 
 def test_what_a_function_does_not_read_is_no_part_of_it():
