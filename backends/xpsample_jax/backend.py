@@ -205,6 +205,9 @@ class JaxBackend(Backend):
         sharding = like.sharding
         if tuple(array.shape) != tuple(like.shape) and isinstance(sharding, NamedSharding):
             sharding = NamedSharding(sharding.mesh, PartitionSpec())
+        if not like.committed:  # nor is the copy: programs differ in this
+            with jax.default_device(next(iter(like.devices()))):
+                return jax.device_put(array)
         if _is_here(like):
             return jax.device_put(array, sharding)
         return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
