@@ -105,6 +105,13 @@ def key(*values: Any, derived: bool = False) -> Hashable:
     return _digest([walk(value) for value in values]), tuple(map(_Itself, walk.unknown))
 
 
+def arrays_read(value: Any) -> list[np.ndarray]:
+    """The NumPy arrays that `describe` finds in a value."""
+    walk = _Walk()
+    walk(value)
+    return [held for held in walk.held if isinstance(held, np.ndarray)]
+
+
 class _Walk:
     """Describes values, each object once."""
 
@@ -114,7 +121,8 @@ class _Walk:
         """What is known by its type alone."""
         self._done: dict[int, Any] = {}
         self._inside: dict[int, int] = {}
-        self._held: list[Any] = []  # so that no address is given twice
+        self.held: list[Any] = []
+        """What was looked into, kept so that no address is given twice."""
 
     def __call__(self, value: Any) -> Any:
         if type(value) in PLAIN:
@@ -124,10 +132,10 @@ class _Walk:
             return self._done[at]
         if at in self._inside:
             return _entry("what it is in", {"level": self._inside[at]})
-        if len(self._inside) >= DEEP or len(self._held) >= MOST:
+        if len(self._inside) >= DEEP or len(self.held) >= MOST:
             return self._by_type(value)
         self._inside[at] = len(self._inside)
-        self._held.append(value)
+        self.held.append(value)
         self._done[at] = self._found(value)
         del self._inside[at]
         return self._done[at]
