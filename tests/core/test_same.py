@@ -538,8 +538,7 @@ def test_functions_of_another_module_are_looked_into(monkeypatch):
 
 
 @pytest.mark.parametrize("discrete", [False, True])
-def test_equal_kernels_share_a_program_and_other_numbers_too(library, discrete):
-    """Of runs long enough for a driver to prepare one; the chains are those of programs of their own."""
+def test_kernels_with_equal_and_with_other_numbers_make_the_chains_of_a_target_of_their_own(library, discrete):
     if discrete:
         x, space = library.array(np.zeros((4, 3))), xps.Binary()
         kernels = [DMALA(0.5), DMALA(0.5), DMALA(0.3)]

@@ -110,10 +110,6 @@ class Stepper(Protocol):
         """What every step is given."""
 
     @property
-    def recording(self) -> tuple:
-        """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
-
-    @property
     def burn_in(self) -> int:
         """Steps at the start that are not recorded."""
 
