@@ -110,7 +110,7 @@ def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
     half = len(rows) // 2
     dim = rows.shape[-1]
     values = np.reshape(rows.astype(np.float64), (len(rows), -1, dim))
-    way = np.mean(values[half:], axis=0) - np.mean(values[:half], axis=0)
+    way = np.mean(values[half:], axis=0) - np.mean(values[: len(rows) - half], axis=0)
     with np.errstate(all="ignore"):
         looks = np.sqrt(np.mean(way**2, axis=0)) / np.sqrt(np.mean(np.var(values, axis=0), axis=0))
     extent = np.ptp(values, axis=(0, 1))
@@ -123,8 +123,9 @@ def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _along(density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, ray: np.ndarray) -> np.ndarray:
-    """Log densities far out, (sign, distance, *chains)."""
-    return np.stack([[density(rows[-1] + sign * far * ray) for far in FAR_OUT] for sign in (1.0, -1.0)])
+    """Log densities far out, (sign, distance, *chains); nan for chains that the ray leads nowhere."""
+    far_out = np.stack([[density(rows[-1] + sign * far * ray) for far in FAR_OUT] for sign in (1.0, -1.0)])
+    return np.where(np.any(ray != 0, axis=-1), far_out, np.nan)
 
 
 def say_precision(state: Any, burn_in: int) -> Finding | None:
