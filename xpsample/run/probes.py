@@ -22,6 +22,7 @@ from xpsample.metrics.steps import (
 from xpsample.run.stored import StoredRows
 from xpsample.run.trace import Trace
 from xpsample.spaces.named import is_real
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 
 AROUND, FACTORS = 8, (0.25, 0.5, 1.0, 1.5)
@@ -40,18 +41,20 @@ OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"}
 
 
-def examined(trace: Trace, bind: Callable[[], BoundTarget]) -> tuple[Trace, tuple[Finding, ...]]:
+def examined(trace: Trace, space: Space, bind: Callable[[], BoundTarget]) -> tuple[Trace, tuple[Finding, ...]]:
     """The trace of a run, with what its target shows where the run is bad, and all findings.
 
     Parameters
     ----------
     trace : Trace
+    space : Space
+        Of the target. Only real ones are looked at.
     bind : callable
         Gives the target, bound to the positions of the run. It is asked only where something is wrong.
     """
     findings = trace.diagnose()
     kinds = {finding.kind for finding in findings}
-    if not kinds & (OF_A_BOUND | OF_NO_END) or trace.draws is None or 0 in trace.draws.shape:
+    if not is_real(space) or not kinds & (OF_A_BOUND | OF_NO_END) or trace.draws is None or 0 in trace.draws.shape:
         return trace, findings
     if "processes" in trace.metadata or not trace.metadata.get("diagnosis", {}).get("chains", True):
         return trace, findings
@@ -66,8 +69,6 @@ def examined(trace: Trace, bind: Callable[[], BoundTarget]) -> tuple[Trace, tupl
 
 def _probed(target: BoundTarget, draws: Array | StoredRows, kinds: set[str]) -> Iterator[Finding]:
     """What the log density shows around the draws and far out."""
-    if not is_real(target.space):
-        return
     n = draws.shape[0]
     rows = _host(draws, np.linspace(n // 2, n - 1, min(ROWS, n - n // 2)).astype(int))
     like = draws[-1, ...]
