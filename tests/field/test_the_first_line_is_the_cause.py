@@ -224,6 +224,25 @@ def test_a_heavy_tail_is_no_way_in(nu):
         assert not {"transient", "modes", "improper"} & {f.kind for f in told(target, xps.HMC(), x0, seed=seed)}
 
 
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_a_few_draws_of_a_run_with_findings(draws):
+    """Nothing is said of a way that was not gone, and no warning of NumPy's."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kernel = xps.NUTS(0.1, max_depth=2)
+        trace = xps.sample(gaussian(1.0), kernel, STARTS, draws, burn_in=9, seed=1, progress=False)
+    kinds = {finding.kind for finding in trace.diagnose()}
+    assert "depth" in kinds and "improper" not in kinds
+    assert all(issubclass(w.category, DiagnosisWarning) for w in caught), [str(w.message) for w in caught]
+
+
+def test_chains_that_never_move_say_nothing_of_far_out():
+    """Most of them: along the way of such a chain the log density stays as it is."""
+    step = np.asarray([1e9] * 6 + [0.02, 0.02])
+    kinds = {finding.kind for finding in told(gaussian(1.0), xps.RWM(step), np.tile(STARTS, (2, 1)))}
+    assert "stuck" in kinds and "rhat" in kinds and "improper" not in kinds
+
+
 # ---- other libraries -------------------------------------------------------------------------------------------------
 
 
