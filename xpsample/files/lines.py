@@ -60,7 +60,7 @@ class RowsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[dict[str, Any]] = []
-        self.finished = False
+        self.finished: bool = False
         self._identity: Any = None
         self._end, self._digest, self._pending = 0, "", b""
         with reading(path, CheckpointError, ADVICE):

@@ -1,0 +1,44 @@
+"""A target, a kernel or a trace that was pickled or copied, before or after a run, is what it was."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+
+WAYS = {"pickle": lambda value: pickle.loads(pickle.dumps(value)), "copy": copy.copy, "deepcopy": copy.deepcopy}
+
+
+def density(x):
+    return -0.5 * (x**2).sum(-1)
+
+
+def named(p):
+    return -0.5 * (p.mu - 1.0) ** 2 - p.s
+
+
+TARGETS = {"target": xps.Target(density), "model": xps.Model(named, mu=xps.Real(), s=xps.Positive())}
+KERNELS = {"RWM": xps.RWM(0.5), "SRMC": xps.SRMC(xps.RWM(0.5), 0.1)}
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("of", TARGETS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_copy_runs_as_the_value_does(differentiating, way, of, kernel):
+    target, kernel, x0 = TARGETS[of], KERNELS[kernel], differentiating.array(np.full((4, 2), 0.5))
+
+    def draws(target, kernel):
+        return xps.sample(target, kernel, x0, 8, seed=1, progress=False)
+
+    before = WAYS[way](target), WAYS[way](kernel)
+    trace = draws(target, kernel)
+    after = WAYS[way](target), WAYS[way](kernel)
+    for one in (before, after):
+        np.testing.assert_array_equal(differentiating.host(draws(*one).draws), differentiating.host(trace.draws))
+    again = WAYS[way](trace)
+    assert differentiating.backend.owns(again.draws)
+    np.testing.assert_array_equal(differentiating.host(again.draws), differentiating.host(trace.draws))
+    assert str(again.summary()) == str(trace.summary())
