@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.compositions.claims import weighing
@@ -181,7 +182,7 @@ def _simplex() -> Case:
         return lambda g, n: np.asarray(target.position({"p": g.dirichlet(powers, n)}))
 
     def functions(x: np.ndarray) -> np.ndarray:
-        p = target.space.value(np, x, "p")
+        p = target.space.value(numpy_xp, x, "p")
         return np.concatenate([p, p * p], axis=-1)
 
     total = a.sum()

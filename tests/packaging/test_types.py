@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-LEAST = 0.97
+LEAST = 0.98
 """The share of exported names whose types are known."""
 
 EXAMPLE = """
