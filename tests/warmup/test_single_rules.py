@@ -26,7 +26,7 @@ def seen(n, steps, accepted, x, score=None, kernel=None, **others):
     fields = {"constrained": False, "following": False, "searching": no, "switched": no, **others}
     return Seen(
         backend_named("numpy"),
-        np,
+        numpy_xp,
         np.asarray(float(n)),
         np.asarray(float(steps)),
         point,
