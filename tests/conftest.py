@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--full``: every test; ``--rest``: those that ``--full`` adds to the first tier."""
     parser.addoption("--full", action="store_true", help="run every test, about 25 minutes on two cores")
     parser.addoption("--rest", action="store_true", help="run the tests that --full adds, and no others")
+    parser.addoption("--few", type=int, help="the first case of so many tests of each file: a quick look")
     parser.addoption("--fuzz", type=int, default=200, help="random cases of each kind in the slow tests (default: 200)")
 
 
@@ -67,6 +68,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         else:
             left.append(item)
             reasons[reason] = reasons.get(reason, 0) + 1
+    if few := config.getoption("--few"):
+        kept, more = _first_cases(kept, few)
+        left += more
+        reasons[f"not among the first {few} of their files"] = len(more)
     config.hook.pytest_deselected(items=left)
     # Those of the documentation come first: none of the longest is then left to one worker at the end.
     items[:] = sorted(kept, key=lambda item: item.get_closest_marker("docs") is None)
@@ -121,6 +126,18 @@ def _in_first_tier(item: pytest.Item) -> bool:
         return name not in OTHERS or (about and name in ("torch", "jax") and dtype == "float64")
 
     return all(belongs(*pair) for pair in named if len(pair) == 2)
+
+
+def _first_cases(items: list[pytest.Item], few: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The first case of each file's first `few` tests, and all others."""
+    seen: dict[Path, set[str]] = {}
+    kept, left = [], []
+    for item in items:
+        names, name = seen.setdefault(item.path, set()), getattr(item, "originalname", item.name)
+        chosen = name not in names and len(names) < few
+        names.add(name)
+        (kept if chosen else left).append(item)
+    return kept, left
 
 
 def _missing_of(item: pytest.Item) -> str | None:

@@ -24,6 +24,9 @@ from xpsample_jax.constants import is_old
 MOST = 2**29
 """Bytes that the executables of a process take together, about; those that were not used for longest go first."""
 
+FORMS = 64
+"""Shapes of arguments for which a function keeps its program; the oldest goes first."""
+
 PER_CHARACTER = 128
 """Bytes of an executable for each character of its text, about: a loop of 4,893 characters took 0.65 MB."""
 
@@ -31,6 +34,7 @@ OF_XLA = ("Sharding", "SPMD", "lapack_", "cu", "hip", "TopK", "ApproxTopK", "mhl
 """How the names of custom calls begin that are what their text says; others may hold the address of a function."""
 
 _numbers = itertools.count(1)
+_lock = threading.Lock()
 _looking: ContextVar["Traces | None"] = ContextVar("looking", default=None)
 
 
@@ -156,9 +160,14 @@ class Compiled:
         if _option("jax_disable_jit"):
             return self.f(*args)
         key = structure, tuple(map(_form, leaves)), _settings()
-        if key not in self._ready:
-            self._ready[key] = self._compiled(key, args, Traces() if traces is None else traces)
-        return self._ready[key](*args)
+        ready = self._ready.get(key)
+        if ready is None:
+            ready = self._compiled(key, args, Traces() if traces is None else traces)
+            with _lock:
+                if len(self._ready) >= FORMS:
+                    del self._ready[next(iter(self._ready))]
+                self._ready[key] = ready
+        return ready(*args)
 
     def _traced(self, args: tuple) -> Any:
         return jax.jit(_fresh(self.f), **self._settings).trace(*args)

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -20,6 +21,9 @@ KEPT = 16
 _steps: dict[Any, "_CompiledStep"] = {}
 """By the kernel, and the target without its numbers."""
 
+_lock = threading.RLock()
+"""Of the steps above, and of torch's settings while one is compiled."""
+
 
 def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
     """The step of a program's kernel, compiled at its first call; later runs of the same target do not compile again.
@@ -32,11 +36,12 @@ def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
     target = program.target
     numberless = target.with_data(tree.map(lambda leaf: (str(leaf.dtype), tuple(leaf.shape)), target.data))
     key = same.key(program.kernel, numberless)
-    if key not in _steps:
-        if len(_steps) >= KEPT:
-            _steps.pop(next(iter(_steps)))
-        _steps[key] = _CompiledStep(program.kernel, target)
-    return _steps[key]
+    with _lock:
+        if key not in _steps:
+            if len(_steps) >= KEPT:
+                _steps.pop(next(iter(_steps)))
+            _steps[key] = _CompiledStep(program.kernel, numberless)
+        return _steps[key]
 
 
 class _CompiledStep:
@@ -55,7 +60,7 @@ class _CompiledStep:
             except importlib.import_module("torch._dynamo").exc.Unsupported:
                 pass  # it is compiled again, for what its functions read has changed
         try:
-            with _compiling():
+            with _lock, _compiling():
                 made = self._run(target, state, noise)
         except Exception as error:
             cause = getattr(error, "inner_exception", error)  # what the compiler behind torch's tracing says

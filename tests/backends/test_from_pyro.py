@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from xpsample.core.errors import CapabilityError, HyperparameterError
@@ -51,7 +52,7 @@ def test_density_is_pyros_own(function, kwargs):
     model = from_pyro.model(function, model_kwargs=kwargs)
     x = model.start(like=torch.zeros(0, dtype=torch.float64), chains=(2, 3), seed=0)
     ours, values = model.target.log_density(x), model.values(x)
-    _, log_jacobian = model.space.constrain(np, x.numpy())
+    _, log_jacobian = model.space.constrain(numpy_xp, x.numpy())
     for i in np.ndindex(2, 3):
         own = {name: value[i] for name, value in zip(model.names, values, strict=True)}
         joint = poutine.trace(poutine.condition(function, data=own)).get_trace(**kwargs).log_prob_sum()

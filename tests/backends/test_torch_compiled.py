@@ -28,7 +28,12 @@ def banana():
 
 def run(target, kernel, compile, draws=27, **settings):
     settings = {"seed": 1, "burn_in": 5, "thinning": 2, "progress": False} | settings
-    return xps.sample(target, kernel, torch.ones((3, 2), dtype=torch.float64), draws, compile=compile, **settings)
+    try:
+        return xps.sample(target, kernel, torch.ones((3, 2), dtype=torch.float64), draws, compile=compile, **settings)
+    except BackendError as error:
+        if compile and "Tensor.requires_grad_" in str(error):  # as in torch 2.6
+            pytest.skip("this torch compiles no derivatives by torch.autograd")
+        raise
 
 
 def assert_same(ours, theirs, **tolerance):

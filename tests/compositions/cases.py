@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
 import xpsample as xps
 from tests.compositions.settings import COVARIANCE, ROWS, _rows
@@ -144,7 +145,7 @@ def _simplex() -> Case:
         return lambda g, n: np.asarray(target.position({"p": g.dirichlet(powers, n)}))
 
     def functions(x: np.ndarray) -> np.ndarray:
-        p = target.space.value(np, x, "p")
+        p = target.space.value(array_namespace(x), x, "p")
         return np.concatenate([p, p * p], axis=-1)
 
     total = a.sum()

@@ -9,6 +9,7 @@ from xpsample.core.registry import installed_backends
 
 
 def test_arrays_are_made_in_the_place():
+    pytest.importorskip("array_api_strict")
     for device in device_dtypes(["numpy", "array_api_strict"]):
         array = device.array(np.ones(3))
         assert device.backend.owns(array)
@@ -18,6 +19,7 @@ def test_arrays_are_made_in_the_place():
 
 
 def test_names_are_kept_in_order_and_once():
+    pytest.importorskip("array_api_strict")
     assert [p.backend.name for p in widest(device_dtypes(["numpy", "array_api_strict", "numpy"]))][:2] == [
         "numpy",
         "array_api_strict",

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.conftest import open_library
@@ -88,7 +89,7 @@ def test_a_gradient_is_checked_as_it_is_now(monkeypatch):
     """A score that was right before the density changed is found to be wrong."""
     library = open_library("numpy", "float64")
     x0 = library.array(np.full((4, 1), 2.0))
-    target = xps.Target(density_of(np, helper), score=lambda x: -20 * (x - 1.0))
+    target = xps.Target(density_of(numpy_xp, helper), score=lambda x: -20 * (x - 1.0))
     sampled(target, xps.MALA(0.05), x0, check=True)
     monkeypatch.setitem(globals(), "CENTRE", 5.0)
     with pytest.raises(XpsampleError, match="score"):

@@ -8,6 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from xpsample.spaces import discrete
@@ -69,7 +70,7 @@ def test_memory_of_neighbours_is_bounded():
     space = xps.Binary().bind(xps.backend_of(np.zeros(0)), np.zeros((50, 600)))
     x = np.zeros((50, 600))
     tracemalloc.start()
-    values = space.around(np, x, lambda y: np.sum(y, axis=-1))
+    values = space.around(numpy_xp, x, lambda y: np.sum(y, axis=-1))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert values.shape == (50, 600, 1)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from xpsample.metrics.places import judge_start
@@ -137,7 +138,7 @@ def test_two_chains_on_both_sides_of_the_cut_are_in_one_place():
     angles = np.pi + 0.05 * RNG.normal(size=(1000, 4, 1))
     names, space = ["angle"], model.space
     draws = np.concatenate([np.cos(angles), np.sin(angles)], axis=-1)
-    columns = space.columns(np, draws)
+    columns = space.columns(numpy_xp, draws)
     assert diagnose(columns, names, statistics((4,), steps=1000), {}, {}, angles=space.angles) == ()
     assert space.angles == (0,)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.support import COVARIANCE, NumPy, density, noise_of, score, start, walk
@@ -21,7 +22,7 @@ def test_mclmc_by_hand(library):
     for n in range(3):
         before = x
         u = noise["velocity"][n] if n == 0 else u + np.sqrt((np.exp(2 * 0.25) - 1) / 3) * noise["velocity"][n]
-        u, energy = unit(np, u), np.zeros(20)
+        u, energy = unit(numpy_xp, u), np.zeros(20)
         for time, moves in ((share, 0.25), (1 - 2 * share, 0.25), (share, 0.0)):
             u, gained = kicked(u, score(x) @ np.linalg.inv(root).T, time * step_size)
             energy += gained

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.kernels.microcanonical import kick, unit
 
 
 def velocities_and_scores(dim, chains=20, seed=0):
     generator = np.random.default_rng(seed)
-    return unit(np, generator.normal(size=(chains, dim))), 3 * generator.normal(size=(chains, dim))
+    return unit(numpy_xp, generator.normal(size=(chains, dim))), 3 * generator.normal(size=(chains, dim))
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10])
@@ -19,7 +20,7 @@ def test_a_kick_is_the_flow_of_its_equation(library, dim):
     n, gained = 20_000, np.zeros(len(u))
     for _ in range(n):
         gained += 0.7 / n * np.sum(u * s, axis=-1)
-        u = unit(np, u + 0.7 / n * (s - u * np.sum(u * s, axis=-1, keepdims=True)) / (dim - 1))
+        u = unit(numpy_xp, u + 0.7 / n * (s - u * np.sum(u * s, axis=-1, keepdims=True)) / (dim - 1))
     np.testing.assert_allclose(kicked, u, atol=2e-3)
     np.testing.assert_allclose(energy, gained, atol=2e-2)
 
@@ -28,14 +29,16 @@ def test_a_kick_is_the_flow_of_its_equation(library, dim):
 def test_the_kinetic_energy_is_minus_the_log_jacobian(dim):
     """On the tangents of the sphere, by central differences."""
     u, s = velocities_and_scores(dim, chains=5)
-    after, energy = kick(np, u, s, 0.4)
+    after, energy = kick(numpy_xp, u, s, 0.4)
 
     def tangents(v):
         return np.linalg.svd(v[None])[2][1:]  # rows span what is orthogonal to v
 
     for i in range(len(u)):
         eps, before = 1e-6, tangents(u[i])
-        ahead, behind = (kick(np, unit(np, u[i] + sign * eps * before), s[i][None], 0.4)[0] for sign in (1, -1))
+        ahead, behind = (
+            kick(numpy_xp, unit(numpy_xp, u[i] + sign * eps * before), s[i][None], 0.4)[0] for sign in (1, -1)
+        )
         jacobian = (ahead - behind) / (2 * eps) @ tangents(after[i]).T
         assert np.log(abs(np.linalg.det(jacobian))) == pytest.approx(-energy[i], abs=1e-7)
 
@@ -43,12 +46,12 @@ def test_the_kinetic_energy_is_minus_the_log_jacobian(dim):
 def test_kicks_add_up_and_turn_back():
     """Two kicks are one of the sum of their times; the same kick of the velocity turned round undoes it."""
     u, s = velocities_and_scores(4)
-    half, first = kick(np, u, s, 0.3)
-    whole, second = kick(np, half, s, 0.5)
-    once, energy = kick(np, u, s, 0.8)
+    half, first = kick(numpy_xp, u, s, 0.3)
+    whole, second = kick(numpy_xp, half, s, 0.5)
+    once, energy = kick(numpy_xp, u, s, 0.8)
     np.testing.assert_allclose(whole, once, atol=1e-14)
     np.testing.assert_allclose(first + second, energy, atol=1e-13)
-    back, lost = kick(np, -once, s, 0.8)
+    back, lost = kick(numpy_xp, -once, s, 0.8)
     np.testing.assert_allclose(back, -u, atol=1e-13)
     np.testing.assert_allclose(lost, -energy, atol=1e-12)
 
@@ -61,5 +64,5 @@ def test_a_kick_of_any_size_is_finite(library32):
         after, energy = library32.host(after), library32.host(energy)
         np.testing.assert_allclose(np.linalg.norm(after, axis=-1), 1.0, rtol=1e-5)
         assert np.all(np.isfinite(energy))
-        wanted = u if size < 1 else unit(np, s)
+        wanted = u if size < 1 else unit(numpy_xp, s)
         np.testing.assert_allclose(after, wanted, atol=1e-4)

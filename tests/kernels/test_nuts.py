@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.support import COVARIANCE, NumPy, density, kinetic, leapfrog, noise_of, start, walk
@@ -98,12 +99,12 @@ def test_exact_draws_stay_exact_draws(dtype, step_size, steps):
 def test_what_a_choice_leaves_of_a_uniform_is_uniform_and_independent_of_it():
     u = np.random.default_rng(3).random(200_000)
     for probability in (0.5, 0.9, 1e-3):
-        below, rest = split(np, u, np.full(u.shape, probability))
+        below, rest = split(numpy_xp, u, np.full(u.shape, probability))
         for part in (rest[below], rest[~below]):
             counts = np.histogram(part, bins=10, range=(0, 1))[0]
             expected = len(part) / 10
             assert np.sum((counts - expected) ** 2 / expected) < 49.0  # error probability 1.7e-7
-    assert split(np, u, np.ones_like(u))[0].all() and not split(np, u, np.zeros_like(u))[0].any()
+    assert split(numpy_xp, u, np.ones_like(u))[0].all() and not split(numpy_xp, u, np.zeros_like(u))[0].any()
 
 
 def test_a_chain_makes_the_steps_that_it_makes_alone():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 from xpsample.core.errors import HyperparameterError
 from xpsample.metrics.stein import (
@@ -59,16 +60,16 @@ def test_the_force_is_the_sum_written_out(name, rule, m, library):
 
 def test_bandwidths_of_their_own_for_each_chain():
     sigma = np.array([0.5, 1.0, 2.0, 8.0])
-    force = stein_force(np, RBF(sigma), X, POINTS, SCORES)
-    alone = [stein_force(np, RBF(float(h)), X[i], POINTS[i], SCORES[i]) for i, h in enumerate(sigma)]
+    force = stein_force(numpy_xp, RBF(sigma), X, POINTS, SCORES)
+    alone = [stein_force(numpy_xp, RBF(float(h)), X[i], POINTS[i], SCORES[i]) for i, h in enumerate(sigma)]
     np.testing.assert_allclose(force, alone, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [RBF(2.0), InverseMultiquadric(2.0, -0.3)])
 def test_profiles_are_derivatives(kernel):
     u, eps = np.linspace(0.1, 3, 20), 1e-5
-    f, first, second = kernel.profile(np, u)
-    up, down = kernel.profile(np, u + eps), kernel.profile(np, u - eps)
+    f, first, second = kernel.profile(numpy_xp, u)
+    up, down = kernel.profile(numpy_xp, u + eps), kernel.profile(numpy_xp, u - eps)
     np.testing.assert_allclose(first, (up[0] - down[0]) / (2 * eps), rtol=1e-7)
     np.testing.assert_allclose(second, (up[1] - down[1]) / (2 * eps), rtol=1e-7)
     assert np.all(f > 0)
@@ -82,10 +83,10 @@ def test_steins_identity(kernel):
     points = np.random.default_rng(1).normal(size=(draws, 5, DIM)) @ np.linalg.cholesky(covariance).T
     scores = -points @ np.linalg.inv(covariance)
     for x in (np.zeros(DIM), np.array([1.0, -0.5, 2.0])):
-        force = stein_force(np, kernel, np.broadcast_to(x, (draws, DIM)), points, scores)
+        force = stein_force(numpy_xp, kernel, np.broadcast_to(x, (draws, DIM)), points, scores)
         error = force.std(axis=0) / math.sqrt(draws)
         assert np.all(np.abs(force.mean(axis=0)) < 5 * error)
-    wrong = stein_force(np, kernel, np.broadcast_to(x, (draws, DIM)), points, 1.3 * scores)
+    wrong = stein_force(numpy_xp, kernel, np.broadcast_to(x, (draws, DIM)), points, 1.3 * scores)
     assert np.any(np.abs(wrong.mean(axis=0)) > 5 * error)
 
 
@@ -104,8 +105,8 @@ def test_points_that_coincide_do_not_repel(library):
         (lambda: RBF(0.0), r"bandwidth must be greater than 0; got 0\.0"),
         (lambda: InverseMultiquadric(-1.0), "bandwidth must be greater than 0"),
         (lambda: InverseMultiquadric(1.0, -1.0), "power must be greater than -1 and below 0; got -1"),
-        (lambda: stein_force(np, RBF(), X, POINTS[:, :1], SCORES[:, :1]), "at least 2 points"),
-        (lambda: stein_force(np, RBF(MedianFromPoint()), X, POINTS[:, :1], SCORES[:, :1]), "at least 2 points"),
+        (lambda: stein_force(numpy_xp, RBF(), X, POINTS[:, :1], SCORES[:, :1]), "at least 2 points"),
+        (lambda: stein_force(numpy_xp, RBF(MedianFromPoint()), X, POINTS[:, :1], SCORES[:, :1]), "at least 2 points"),
     ],
 )
 def test_bad_settings_say_what_would_do(make, message):

@@ -5,6 +5,7 @@ from itertools import pairwise
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 from hypothesis import HealthCheck, given, settings
 from scipy import stats
 
@@ -81,7 +82,7 @@ def test_of_the_last_chunk_no_more_is_drawn_than_is_needed(asked, last):
         drawn.append((chunk, steps))
         return 1024 * chunk + np.arange(steps)
 
-    (steps,) = draw_chunks(draw, {"a": Normal(())}, 1000, 1030, np, **asked).values()
+    (steps,) = draw_chunks(draw, {"a": Normal(())}, 1000, 1030, numpy_xp, **asked).values()
     np.testing.assert_array_equal(steps, np.arange(1000, 1030))
     assert drawn == [(0, 1024), (1, last)]
 
@@ -91,7 +92,7 @@ def test_a_block_late_in_a_run_has_its_steps_and_no_more(multiple):
     def draw(name, spec, chunk, steps):
         return 1024 * chunk + np.arange(steps)
 
-    (steps,) = draw_chunks(draw, {"a": Normal(())}, 2060, 2070, np, multiple).values()
+    (steps,) = draw_chunks(draw, {"a": Normal(())}, 2060, 2070, numpy_xp, multiple).values()
     np.testing.assert_array_equal(steps, np.arange(2060, 2070))
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample
 from tests.damage import damages
@@ -27,7 +28,7 @@ class Moments(NamedTuple):
     count: Any
 
 
-def make_trace(xp=np, n=200, chains=(2, 3), dim=2, **changes):
+def make_trace(xp=numpy_xp, n=200, chains=(2, 3), dim=2, **changes):
     rng = np.random.default_rng(3)
 
     def array(values, dtype="float32"):

@@ -4,6 +4,7 @@ import signal
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
@@ -77,7 +78,7 @@ def test_groups_tune_as_each_would_alone(kernel):
         for g in range(8):
             alone[g], _ = warming.step(target, alone[g], {name: rows[g] for name, rows in noise.items()})
     for g in range(8):
-        own, shared = (warming.path(np, state.memory) for state in (alone[g], together))
+        own, shared = (warming.path(numpy_xp, state.memory) for state in (alone[g], together))
         for name in own:
             np.testing.assert_array_equal(own[name], shared[name][g])
 

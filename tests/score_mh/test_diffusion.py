@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
+from array_api_compat import numpy as numpy_xp
 from scipy.stats import chi2, norm
 
 from xpsample import sample
@@ -137,7 +138,7 @@ def test_between_timesteps():
     """A network of real times: the level, the time and the signal between two of its 400 points."""
     schedule = continuous()
     s = np.exp(np.linspace(*np.log([schedule.levels[-1], schedule.levels[0]]), 1234))
-    level, t, a = at_level(np, s, schedule.table)
+    level, t, a = at_level(numpy_xp, s, schedule.table)
     np.testing.assert_array_equal(level, s)
     np.testing.assert_allclose(a, 1 / np.sqrt(1 + s**2), rtol=1e-3)
     np.testing.assert_allclose(np.exp(-0.25 * t**2 * 19.9 - 0.5 * t * 0.1), a, rtol=1e-3)
@@ -151,7 +152,7 @@ def test_timesteps_are_whole_in_float32(betas, rounding):
     schedule = variance_preserving(betas)
     table = {name: column.astype(np.float32) for name, column in schedule.table.items()}
     levels = (1.0 + rounding) * np.asarray(schedule.levels[::-1])
-    _, t, a = at_level(np, levels.astype(np.float32), table)
+    _, t, a = at_level(numpy_xp, levels.astype(np.float32), table)
     np.testing.assert_array_equal(t, np.arange(1000))
     np.testing.assert_allclose(a, schedule.signals, rtol=2e-4)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.sosmc.sosmc_support import Along, nothing, scaled
@@ -57,7 +58,9 @@ def test_runs_tune_as_each_would_alone():
     for g in range(3):
         (own,) = tuning_states(alone[g])
         for name, rule in kernel.tuning_inside.rules.items():
-            np.testing.assert_array_equal(rule.final(np, own.memory[name]), rule.final(np, shared.memory[name])[g])
+            np.testing.assert_array_equal(
+                rule.final(numpy_xp, own.memory[name]), rule.final(numpy_xp, shared.memory[name])[g]
+            )
 
 
 def test_the_same_values_on_every_library(library):

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
+from array_api_compat import numpy as numpy_xp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -113,13 +114,13 @@ def test_moves_go_around_the_values_and_back(case, data):
     x = states[data.draw(st.integers(0, len(states) - 1))]
     k = [data.draw(st.integers(0, len(row) - 1)) for row in values]
     bound = space.bind(_numpy(), x)
-    index = bound.index(np, x)
+    index = bound.index(numpy_xp, x)
     choice = np.asarray([(to - at) % len(row) for to, at, row in zip(k, index, values, strict=True)], dtype=np.int32)
-    y = bound.move(np, x, choice)
+    y = bound.move(numpy_xp, x, choice)
     np.testing.assert_array_equal(y, np.concatenate([row[to] for row, to in zip(values, k, strict=True)]))
-    np.testing.assert_array_equal(bound.move(np, y, bound.back(np, choice)), x)
-    np.testing.assert_array_equal(bound.index(np, y), k)
-    np.testing.assert_array_equal(bound.move(np, x, np.zeros_like(choice)), x)
+    np.testing.assert_array_equal(bound.move(numpy_xp, y, bound.back(numpy_xp, choice)), x)
+    np.testing.assert_array_equal(bound.index(numpy_xp, y), k)
+    np.testing.assert_array_equal(bound.move(numpy_xp, x, np.zeros_like(choice)), x)
 
 
 def _numpy():
@@ -338,9 +339,9 @@ def test_positions_of_the_space_are_taken(library, name):
 def test_flags_and_scalars_are_no_positions(name):
     space, dim = SPACES[name]
     with pytest.raises(PositionError, match="integers or real floating numbers; got dtype bool"):
-        space.check(np, np.zeros((2, dim), dtype=bool))
+        space.check(numpy_xp, np.zeros((2, dim), dtype=bool))
     with pytest.raises(PositionError, match="dim >= 1"):
-        space.check(np, np.zeros(()))
+        space.check(numpy_xp, np.zeros(()))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 from xpsample import (
     SRMC,
@@ -317,9 +318,9 @@ def test_bad_settings_say_what_would_do(make, message):
 
 
 def test_an_empty_memory_has_two_arrays():
-    past = empty(np, START, 3)
+    past = empty(numpy_xp, START, 3)
     assert past.x is not past.score and past.x.shape == (CHAINS, 3, DIM)
-    pushed = Rolling(3).push(np, past, np.int32(0), Point(START, None, 2 * START))
+    pushed = Rolling(3).push(numpy_xp, past, np.int32(0), Point(START, None, 2 * START))
     np.testing.assert_array_equal(pushed.x[:, 0], START)
     assert not np.any(past.x)
 

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.warmup.rules_support import gaussian, normals, rotated, spins
@@ -54,17 +55,17 @@ def test_the_first_step_of_the_history_is_stable():
     """Near resonance, where hardly any strength is."""
     eta, steps, law = 0.2, 14, xps.PowerLaw()
     base, x0 = xps.HMC(eta, steps), normals(64, 3)
-    c = LeapfrogAutocorrelation(eta, steps).at(np, np.ones(1))[0]
+    c = LeapfrogAutocorrelation(eta, steps).at(numpy_xp, np.ones(1))[0]
     assert c < -0.9
     alpha = run(xps.SRMC(base, schedule=law), x0).kernel.alpha
     # The autocorrelation is estimated from 64 chains and some hundred steps.
     assert 0 < alpha < 1.5 * (1 + c) / (1 - c)
-    assert 0.5 * stability_bound(np, np.asarray(alpha / 1.5), np.ones(()), np.asarray(c)) > 0.5 - 1e-9
+    assert 0.5 * stability_bound(numpy_xp, np.asarray(alpha / 1.5), np.ones(()), np.asarray(c)) > 0.5 - 1e-9
 
 
 def test_a_rule_without_the_bound_on_the_first_step_is_caught(monkeypatch):
     monkeypatch.setattr(pilot, "KAPPA", 50.0)
-    c = LeapfrogAutocorrelation(0.2, 14).at(np, np.ones(1))[0]
+    c = LeapfrogAutocorrelation(0.2, 14).at(numpy_xp, np.ones(1))[0]
     alpha = run(xps.SRMC(xps.HMC(0.2, 14), schedule=xps.PowerLaw()), normals(64, 3)).kernel.alpha
     assert alpha > 1.5 * (1 + c) / (1 - c)
 
@@ -94,7 +95,7 @@ def test_no_coordinate_is_made_worse():
             "most_s_along": one[..., 0],
             "most_theta_along": zero[..., 0] + 0.1,
         }
-        seen = SimpleNamespace(xp=np, kernel=kernel)
+        seen = SimpleNamespace(xp=numpy_xp, kernel=kernel)
         return LowestError()._alpha(seen, pilot.Pilot(**found))
 
     assert alpha(0.2, -0.2) > 1
@@ -174,7 +175,9 @@ def test_groups_tune_as_each_would_alone():
         for g in range(2):
             alone[g], _ = warming.step(target, alone[g], {name: rows[g] for name, rows in noise.items()})
     for g in range(2):
-        assert warming.final(np, alone[g].memory)["alpha"] == warming.final(np, together.memory)["alpha"][g, 0]
+        assert (
+            warming.final(numpy_xp, alone[g].memory)["alpha"] == warming.final(numpy_xp, together.memory)["alpha"][g, 0]
+        )
 
 
 @pytest.mark.parametrize(

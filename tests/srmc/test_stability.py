@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 from xpsample import (
     HMC,
@@ -57,15 +58,15 @@ def test_the_bound_is_where_the_spectral_radius_crosses_one():
     generator = np.random.default_rng(0)
     for _ in range(2000):
         alpha, lam, c = 10 ** generator.uniform(-2, 2), 10 ** generator.uniform(-2, 2), generator.uniform(-0.999, 0.999)
-        bound = float(stability_bound(np, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
+        bound = float(stability_bound(numpy_xp, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
         assert radius(0.999 * bound, alpha, lam, c) < 1
         assert radius(1.001 * bound, alpha, lam, c) > 1
 
 
 def test_in_resonance_nothing_is_stable():
-    assert stability_bound(np, np.asarray(1.0), np.asarray(2.0), np.asarray(-1.0)) == 0
+    assert stability_bound(numpy_xp, np.asarray(1.0), np.asarray(2.0), np.asarray(-1.0)) == 0
     assert all(radius(gamma, 1.0, 2.0, -1.0) > 1 for gamma in (1e-6, 1e-3, 0.1, 1.0))
-    assert stability_bound(np, np.asarray(0.0), np.asarray(2.0), np.asarray(-1.0)) == 2  # without repellence
+    assert stability_bound(numpy_xp, np.asarray(0.0), np.asarray(2.0), np.asarray(-1.0)) == 2  # without repellence
 
 
 def test_half_the_bound_stays_bounded_while_gamma_falls():
@@ -77,7 +78,7 @@ def test_half_the_bound_stays_bounded_while_gamma_falls():
             10 ** generator.uniform(-1, 1.5),
             generator.uniform(-0.99, 0.99),
         )
-        cap = 0.5 * float(stability_bound(np, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
+        cap = 0.5 * float(stability_bound(numpy_xp, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
         product, largest = np.eye(2), 0.0
         scale = np.diag([1 / np.sqrt(alpha), np.sqrt(alpha)])  # x and theta in comparable units
         for n in range(1, 2000):
@@ -96,13 +97,13 @@ def test_autocorrelations_are_those_of_the_kernels(kernel):
     noise = {name: np.zeros(spec.shape) if name != "accept" else np.asarray(1e-300) for name, spec in
              kernel.noise(np.ones(3)).items()}  # fmt: skip
     state, _ = kernel.step(target, kernel.init(target, np.ones(3)), noise)
-    np.testing.assert_allclose(autocorrelation(kernel).at(np, lam), state.point.x, atol=1e-13)
+    np.testing.assert_allclose(autocorrelation(kernel).at(numpy_xp, lam), state.point.x, atol=1e-13)
 
 
 def test_where_the_integrator_is_unstable_the_autocorrelation_is_minus_one():
     lam = np.array([0.3, 50.0, 500.0])  # eta lambda and eta^2 lambda / 2 above 2, but for the first
     for values in (LangevinAutocorrelation(0.3), LeapfrogAutocorrelation(0.5, 3), LeapfrogAutocorrelation(0.5, 4)):
-        for found in (values.at(np, lam), values.least(np, lam)):
+        for found in (values.at(numpy_xp, lam), values.least(numpy_xp, lam)):
             assert found[0] > -1
             np.testing.assert_array_equal(found[1:], -1.0)
 
@@ -117,10 +118,10 @@ def test_the_least_autocorrelation_over_a_range():
         Constant(0.2),
     ):
         for largest in (0.5, 5.0, 40.0, 60.0):
-            least = values.least(np, np.array([largest]))[0]
-            assert least <= np.min(values.at(np, grid * largest)) + 1e-12
-            assert least >= np.min(values.at(np, grid * largest)) - 1e-3
-    assert LeapfrogAutocorrelation(0.3, 4).at(np, np.array([50.0]))[0] == -1  # past the leapfrog's own limit
+            least = values.least(numpy_xp, np.array([largest]))[0]
+            assert least <= np.min(values.at(numpy_xp, grid * largest)) + 1e-12
+            assert least >= np.min(values.at(numpy_xp, grid * largest)) - 1e-3
+    assert LeapfrogAutocorrelation(0.3, 4).at(numpy_xp, np.array([50.0]))[0] == -1  # past the leapfrog's own limit
 
 
 def test_kernels_without_a_known_autocorrelation_are_refused():
@@ -150,7 +151,7 @@ class Steady(Schedule):
 @pytest.mark.parametrize("base", [ULA(0.5), MALA(0.5), HMC(0.5, 3)])
 def test_the_kernel_itself_diverges_above_the_bound_and_not_below(base):
     alpha, lag_one = 3.0, autocorrelation(base)
-    bound = stability_bound(np, np.asarray(alpha), EIGENVALUES, lag_one.at(np, EIGENVALUES)).min()
+    bound = stability_bound(numpy_xp, np.asarray(alpha), EIGENVALUES, lag_one.at(numpy_xp, EIGENVALUES)).min()
     assert bound < 0.6
 
     def reach(gamma):  # Metropolis does not protect: every proposal here has probability near one

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 from xpsample import MALA, SRMC, Exact, Portable, PowerLaw, Record, sample
 from xpsample.core.errors import HyperparameterError
@@ -15,10 +16,10 @@ COVARIANCE = np.array([[1.0, 0.5], [0.5, 1.2]])
 
 def drive(strength, tilts):
     """alpha after every step, for given |s . theta|, (steps, chains)."""
-    alpha, memory = strength.init(np, np.zeros(tilts.shape[1]))
+    alpha, memory = strength.init(numpy_xp, np.zeros(tilts.shape[1]))
     out = []
     for n, tilt in enumerate(tilts, 1):
-        alpha, memory = strength.update(np, np.asarray(n), alpha, tilt[:, None], np.ones((len(tilt), 1)), memory)
+        alpha, memory = strength.update(numpy_xp, np.asarray(n), alpha, tilt[:, None], np.ones((len(tilt), 1)), memory)
         out.append(alpha)
     return np.array(out)
 
@@ -59,7 +60,7 @@ def test_the_guardrail_freezes_at_the_last_safe_value(warmup):
 
 def test_alpha_starts_at_0_and_may_grow_in_one_step():
     strength = Adaptive(2.0, 1)
-    alpha, memory = strength.init(np, np.zeros(3))
+    alpha, memory = strength.init(numpy_xp, np.zeros(3))
     assert np.all(alpha == 0) and not np.any(memory.frozen)
     np.testing.assert_allclose(drive(strength, np.zeros((3, 2))), 1.6, rtol=1e-12)
 

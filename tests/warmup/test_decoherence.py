@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.warmup.rules_support import gaussian, normals, rotated
@@ -20,14 +21,14 @@ def of_autoregressions(chains, steps=1000, dim=100, sd=1.0, stuck=0):
     """The length from chains with correlation RHO from step to step, in units in which their sd is given."""
     rng, rule, kernel = np.random.default_rng(3), DecoherenceLength("mass"), MCLMC(STEP_SIZE, 1.0, mass=1 / sd**2)
     x = sd * rng.normal(size=(chains, dim))
-    memory = rule.init(np, Point(x, None, x), True)
+    memory = rule.init(numpy_xp, Point(x, None, x), True)
     for n in range(1, steps + 1):
         x = RHO * x + math.sqrt(1 - RHO**2) * sd * rng.normal(size=(chains, dim))
         diverged = np.arange(chains) < stuck
         there = np.where(diverged[:, None], 1e6, x)
         info = Info(np.ones(chains), ~diverged, diverged, None)
         memory, _ = rule.update(memory, seen(n, steps, np.ones(chains), there, info=info, kernel=kernel))
-    return float(rule.final(np, memory)[0])
+    return float(rule.final(numpy_xp, memory)[0])
 
 
 def steps_per_draw(batch):

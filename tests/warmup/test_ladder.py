@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.test_tempering import exact_draws
@@ -24,10 +25,10 @@ MODES = gaussian_mixture(WEIGHTS, MEANS, 1.0)
 
 def test_equal_parts_of_a_barrier():
     betas = np.asarray([1.0, 0.5, 0.1])
-    np.testing.assert_allclose(equal_parts(np, betas, np.asarray([0.3, 0.3])), [0.5])  # equal: as it was
-    np.testing.assert_allclose(equal_parts(np, betas, np.asarray([0.6, 0.2])), [1 - 0.5 * 2 / 3])
-    np.testing.assert_allclose(equal_parts(np, betas, np.asarray([0.2, 0.6])), [0.5 - 0.4 / 3])
-    np.testing.assert_allclose(equal_parts(np, np.asarray([1.0, 0.0]), np.asarray([0.5])), [])
+    np.testing.assert_allclose(equal_parts(numpy_xp, betas, np.asarray([0.3, 0.3])), [0.5])  # equal: as it was
+    np.testing.assert_allclose(equal_parts(numpy_xp, betas, np.asarray([0.6, 0.2])), [1 - 0.5 * 2 / 3])
+    np.testing.assert_allclose(equal_parts(numpy_xp, betas, np.asarray([0.2, 0.6])), [0.5 - 0.4 / 3])
+    np.testing.assert_allclose(equal_parts(numpy_xp, np.asarray([1.0, 0.0]), np.asarray([0.5])), [])
 
 
 @pytest.mark.parametrize("hottest", [0.01, 0.2])

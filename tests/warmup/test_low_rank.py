@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.warmup.rules_support import gaussian, normals
@@ -60,10 +61,10 @@ def estimate(x, score, directions=10, counts=None):
     from tests.warmup.test_single_rules import seen
 
     rule = LowRankMetric(directions)
-    memory = rule.init(np, Point(x[:1], None, score[:1]), True)
+    memory = rule.init(numpy_xp, Point(x[:1], None, score[:1]), True)
     counts = np.ones((len(x), 1)) if counts is None else counts
     found = rule._estimate(seen(1, 10, np.ones(1), x), memory.estimate, x, score, counts)
-    return rule.value(np, memory._replace(estimate=found), None), found
+    return rule.value(numpy_xp, memory._replace(estimate=found), None), found
 
 
 def test_few_draws_of_a_gaussian_are_enough_wherever_they_are():
@@ -134,7 +135,7 @@ def test_coordinates_that_do_not_move_and_scores_that_are_not_finite():
     assert left(xps.LowRankCovariance(found.sd[:, :-1], found.vectors[:-1], found.values).inverse(), full) < 6
 
     bad = np.where(np.arange(64)[:, None] == 3, np.nan, score)
-    memory = LowRankMetric().init(np, Point(x, None, bad), True)
+    memory = LowRankMetric().init(numpy_xp, Point(x, None, bad), True)
     np.testing.assert_array_equal(memory.made[0] < 0, np.arange(64) == 3)
     assert np.all(np.isfinite(memory.score))
     huge, _ = estimate(1e100 * x, 1e100 * score)
@@ -147,7 +148,7 @@ def test_the_last_draws_are_kept():
 
     rule = LowRankMetric()
     x = np.zeros((4, 2))
-    memory = rule.init(np, Point(x, None, -x), True)
+    memory = rule.init(numpy_xp, Point(x, None, -x), True)
     for n in range(1, 400):
         memory, _ = rule.update(memory, seen(n, 1000, np.ones(4), x + n, -x, info=None))
         made = np.sort(memory.made[:, 0][memory.made[:, 0] >= n / 3])
@@ -207,7 +208,7 @@ def test_groups_tune_as_each_would_alone():
         for g in range(3):
             alone[g], _ = warming.step(target, alone[g], {name: rows[g] for name, rows in noise.items()})
     for g in range(3):
-        own, shared = (warming.path(np, state.memory) for state in (alone[g], together))
+        own, shared = (warming.path(numpy_xp, state.memory) for state in (alone[g], together))
         for name in own:
             np.testing.assert_allclose(own[name], shared[name][g], rtol=1e-10)
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from xpsample.core.errors import HyperparameterError
@@ -25,7 +26,7 @@ def seen(n, steps, accepted, x, score=None, kernel=None, **others):
     fields = {"constrained": False, "following": False, "searching": no, "switched": no, **others}
     return Seen(
         backend_named("numpy"),
-        np,
+        numpy_xp,
         np.asarray(float(n)),
         np.asarray(float(steps)),
         point,
@@ -42,12 +43,12 @@ def seen(n, steps, accepted, x, score=None, kernel=None, **others):
 def test_a_step_size_finds_its_acceptance(curve, scale):
     """Whatever the scale: the search for the first one goes by factors of 2."""
     rule, x = StepSize(0.65, harmonic=True), np.zeros((4, 2))
-    memory = rule.init(np, Point(x, None, None), True)
+    memory = rule.init(numpy_xp, Point(x, None, None), True)
     for n in range(1, 201):
-        eps = rule.value(np, memory, None)
+        eps = rule.value(numpy_xp, memory, None)
         accepted = np.broadcast_to(ACCEPTED[curve](eps / scale), (4,))
         memory, _ = rule.update(memory, seen(n, 200, accepted, x))
-    np.testing.assert_allclose(rule.final(np, memory) / scale, AT_065[curve], rtol=0.05)
+    np.testing.assert_allclose(rule.final(numpy_xp, memory) / scale, AT_065[curve], rtol=0.05)
 
 
 def test_chains_that_accept_nothing_are_not_hidden():
@@ -55,35 +56,37 @@ def test_chains_that_accept_nothing_are_not_hidden():
     x, found = np.zeros((4, 2)), {}
     for harmonic in (True, False):
         rule = StepSize(0.65, harmonic=harmonic)
-        memory = rule.init(np, Point(x, None, None), True)
+        memory = rule.init(numpy_xp, Point(x, None, None), True)
         for n in range(1, 301):
-            eps = float(rule.value(np, memory, None)[0])
+            eps = float(rule.value(numpy_xp, memory, None)[0])
             accepted = np.asarray([math.exp(-eps)] * 3 + [math.exp(-eps) * (eps < 0.1)])
             memory, _ = rule.update(memory, seen(n, 300, accepted, x))
-        found[harmonic] = float(rule.final(np, memory)[0])
+        found[harmonic] = float(rule.final(numpy_xp, memory)[0])
     assert found[True] < 0.11
     assert found[False] > 0.11
 
 
 def test_groups_have_their_own_step_sizes():
     rule, x = StepSize(0.65), np.zeros((2, 4, 2))
-    memory = rule.init(np, Point(x, None, None), True)
+    memory = rule.init(numpy_xp, Point(x, None, None), True)
     for n in range(1, 201):
-        eps = rule.value(np, memory, None)
+        eps = rule.value(numpy_xp, memory, None)
         memory, _ = rule.update(memory, seen(n, 200, np.exp(-eps / [[1.0], [50.0]]) * np.ones((2, 4)), x))
-    np.testing.assert_allclose(rule.final(np, memory)[:, 0], AT_065["exponential"] * np.asarray([1.0, 50.0]), rtol=0.05)
+    np.testing.assert_allclose(
+        rule.final(numpy_xp, memory)[:, 0], AT_065["exponential"] * np.asarray([1.0, 50.0]), rtol=0.05
+    )
 
 
 @pytest.mark.parametrize("scores", [True, False])
 def test_a_metric_finds_variances(scores):
     rng, sd = np.random.default_rng(3), np.asarray([1e-3, 1.0, 1e3])
     rule = DiagonalMetric(scores=scores)
-    memory = rule.init(np, Point(sd * rng.normal(size=(16, 3)), None, rng.normal(size=(16, 3)) / sd), True)
+    memory = rule.init(numpy_xp, Point(sd * rng.normal(size=(16, 3)), None, rng.normal(size=(16, 3)) / sd), True)
     for n in range(1, 201):
         x = sd * rng.normal(size=(16, 3))
         memory, _ = rule.update(memory, seen(n, 200, np.ones(16), x, -x / sd**2))
     # 1,000 draws and more: a standard error below 5 % of a variance; the grid is 1.6 %.
-    np.testing.assert_allclose(rule.final(np, memory)[0] / sd**2, 1.0, rtol=0.25)
+    np.testing.assert_allclose(rule.final(numpy_xp, memory)[0] / sd**2, 1.0, rtol=0.25)
 
 
 def test_scores_give_the_scales_of_a_gaussian_far_from_where_it_is():
@@ -96,10 +99,10 @@ def test_scores_give_the_scales_of_a_gaussian_far_from_where_it_is():
             x = 100 * sd * (20 - n) + 1e-4 * sd * rng.normal(size=(64, 3))
             point = Point(x, None, -x / sd**2)
             if memory is None:
-                memory = rule.init(np, point, True)
+                memory = rule.init(numpy_xp, point, True)
             else:
                 memory, _ = rule.update(memory, seen(n, 200, np.ones(64), x, point.score))
-        found[scores] = rule.value(np, memory, None).variance[0] / sd**2
+        found[scores] = rule.value(numpy_xp, memory, None).variance[0] / sd**2
     np.testing.assert_allclose(found[True], 1.0, rtol=0.1)
     assert np.all(np.abs(np.log(found[False])) > 1)
 
@@ -108,23 +111,23 @@ def test_a_start_with_huge_scores_is_forgotten():
     """One of four chains begins where scores are 1e9 times the target's, as an exponential density has them."""
     rng, rule = np.random.default_rng(6), DiagonalMetric()
     x = rng.normal(size=(4, 2))
-    memory = rule.init(np, Point(x, None, -x * np.asarray([[1e9], [1], [1], [1]])), True)
-    assert np.all(rule.value(np, memory, None).variance < 1e-3)  # it decides on the first metric
+    memory = rule.init(numpy_xp, Point(x, None, -x * np.asarray([[1e9], [1], [1], [1]])), True)
+    assert np.all(rule.value(numpy_xp, memory, None).variance < 1e-3)  # it decides on the first metric
     for n in range(1, 201):
         x = rng.normal(size=(4, 2))
         score = -x * np.asarray([[1e9 if n < 5 else 1], [1], [1], [1]])
         memory, _ = rule.update(memory, seen(n, 200, np.ones(4), x, score))
     # About 200 draws in the last window: a standard error of 10 % of each variance, and of their ratio less.
-    np.testing.assert_allclose(rule.final(np, memory), 1.0, rtol=0.4)
+    np.testing.assert_allclose(rule.final(numpy_xp, memory), 1.0, rtol=0.4)
 
 
 def test_one_stuck_chain_of_many_counts_at_first():
     """128 chains of which one accepts nothing above a step size of 0.01: in the first third steps go down to it."""
     x = np.zeros((128, 2))
     rule = StepSize(0.65, harmonic=True)
-    memory, path = rule.init(np, Point(x, None, None), True), []
+    memory, path = rule.init(numpy_xp, Point(x, None, None), True), []
     for n in range(1, 301):
-        path.append(float(rule.value(np, memory, None)[0]))
+        path.append(float(rule.value(numpy_xp, memory, None)[0]))
         accepted = np.full(128, math.exp(-0.2 * path[-1]))
         accepted[0] = path[-1] < 0.01
         memory, _ = rule.update(memory, seen(n, 300, accepted, x))
@@ -137,11 +140,11 @@ def test_rejections_at_a_constraint_say_nothing_of_the_step_size():
     x, rng, found = np.zeros((64, 2)), np.random.default_rng(7), {}
     for constrained in (True, False):
         rule = StepSize(0.65, harmonic=True)
-        memory = rule.init(np, Point(x, None, None), True)
+        memory = rule.init(numpy_xp, Point(x, None, None), True)
         for n in range(1, 301):
-            accepted = np.where(rng.uniform(size=64) < 1 / 3, 0.0, np.exp(-rule.value(np, memory, None)))
+            accepted = np.where(rng.uniform(size=64) < 1 / 3, 0.0, np.exp(-rule.value(numpy_xp, memory, None)))
             memory, _ = rule.update(memory, seen(n, 300, accepted, x, constrained=constrained))
-        found[constrained] = float(rule.final(np, memory)[0])
+        found[constrained] = float(rule.final(numpy_xp, memory)[0])
     np.testing.assert_allclose(found[True], AT_065["exponential"], rtol=0.1)
     assert found[False] < 0.01
 
@@ -149,14 +152,14 @@ def test_rejections_at_a_constraint_say_nothing_of_the_step_size():
 def test_early_draws_are_forgotten():
     """The variance of the first third is 100 times the target's."""
     rng, rule = np.random.default_rng(5), DiagonalMetric(scores=False)
-    memory = rule.init(np, Point(10 * rng.normal(size=(32, 2)), None, None), True)
+    memory = rule.init(numpy_xp, Point(10 * rng.normal(size=(32, 2)), None, None), True)
     switches = []
     for n in range(1, 301):
         x = (10 if n < 90 else 1) * rng.normal(size=(32, 2))
         memory, after = rule.update(memory, seen(n, 300, np.ones(32), x))
         switches += [n] if after.switched else []
     assert len(switches) >= 2
-    np.testing.assert_allclose(rule.final(np, memory), 1.0, rtol=0.1)
+    np.testing.assert_allclose(rule.final(numpy_xp, memory), 1.0, rtol=0.1)
 
 
 def test_a_length_is_the_best_by_a_quadrature():
@@ -196,9 +199,9 @@ def test_a_length_has_a_limit():
 def test_rounded_values_forget_the_last_bits(bits):
     rng = np.random.default_rng(6)
     values = rng.normal(size=1000) * 5
-    together = rounded(np, values, bits) == rounded(np, values * (1 + 4e-16), bits)
+    together = rounded(numpy_xp, values, bits) == rounded(numpy_xp, values * (1 + 4e-16), bits)
     assert np.mean(together) > 0.999
-    np.testing.assert_allclose(rounded(np, values, bits), np.exp(values), rtol=0.51 / bits + 1e-6)
+    np.testing.assert_allclose(rounded(numpy_xp, values, bits), np.exp(values), rtol=0.51 / bits + 1e-6)
 
 
 def test_rules_are_named_in_the_order_in_which_they_depend_on_each_other():
@@ -224,15 +227,15 @@ def test_the_variance_of_the_energy_is_had(chains, scale):
     """Changes N(0, d (step / scale)^6): their mean square over d is 0.0005 where the step is scale 0.0005^(1/6)."""
     rng, x = np.random.default_rng(7), np.zeros((chains, 20))
     rule = EnergyVariance()
-    memory = rule.init(np, Point(x, None, None), True)
+    memory = rule.init(numpy_xp, Point(x, None, None), True)
     for n in range(1, 501):
-        step = rule.value(np, memory, None)
+        step = rule.value(numpy_xp, memory, None)
         change = np.sqrt(20) * (step / scale) ** 3 * rng.normal(size=chains)
         change = np.where(step > 2 * scale, np.inf, change)  # and too large a step leaves the finite numbers
         info = Energies(change, ~np.isfinite(change))
         memory, _ = rule.update(memory, seen(n, 500, np.ones(chains), x, info=info))
     # The mean over 250 steps and 1 chain has a standard error below 10 %, of which the step size has a sixth.
-    np.testing.assert_allclose(rule.final(np, memory), scale * 5e-4 ** (1 / 6), rtol=0.1)
+    np.testing.assert_allclose(rule.final(numpy_xp, memory), scale * 5e-4 ** (1 / 6), rtol=0.1)
 
 
 def test_microcanonical_dynamics_tune_to_their_energy():

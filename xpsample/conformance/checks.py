@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,7 +89,7 @@ def _run(scenario: Scenario, device: DeviceDtype) -> Trace:
     return sample(*_setting(scenario, device), STEPS, seed=Portable(1), recorders=RECORDERS, progress=False)
 
 
-@cache
+@lru_cache(maxsize=128)
 def _reference(scenario: Scenario) -> np.ndarray:
     device = reference()
     kernel = scenario.kernel(device.array)

@@ -75,7 +75,7 @@ class Carry(NamedTuple):
     """What one step hands to the next: the state of what is driven, and one tree for each recorder."""
 
     state: Any
-    recorder_states: tuple
+    recorder_states: tuple[Any, ...]
 
 
 class Source(Protocol):
@@ -144,7 +144,9 @@ class Stepper(Protocol):
     def like(self, carry: Carry) -> Array:
         """An array with the library, device and floating dtype of the noise."""
 
-    def record(self, recorder_states: tuple, state: Tree, info: Any) -> tuple[tuple, tuple]:
+    def record(
+        self, recorder_states: tuple[Any, ...], state: Tree, info: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """New recorder states, and the row of each recorder."""
 
 

@@ -22,7 +22,8 @@ class Ending:
 
     def __init__(self) -> None:
         self.signal: str | None = None
-        self.at, self.within = math.inf, False
+        self.at: float = math.inf
+        self.within: bool = False
 
     def __call__(self) -> bool:
         return self.signal is not None or time.perf_counter() >= self.at

@@ -27,6 +27,9 @@ _by_type: dict[type, Backend] = {}
 _tree_types: dict[type, Autodiff | None] = {}
 """Of values that were asked about, whose trees they are."""
 
+MOST_TYPES = 4096
+"""Types that are remembered: a class that is made in a function is another one at each call."""
+
 
 @cache
 def _entry_points() -> dict[str, "EntryPoint"]:
@@ -121,9 +124,13 @@ def set_backend_of_type(kind: type, backend: Backend | None) -> None:
 def unpacked(value: object) -> Unpacked | None:
     """A tree that is a library's own, such as a module whose weights are arrays, taken apart; None for what is none."""
     kind = type(value)
-    if kind not in _tree_types:
-        _tree_types[kind] = _owner_of_tree(value)
-    owner = _tree_types[kind]
+    try:
+        owner = _tree_types[kind]
+    except KeyError:
+        owner = _owner_of_tree(value)
+        if len(_tree_types) >= MOST_TYPES:
+            _tree_types.clear()
+        _tree_types[kind] = owner
     return None if owner is None else owner.unpack(value)
 
 

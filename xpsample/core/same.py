@@ -157,7 +157,7 @@ class _Walk:
         digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()[:16]
         return {"array": digest, "shape": list(host.shape), "dtype": str(host.dtype)}
 
-    def _sequence(self, value: list | tuple) -> Any:
+    def _sequence(self, value: list[Any] | tuple[Any, ...]) -> Any:
         if hasattr(value, "_fields"):
             return self._entry_of(value, {name: self(getattr(value, name)) for name in value._fields})
         items = [self(item) for item in value]
@@ -165,7 +165,7 @@ class _Walk:
             return items
         return _entry("list", {"items": items}) if type(value) is list else self._object(value)
 
-    def _mapping(self, value: dict) -> Any:
+    def _mapping(self, value: dict[str, Any]) -> Any:
         if type(value) is not dict:
             return self._object(value)
         return _entry("dict", {k if type(k) is str else f"[{json.dumps(self(k))}]": self(v) for k, v in value.items()})

@@ -27,7 +27,7 @@ class View(NamedTuple):
 
     step: int
     carry: Carry
-    buffers: tuple | None = None
+    buffers: tuple[Any, ...] | None = None
     made: int = 0
     sums: Any = None
 

@@ -31,6 +31,8 @@ ENDING: Mapping[signal.Signals, tuple[str, tuple[Any, ...]]] = {
 class Signals:
     """A watcher that ends a run when a signal came, which `ending` is told of meanwhile."""
 
+    ending: Ending
+
     def __init__(self, ending: Ending) -> None:
         self.ending, self._handling = ending, ExitStack()
 

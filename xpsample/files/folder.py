@@ -52,6 +52,11 @@ class Folder:
         If it cannot be read.
     """
 
+    path: Path
+    text: bytes
+    content: dict[str, Any]
+    files: list[Any]
+
     def __init__(self, path: Path) -> None:
         self.path, self.text = path, (path / INDEX).read_bytes()
         with reading(path / INDEX, CheckpointError, ADVICE):

@@ -3,6 +3,8 @@
 Source: the HiSS paper, Algorithm 1 and Eqs. 4 to 8.
 """
 
+from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
+
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,7 +60,7 @@ class _StepSums(NamedTuple):
     diverged: Array
     evaluations: Evaluations
 
-    def plus(self, info: Info) -> "_StepSums":
+    def plus(self, info: Info) -> _StepSums:
         return self._replace(
             diverged=self.diverged | info.diverged, evaluations=self.evaluations.plus(info.evaluations)
         )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -185,14 +186,15 @@ class PymcGraph:
 
     def compile(self, outputs: list[Any]) -> Callable[[Array], list[np.ndarray]]:
         """A function of positions ``(*chains, dim)`` that gives outputs ``(rows, *shape)``, the chains in one axis."""
-        function = _compile(self.model, self.values, self.shapes, outputs)
+        function, turn = _compile(self.model, self.values, self.shapes, outputs), Turn()
 
         def at(x: Array) -> list[np.ndarray]:
             if not is_numpy_array(x):
                 raise BackendError(
                     f"this model of PyMC computes on NumPy arrays: start from one; got {type(x).__name__}"
                 )
-            return function(*self.split(np.reshape(x, (-1, self.space.dim))))
+            with turn:  # since functions of PyTensor keep what they compute in places of their own
+                return function(*self.split(np.reshape(x, (-1, self.space.dim))))
 
         return at
 
@@ -257,6 +259,22 @@ def _settled(model: Any, outputs: list[Any]) -> tuple[list[Any], list[Any]]:
     graph = FunctionGraph([model.rvs_to_values[rv] for rv in model.free_RVs], outputs, clone=True)
     out2in(local_check_parameter_to_ninf_switch if model.check_bounds else local_remove_check_parameter).rewrite(graph)
     return graph.inputs, graph.outputs
+
+
+class Turn:
+    """A lock that can be pickled and copied: a copy is a lock of its own, which nobody holds."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Turn, ()
 
 
 def _compile(

@@ -1,5 +1,7 @@
 """Hamiltonian Monte Carlo with the leapfrog integrator (Duane et al. 1987; Neal 2011)."""
 
+from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
+
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

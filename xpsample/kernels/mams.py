@@ -1,5 +1,7 @@
 """The Metropolis-adjusted microcanonical sampler (Robnik, Cohn-Gordon & Seljak 2025)."""
 
+from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
+
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """The no-U-turn sampler (Hoffman & Gelman 2014), multinomial and with the generalised criterion (Betancourt 2017)."""
 
+from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate

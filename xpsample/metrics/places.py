@@ -1,6 +1,7 @@
 """Findings about where chains are: in different places, on a slow walk, growing, or on their way in."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,9 @@ MODES = (
 )
 
 
-def _swapped(columns: Sequence[Column], means: np.ndarray, spread: np.ndarray, at: np.ndarray) -> tuple | None:
+def _swapped(
+    columns: Sequence[Column], means: np.ndarray, spread: np.ndarray, at: np.ndarray
+) -> tuple[Any, ...] | None:
     """Two columns of a group in which the chains' means are the same pairs of values, in both orders; or None."""
     for place, i in enumerate(at[:8]):
         for j in at[place + 1 : 8]:

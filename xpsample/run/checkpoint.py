@@ -79,6 +79,18 @@ class Saved(NamedTuple):
 class Store:
     """A run's checkpoint directory. `opened` makes one."""
 
+    path: Path
+    every: float
+    program: Program
+    identity: dict[str, Any]
+    environment: dict[str, Any]
+    start: list[float]
+    metadata: Any
+    disk: "RowStore | None"
+    step: int
+    last: float
+    spent: float
+
     def __init__(
         self,
         settings: Checkpoint,

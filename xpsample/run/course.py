@@ -143,7 +143,7 @@ class Course:
 def trace_of(
     program: Program,
     carry: Carry,
-    buffers: tuple | None,
+    buffers: tuple[Any, ...] | None,
     totals: Totals,
     metadata: dict[str, Any],
     found: Sequence[Any] = (),

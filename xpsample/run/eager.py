@@ -45,7 +45,7 @@ def eager_repeat(
 def eager_drive(
     program: Stepper,
     carry: Carry,
-    buffers: tuple | None,
+    buffers: tuple[Any, ...] | None,
     source: Source,
     start: int,
     stop: int,
@@ -54,7 +54,7 @@ def eager_drive(
     step: Callable[..., tuple[Any, Any]] | None = None,
     unstack: Callable[[Any], Sequence[Any]] = unstacked,
     write: Callable[[Any, Sequence[Any]], None] = write_rows,
-) -> tuple[Carry, tuple | None, Any, int]:
+) -> tuple[Carry, tuple[Any, ...] | None, Any, int]:
     """Drive steps [start, stop), or up to the one after which the block is to end: a plain loop.
 
     Parameters
@@ -106,13 +106,15 @@ class _Made:
         As in `eager_drive`.
     """
 
-    def __init__(self, program: Stepper, buffers: tuple | None, start: int, write: Callable[..., None]) -> None:
+    def __init__(
+        self, program: Stepper, buffers: tuple[Any, ...] | None, start: int, write: Callable[..., None]
+    ) -> None:
         self._program, self._buffers, self._step, self._write = program, buffers, start, write
         self._sums: Any = None
-        self._infos: list = []
-        self._rows: list = []
+        self._infos: list[Any] = []
+        self._rows: list[Any] = []
 
-    def add(self, info: Any, row: tuple | None, last: bool) -> None:
+    def add(self, info: Any, row: tuple[Any, ...] | None, last: bool) -> None:
         """A step's, and its row where it is recorded; `last` where those so far are to be stacked."""
         self._infos.append(info)
         if row is not None:
@@ -120,7 +122,7 @@ class _Made:
         if last:
             self._stack()
 
-    def closed(self) -> tuple[tuple | None, Any, int]:
+    def closed(self) -> tuple[tuple[Any, ...] | None, Any, int]:
         """Buffers, sums, and the first step that was not made."""
         self._stack()
         return self._buffers, self._sums, self._step
@@ -159,7 +161,7 @@ def _noise(
         del noise
 
 
-def _places(program: Stepper, row: int, kept: list) -> Iterator[tuple[slice, list]]:
+def _places(program: Stepper, row: int, kept: list[Any]) -> Iterator[tuple[slice, list[Any]]]:
     """Which places of the buffers the rows from `row` on go to, a few at a time."""
     while kept:
         first = row % program.held

@@ -32,7 +32,7 @@ class Unsaved:
         """Where the run begins."""
         return View(0, carry)
 
-    def buffers(self, program: Program, row: Row) -> tuple | None:
+    def buffers(self, program: Program, row: Row) -> tuple[Any, ...] | None:
         """The rows that are saved."""
         return None
 
@@ -80,7 +80,7 @@ class Saved:
             _check_cut(program, carry, start)
         return View(start, carry)
 
-    def buffers(self, program: Program, row: Row) -> tuple | None:
+    def buffers(self, program: Program, row: Row) -> tuple[Any, ...] | None:
         """The rows that are saved, in buffers for all."""
         return _restore(program, row(), self.store.rows()) if self.store.folder is not None else None
 
@@ -99,16 +99,18 @@ class InMemory:
     sinks: tuple[Sink, ...] = ()
     where: str | None = None
 
-    def begin(self, program: Program, view: View, saved: Any, row: Row, metadata: Any, totals: Totals) -> tuple:
+    def begin(
+        self, program: Program, view: View, saved: Any, row: Row, metadata: Any, totals: Totals
+    ) -> tuple[Any, ...]:
         """The program, and where it begins, with the rows that are there."""
         return program, view._replace(buffers=saved.buffers(program, row))
 
-    def so_far(self, program: Program, view: View) -> tuple | None:
+    def so_far(self, program: Program, view: View) -> tuple[Any, ...] | None:
         """The rows of each recorder."""
         rows = program.rows(view.step)
         return first_rows(program.backend, view.buffers, rows) if rows < program.held else view.buffers
 
-    def in_trace(self, program: Program, view: View) -> tuple | None:
+    def in_trace(self, program: Program, view: View) -> tuple[Any, ...] | None:
         """Those that a trace gets."""
         return self.so_far(program, view)
 
@@ -130,7 +132,9 @@ class OnDisk:
         """Itself."""
         return (self,)
 
-    def begin(self, program: Program, view: View, saved: Any, row: Row, metadata: Any, totals: Totals) -> tuple:
+    def begin(
+        self, program: Program, view: View, saved: Any, row: Row, metadata: Any, totals: Totals
+    ) -> tuple[Any, ...]:
         """The program, whose buffers hold the rows of two chunks, and where it begins."""
         counted = saved.counted if view.step else None
         self.totals = totals
@@ -142,18 +146,18 @@ class OnDisk:
         """Write what is there."""
         self.disk.append(view.buffers, self.program.rows(view.step), self.totals.run_statistics(), whole=last)
 
-    def so_far(self, program: Program, view: View) -> tuple:
+    def so_far(self, program: Program, view: View) -> tuple[Any, ...]:
         """The rows of each recorder, as they are read from the store."""
         self.keep(view, last=True)
         return self.disk.trace_rows(self.disk.rows)
 
-    def in_trace(self, program: Program, view: View) -> tuple:
+    def in_trace(self, program: Program, view: View) -> tuple[Any, ...]:
         """Those that a trace gets, whose parts are arrays of the run's library."""
         rows = min(program.rows(view.step), program.draws)
         return self.disk.trace_rows(rows, view.carry.state.point.x)
 
 
-def _restore(program: Program, row: tuple, saved: dict[str, np.ndarray]) -> tuple | None:
+def _restore(program: Program, row: tuple[Any, ...], saved: dict[str, np.ndarray]) -> tuple[Any, ...] | None:
     """Buffers filled with the rows of a checkpoint, which are taken out of `saved` one by one."""
     if not saved:
         return None

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int)
         )
 
 
-def example_row(program: Program, carry: Carry, source: NoiseSource, start: int) -> tuple:
+def example_row(program: Program, carry: Carry, source: NoiseSource, start: int) -> tuple[Any, ...]:
     """A row of each recorder, by a throw-away step."""
     like = program.like(carry)
     source = as_noise_source(0) if isinstance(source, Replay) else source

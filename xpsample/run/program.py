@@ -93,7 +93,9 @@ class Program:
         """The carry at a state of the kernel, which is not copied."""
         return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
 
-    def record(self, recorder_states: tuple, state: Any, info: Any) -> tuple[tuple, tuple]:
+    def record(
+        self, recorder_states: tuple[Any, ...], state: Any, info: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """New recorder states, and the row of each recorder."""
         if not recorder_states:
             return (), ()

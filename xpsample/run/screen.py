@@ -96,6 +96,15 @@ class Screen:
         near.
     """
 
+    rows: int
+    shape: tuple[int, ...]
+    groups: list[int]
+    chains: int
+    step: int
+    coordinates: range
+    values: np.ndarray
+    first: np.ndarray
+
     def __init__(self, draws: Array | StoredColumns, names: Sequence[str], angles: Sequence[int] = ()) -> None:
         size = math.prod(draws.shape)
         self._draws = draws if size > COPIED else _part(draws, slice(None), slice(None))

@@ -338,7 +338,7 @@ def _finished(
     interrupted: Callable[[], str | None],
 ) -> Iterator[tuple[int, Trace]]:
     """The shards that have no trace yet, as an executor finishes them."""
-    futures: dict[int, Future] = {}
+    futures: dict[int, Future[Any]] = {}
     finished: SimpleQueue[int] = SimpleQueue()
     try:
         for i, shard in enumerate(shards):
@@ -379,7 +379,7 @@ def _work(shard: Shard, caller: int) -> Trace:
         raise
 
 
-def _note(finished: SimpleQueue, i: int, future: Future) -> None:
+def _note(finished: SimpleQueue, i: int, future: Future[Any]) -> None:
     finished.put(i)
 
 

@@ -83,6 +83,11 @@ class RowStore:
         A folder, or an address that fsspec opens.
     """
 
+    where: str
+    rows: int
+    chunk: int
+    token: str
+
     def __init__(self, where: str) -> None:
         self._zarr = installed()
         self.where, self.rows, self.chunk, self.token = where, 0, 0, ""
@@ -94,7 +99,7 @@ class RowStore:
     def begin(
         self,
         program: Program,
-        row: tuple,
+        row: tuple[Any, ...],
         x: Array,
         identity: dict[str, Any],
         metadata: dict[str, Any],
@@ -171,7 +176,7 @@ class RowStore:
         sync_files(root, (root / name for name in changed) if self._synced else everything)
         self._synced = self.rows
 
-    def append(self, buffers: tuple | None, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
+    def append(self, buffers: tuple[Any, ...] | None, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
         """Write rows that are not there yet: up to `rows` if `whole`, else the full chunks among them.
 
         Raises
@@ -197,7 +202,7 @@ class RowStore:
             self._commit()
         self.rows = stop
 
-    def trace_rows(self, rows: int, like: Array | None = None) -> tuple:
+    def trace_rows(self, rows: int, like: Array | None = None) -> tuple[Any, ...]:
         """What the recorders' buffers would hold, read from the store: a tree of `StoredRows` of each recorder."""
         found = stored_rows(self.where, self._about, rows, like)
         return tuple(
@@ -207,7 +212,7 @@ class RowStore:
 
     # ---- layout ------------------------------------------------------------------------------------------------------
 
-    def _nodes(self, rows: tuple) -> dict[str, np.ndarray]:
+    def _nodes(self, rows: tuple[Any, ...]) -> dict[str, np.ndarray]:
         """Rows of the recorders, on the host, as what is written: by the names of the store's arrays."""
         found: dict[str, np.ndarray] = {}
         for path, values in named_rows(self._program, rows):
@@ -249,7 +254,7 @@ class RowStore:
         rest = len(shape) - len(chain)
         return (*chain, *(("x_dim",) if name == "x" and rest == 1 else (f"{name}_dim_{i}" for i in range(rest))))
 
-    def _label(self, axis: str, labels: tuple) -> None:
+    def _label(self, axis: str, labels: tuple[Any, ...]) -> None:
         """What the places along an axis of parameters are called."""
         settings: dict[str, Any] = {"shape": (len(labels),), "dimension_names": (exported(axis),)}
         settings["compressors"] = self._zarr.codecs.Crc32cCodec()
@@ -274,7 +279,7 @@ class RowStore:
         return found
 
     def _make(
-        self, row: tuple, first: dict[str, np.ndarray], identity: dict[str, Any], metadata: dict[str, Any]
+        self, row: tuple[Any, ...], first: dict[str, np.ndarray], identity: dict[str, Any], metadata: dict[str, Any]
     ) -> None:
         """Make an empty store, in the place of what is there."""
         space, size = self._space, sum(rows.nbytes for rows in first.values())

@@ -119,6 +119,8 @@ class Stopping:
         ``figures(view)``: the least ESS and the largest R-hat.
     """
 
+    reached: bool
+
     def __init__(
         self,
         until: Until,
@@ -205,7 +207,7 @@ class Unlimited:
 
 
 def figures(
-    program: Program, carry: Carry, rows: Callable[[], tuple | None], known: dict[str, Any]
+    program: Program, carry: Carry, rows: Callable[[], tuple[Any, ...] | None], known: dict[str, Any]
 ) -> tuple[float, float]:
     """The least ESS and the largest R-hat of a run.
 

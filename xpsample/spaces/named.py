@@ -4,7 +4,7 @@ import math
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -348,7 +348,7 @@ def named(
     return Named(tuple(spaces), parts, axes, places)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def parameters(names: tuple[str, ...]) -> Any:
     """The class of a density's argument: a named tuple. A name that is no identifier is reached by its place."""
     return namedtuple("Parameters", names, rename=True)
@@ -388,7 +388,7 @@ def _away(xp: Any, x: Array) -> Array:
     return x + xp.abs(x) + 1
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _varying(part: Constrained) -> tuple[int, ...]:
     """The entries of a value, counted in order, that are not the same for all values: no zeros of a triangle."""
     if isinstance(part, States):

@@ -74,7 +74,9 @@ class Constrained(Space):
         _check_floating("coordinates", z)
         if z.ndim < 1 or z.shape[-1] != self.dim:
             raise PositionError(f"{self!r} has {self.dim} coordinates, (*chains, {self.dim}); got {tuple(z.shape)}")
-        return self.constrain_place(xp, z, slice(0, self.dim))
+        found = self.constrain_place(xp, z, slice(0, self.dim))
+        value, log_jacobian = (_as(xp, array, z) for array in found)
+        return value, log_jacobian
 
     def constrain_place(self, xp: Any, x: Array, place: slice) -> tuple[Array, Array]:
         """As `constrain`, of the coordinates at a place of positions ``(*chains, all coordinates)``, unchecked."""
@@ -94,7 +96,8 @@ class Constrained(Space):
             For another shape or dtype.
         """
         chains = self._chains_of(xp, value)
-        return xp.reshape(self._unconstrain(xp, value), (*chains, self.dim))
+        z = xp.reshape(self._unconstrain(xp, value), (*chains, self.dim))
+        return _as(xp, z, value)
 
     def contains(self, xp: Any, value: Array) -> Array:
         """Which values are in the space, edges excluded, ``(*chains, *shape) -> (*chains)`` of bool.
@@ -257,6 +260,11 @@ def minus_size(xp: Any, z: Array) -> Array:
 def tolerance(xp: Any, value: Array) -> float:
     """How far rounding may take a sum over the last axis from 1."""
     return 16.0 * value.shape[-1] * float(xp.finfo(value.dtype).eps)
+
+
+def _as(xp: Any, array: Array, like: Array) -> Array:
+    """In another array's dtype, which NumPy 1 widens where an array is a single number."""
+    return array if array.dtype == like.dtype else xp.astype(array, like.dtype)
 
 
 def _check_floating(what: str, a: Array) -> None:

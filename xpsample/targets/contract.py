@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import LogDensityError
@@ -210,7 +211,11 @@ def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None
         )
     check_same_home(what, array, x)
     if array.dtype != x.dtype:
-        raise LogDensityError(f"{what} must keep the positions' dtype {dtype_name(x)}; got {dtype_name(array)}")
+        widened = ""
+        if not shape and is_numpy_array(array) and np.lib.NumpyVersion(np.__version__) < "2.0.0":
+            widened = f": NumPy 1 widens single numbers; give the positions of one chain shape {(1, *x.shape)}"
+        found = f"{dtype_name(x)}; got {dtype_name(array)}"
+        raise LogDensityError(f"{what} must keep the positions' dtype {found}{widened}")
 
 
 def _check_point(target: BoundTarget, point: Point, x: Array) -> None:

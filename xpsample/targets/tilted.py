@@ -287,9 +287,12 @@ class Tilted(WrappedTarget):
             assert isinstance(self.space, Discrete)
             moves = self.space.variables(self.theta.shape[-1]) * (self.space.choices - 1)
         key = self.target.costs, self.tilt, self.requires, moves
-        if key not in _COSTS:
-            _COSTS[key] = _costs(*key)
-        return _COSTS[key]
+        known = _COSTS.get(key)
+        if known is None:
+            known = _costs(*key)
+            if len(_COSTS) < MOST_COSTS:
+                _COSTS[key] = known
+        return known
 
     def from_base(self, base: Point) -> Point:
         density = score = differences = None
@@ -334,6 +337,9 @@ class Tilted(WrappedTarget):
 
 _COSTS: dict[Any, Costs] = {}
 """What tilted targets' calls spend, by the arguments of `_costs`: to add them up at every step takes too long."""
+
+MOST_COSTS = 1024
+"""Of how many tilts they are kept; those of later ones are added up at every step."""
 
 
 def _costs(inner: Costs, tilt: Tilt, requires: Capability, moves: int) -> Costs:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from xpsample.experiments.hiss.uniform import UniformProposals
@@ -19,7 +20,7 @@ def test_proposals_are_uniform_over_all_states(space):
     states = space.states(dim)
     x0 = np.broadcast_to(states[0], (CHAINS, dim)).astype(np.float64)
     drawn = xps.sample(flat, UniformProposals(), x0, 1, seed=1, progress=False).draws[0]
-    share, p = np.bincount(space.number(np, drawn).astype(int), minlength=len(states)) / CHAINS, 1 / len(states)
+    share, p = np.bincount(space.number(numpy_xp, drawn).astype(int), minlength=len(states)) / CHAINS, 1 / len(states)
     np.testing.assert_array_less(np.abs(share - p), 5 * np.sqrt(p * (1 - p) / CHAINS))
 
 
@@ -27,7 +28,7 @@ def test_it_finds_isolated_modes():
     target = joint_bernoulli(isolated_modes())
     x0 = np.random.default_rng(0).integers(0, 2, (CHAINS, 4)).astype(np.float64)
     drawn = xps.sample(target, UniformProposals(), x0, 1, burn_in=200, seed=1, progress=False).draws[0]
-    share = np.bincount(target.space.number(np, drawn).astype(int), minlength=16) / CHAINS
+    share = np.bincount(target.space.number(numpy_xp, drawn).astype(int), minlength=16) / CHAINS
     exact = exact_probabilities(target, 4)
     np.testing.assert_array_less(np.abs(share - exact), 5 * np.sqrt(exact * (1 - exact) / CHAINS) + 1e-4)
 

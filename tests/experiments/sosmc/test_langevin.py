@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from array_api_compat import numpy as numpy_xp
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -81,7 +82,7 @@ def test_draws_of_the_reference():
     problem, n = PROBLEMS[2], 20_000
     rng = np.random.default_rng(1)
     batch = reference(problem, n)
-    drawn = batch.draw(np, None, {"normal": rng.normal(size=(1, n, 2)), "which": rng.random((1, n))})[0]
+    drawn = batch.draw(numpy_xp, None, {"normal": rng.normal(size=(1, n, 2)), "which": rng.random((1, n))})[0]
     for points in (drawn, start_positions(problem, 1, n, 0)[0]):
         nearest = np.argmin(np.sum((points[:, None] - problem.means) ** 2, axis=-1), axis=1)
         shares = softmax(problem.start)

@@ -1,0 +1,99 @@
+"""A process that runs for long meets ever new classes, models and shapes: what the library keeps of them is bounded."""
+
+import copy
+import gc
+import pickle
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core import registry, tree
+from xpsample.spaces import named
+from xpsample.targets import tilted
+from xpsample.targets.point import Capability
+
+
+def test_classes_that_are_made_in_a_function_are_let_go():
+    def made():
+        return type("Mine", (), {})
+
+    first = weakref.ref(made())
+    tree.leaves(first()())
+    for _ in range(registry.MOST_TYPES):
+        tree.leaves(made()())
+    gc.collect()
+    assert first() is None and len(registry._tree_types) <= registry.MOST_TYPES
+
+
+def test_names_of_many_models_are_let_go():
+    first = weakref.ref(named.parameters(("the first",)))
+    for i in range(2000):
+        named.parameters((f"name {i}",))
+    gc.collect()
+    assert first() is None
+
+
+def test_costs_of_many_tilts_are_bounded(monkeypatch):
+    monkeypatch.setattr(tilted, "_COSTS", {})
+    monkeypatch.setattr(tilted, "MOST_COSTS", 3)
+    target = xps.Target(lambda x: -0.5 * (x**2).sum(-1), score=lambda x: -x)
+    for i in range(2, 8):
+        kernel = xps.SRMC(xps.MALA(0.1), 0.1, tilt=tilted.Difference(xps.FiniteDifference(10.0**-i)))
+        xps.sample(target, kernel, np.ones((4, 2)), 3, seed=1, progress=False)
+        assert len(tilted._COSTS) <= 3
+
+
+def test_programs_of_many_shapes_are_bounded():
+    jax = pytest.importorskip("jax")
+    programs = pytest.importorskip("xpsample_jax.programs")
+    double = programs.Compiled(lambda x: 2 * x)
+    sizes = [*range(1, programs.FORMS + 4), 1, 2]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda n: float(double(jax.numpy.ones(n)).sum()), sizes))
+    assert found == [2.0 * n for n in sizes] and len(double) <= programs.FORMS
+
+
+def test_compiled_steps_are_counted_and_hold_no_data(monkeypatch):
+    torch = pytest.importorskip("torch")
+    compiled = pytest.importorskip("xpsample_torch.compiled")
+    monkeypatch.setattr(compiled, "_steps", {})
+    monkeypatch.setattr(torch, "compile", lambda f, **_: f)
+
+    def step_of(scale):
+        data = torch.full((1000,), scale)
+        target = xps.Target(lambda x, d: -scale * d[0] * torch.sum(x**2, -1), data=data)
+        program = type(
+            "Program",
+            (),
+            {"kernel": xps.RWM(scale), "target": target.prepare(torch.zeros(4, 2), Capability.LOG_DENSITY)},
+        )
+        return compiled.compiled_step(program), weakref.ref(data)
+
+    with ThreadPoolExecutor(8) as pool:
+        held = [data for _, data in pool.map(step_of, [1.0 + i for i in range(3 * compiled.KEPT)])]
+    gc.collect()
+    assert len(compiled._steps) <= compiled.KEPT
+    assert not any(ref() is not None for ref in held)
+
+
+def test_a_pytensor_function_is_called_by_one_thread_at_a_time():
+    from xpsample.interop.pymc import Turn
+
+    turn, inside = Turn(), []
+
+    def enter(_):
+        with turn:
+            inside.append(1)
+            alone = sum(inside) == 1
+            inside.pop()
+        return alone
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(enter, range(2000)))
+    with turn:  # a copy is held by nobody
+        for other in (copy.deepcopy(turn), pickle.loads(pickle.dumps(turn))):
+            with other:
+                pass
