@@ -197,6 +197,8 @@ __all__ = [
 
 _ROOMS = (
     "core",
+    "engine",
+    "files",
     "gradients",
     "hiss",
     "interop",

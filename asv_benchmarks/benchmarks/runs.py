@@ -48,7 +48,7 @@ class Traces:
     """Times that Python runs a step in a run of 2100 steps, with burn-in, and in another one of the same length.
 
     On a library that compiles, that is how often the step is traced, however long the run is, and the second run should
-    not trace it at all. Those that run every step in Python are left out. Beside it: programs that JAX compiles.
+    compile nothing. Those that run every step in Python are left out. Beside it: programs that JAX compiles.
     """
 
     params = (["mala", "srmc", "gwg"], ["jax", "jax-cuda"], ["first", "second"])

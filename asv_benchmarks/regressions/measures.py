@@ -70,10 +70,6 @@ def _traced(kernel: str) -> dict[str, tuple[int, int]]:
     return runs.traces_and_compilations(kernel, "jax")
 
 
-def _traces(kernel: str, run: str) -> float:
-    return float(_traced(kernel)[run][0])
-
-
 def _compilations(kernel: str, run: str) -> float:
     return float(_traced(kernel)[run][1])
 
@@ -85,7 +81,6 @@ COUNTED: dict[str, Callable[[], float]] = {
     **{f"evaluations-{kernel}": partial(_evaluations, kernel) for kernel in CASES},
     **{f"evaluations-per-ess-{kernel}": partial(_per_effective_sample, kernel) for kernel in FEW},
     **{f"memory-{kernel}-{kept}": partial(runs.allocated, kernel, kept) for kernel, kept in _KEPT},
-    **{f"traces-{kernel}-{run}": partial(_traces, kernel, run) for kernel, run in _TRACED},
     **{f"compilations-{kernel}-{run}": partial(_compilations, kernel, run) for kernel, run in _TRACED},
 }
 """By name: a number of which more is worse, and that is the same every time."""

@@ -26,7 +26,6 @@ class CupyBackend(Backend):
     """CuPy arrays."""
 
     name = "cupy"
-    forks = False
     xp = xp
     autodiff = None
 
@@ -89,7 +88,7 @@ class CupyBackend(Backend):
             count = 0
         both = ("float32", "float64")
         handles = [cupy.cuda.Device(i) for i in range(count)]
-        return [Device(f"cuda:{handle.id}", handle, both, context=handle) for handle in handles]
+        return [Device(f"cuda:{handle.id}", handle, both, context=handle, forks=False) for handle in handles]
 
 
 BACKEND = CupyBackend()

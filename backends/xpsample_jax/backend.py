@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,11 @@ import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from xpsample.core import same, tree
+from xpsample.core import tree
 from xpsample.core.backend import Autodiff, Backend, Carry, Device, Source, Stepper, Unpacked
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
-from xpsample.core.hyperparameters import arguments, with_arguments
+from xpsample.core.hyperparameters import arguments
 from xpsample.core.specs import Specs
 from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
@@ -37,22 +37,11 @@ for their products; and products are calls of YNNPACK, alone (docs/measurements/
 CONSTANT = 2**20
 
 KEPT = 16
-"""Compiled programs kept for one target; the oldest goes first."""
+"""Runners kept for one target, one for each stepper; the oldest goes first."""
 
 
 def _traced(value: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
-
-
-class _Argument(NamedTuple):
-    """What of an argument is part of a program: not its value."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-    @classmethod
-    def of(cls, value: Any) -> "_Argument":
-        return cls("number", ()) if isinstance(value, float) else cls(str(value.dtype), tuple(value.shape))
 
 
 class JaxAutodiff(Autodiff):
@@ -96,7 +85,6 @@ class JaxBackend(Backend):
     """JAX arrays, sharded ones included."""
 
     name = "jax"
-    forks = False
     xp = jnp
     autodiff = JaxAutodiff()
 
@@ -144,9 +132,8 @@ class JaxBackend(Backend):
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
         constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
         values = arguments(stepper.kernel, self.owns)
-        kernel = with_arguments(stepper.kernel, {path: _Argument.of(value) for path, value in values.items()})
-        key = (same.key(kernel, derived=True), stepper.recording, tuple(specs.items()), few, constant)
         values = {path: np.asarray(v, like.dtype) if isinstance(v, float) else v for path, v in values.items()}
+        key = (id(stepper), tuple(specs.items()), few, constant)  # a runner holds its stepper
         if key not in target.compiled:
             if len(target.compiled) >= KEPT:
                 target.compiled.pop(next(iter(target.compiled)))
@@ -205,6 +192,9 @@ class JaxBackend(Backend):
         sharding = like.sharding
         if tuple(array.shape) != tuple(like.shape) and isinstance(sharding, NamedSharding):
             sharding = NamedSharding(sharding.mesh, PartitionSpec())
+        if not like.committed:  # nor is the copy: programs differ in this
+            with jax.default_device(next(iter(sharding.device_set))):
+                return jax.device_put(array)
         if _is_here(like):
             return jax.device_put(array, sharding)
         return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
@@ -218,7 +208,9 @@ class JaxBackend(Backend):
         note = "" if wide else "no float64, since JAX's 64-bit types are off (JAX_ENABLE_X64=1 switches them on)"
         found = jax.local_devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [
-            Device(f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, OWN_MODES, d.process_index)
+            Device(
+                f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, OWN_MODES, d.process_index, forks=False
+            )
             for d in found
         ]
 

@@ -5,6 +5,7 @@ outlives its use but executables, which are known by the text of what was lowere
 """
 
 import hashlib
+import importlib
 import itertools
 import re
 import threading
@@ -12,10 +13,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import jax
-from jax._src import config as _config
+
+from xpsample.core.errors import BackendError
+from xpsample_jax.constants import is_old
 
 MOST = 2**29
 """Bytes that the executables of a process take together, about; those that were not used for longest go first."""
@@ -165,9 +169,20 @@ class Compiled:
                 self._ready[key] = ready
         return ready(*args)
 
+    def _traced(self, args: tuple) -> Any:
+        return jax.jit(_fresh(self.f), **self._settings).trace(*args)
+
     def _compiled(self, key: Hashable, args: tuple, traces: Traces) -> Any:
         with traces.looking():
-            lowered = jax.jit(_fresh(self.f), **self._settings).trace(*args).lower()
+            traced = self._traced(args)
+            if is_old(traced.jaxpr, self.f):
+                del traced
+                jax.clear_caches()
+                traced = self._traced(args)
+                if is_old(traced.jaxpr, self.f):
+                    del traced  # an error keeps what is there where it is raised
+                    raise BackendError(_OLD)
+            lowered = traced.lower()
         text = lowered.as_text()
         if not _is_whole(text):
             return _compile(lowered, self.few)
@@ -176,13 +191,45 @@ class Compiled:
         return EXECUTABLES.get(known, PER_CHARACTER * len(text), lambda: _compile(lowered, self.few))
 
 
-def _apart(number: int) -> AbstractContextManager:
-    """A block in which JAX takes no trace that was made outside of it, where it has the setting for that.
+_OLD = (
+    "the target reads a NumPy array that was changed in place, of which a trace that is kept has the old numbers, "
+    "since JAX copies 64-bit numbers where its 64-bit types are off: read a new array in its place, or one of float32"
+)
 
-    The setting counts the runs of a profiler of programs on a GPU, and is read when these are compiled, not traced.
+
+def _setting() -> Any:
+    """A setting of JAX's that changes no program, and that its traces are kept by; None where it has none.
+
+    It counts the runs of a profiler of programs on a GPU, and is read when these are compiled, not traced. It is not
+    public, so it is tried out.
     """
-    setting: Any = getattr(_config, "pgle_profiling_runs", None)
-    return nullcontext() if setting is None else setting(number)
+    try:
+        setting = importlib.import_module("jax._src.config").pgle_profiling_runs
+        calls: list[Any] = []
+
+        @jax.jit
+        def kept(x: Any) -> Any:
+            calls.append(x)
+            return x
+
+        for number in (-1, -2):
+            with setting(number):
+                jax.jit(lambda x: kept(x)).trace(0.0)
+    except Exception:
+        return None
+    return setting if len(calls) == 2 else None
+
+
+_known_setting = cache(_setting)
+
+
+def _apart(number: int) -> AbstractContextManager:
+    """A block in which JAX takes no trace that was made outside of it."""
+    setting = _known_setting()
+    if setting is not None:
+        return setting(number)
+    jax.clear_caches()
+    return nullcontext()
 
 
 def _fresh(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,6 +43,7 @@ class Runner:
     """
 
     def __init__(self, program: Stepper, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
+        self.program = program
         kernel, target = program.kernel, program.target
         own = target.data
         self.dtype = dtype

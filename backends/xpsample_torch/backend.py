@@ -103,7 +103,6 @@ class TorchBackend(Backend):
     """PyTorch tensors."""
 
     name = "torch"
-    forks = False
     xp = xp
     autodiff = TorchAutodiff()
 
@@ -165,21 +164,16 @@ class TorchBackend(Backend):
         both = ("float32", "float64")
         if array is not None:
             _check_plain(array)
-            return [Device(str(array.device), array.device, both)]
+            return [Device(str(array.device), array.device, both, forks=False)]
         cuda = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
         return [
-            Device("cpu", torch.device("cpu"), both),
-            *(Device(f"cuda:{i}", torch.device("cuda", i), both) for i in cuda),
+            Device("cpu", torch.device("cpu"), both, forks=False),
+            *(Device(f"cuda:{i}", torch.device("cuda", i), both, forks=False) for i in cuda),
         ]
 
 
 def _check_plain(tensor: torch.Tensor) -> None:
     """Raise BackendError for tensors that no run can use, whatever their dtype."""
-    if torch.is_autocast_enabled(tensor.device.type):
-        raise BackendError(
-            f"torch.autocast is on, and computes what should be in {str(tensor.dtype).removeprefix('torch.')} in fewer "
-            "digits: make the run outside of it, and put it inside the density around what may lose digits"
-        )
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         kind = "one inside torch.func (vmap, grad): call the function with positions that are plain tensors"
     elif tensor.is_meta:
@@ -188,6 +182,11 @@ def _check_plain(tensor: torch.Tensor) -> None:
         kind = "a sparse or nested one: convert it by to_dense(), or pad it"
     elif tensor.is_quantized:
         kind = "a quantised one: convert it by dequantize()"
+    elif torch.is_autocast_enabled(tensor.device.type):
+        raise BackendError(
+            f"torch.autocast is on, and computes what should be in {str(tensor.dtype).removeprefix('torch.')} in fewer "
+            "digits: make the run outside of it, and put it inside the density around what may lose digits"
+        )
     else:
         return
     raise BackendError(f"a tensor must be plain; got {kind}")

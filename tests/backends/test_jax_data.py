@@ -53,7 +53,7 @@ def test_few_chains_have_their_data_in_the_program_and_other_data_are_not_mixed_
         # Float32 and 20 steps of a chain that contracts: rounding stays below 1e-4, other data change the first digit.
         np.testing.assert_allclose(other, expected, rtol=0, atol=1e-4)
         assert np.abs(other - first).max() > 0.1
-    assert constants(bound)[1:] == [False]  # one program for all data that come later
+    assert constants(bound)[1:] == [False, False]
     assert np.array_equal(walk(bound, x), first)
 
 

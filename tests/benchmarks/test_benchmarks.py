@@ -125,12 +125,12 @@ def test_a_changed_kernel_deviates(monkeypatch, kernel, changed):
 # ---- what is tracked -------------------------------------------------------------------------------------------------
 
 
-def test_a_second_run_traces_nothing():
+def test_a_second_run_compiles_nothing():
     pytest.importorskip("jax")
     found = runs.traces_and_compilations("rwm", "jax")
     traces, programs = found["first"]
     assert 1 <= traces <= 4 and programs >= 1
-    assert found["second"] == (0, 0)
+    assert found["second"][1] == 0  # it is traced, to see what functions read now
 
 
 def test_efficiency_and_rates_on_numpy(monkeypatch):

@@ -160,7 +160,7 @@ def test_the_base_is_the_last_commit_with_another_library(repository, monkeypatc
 
 def test_what_is_slower_in_both_looks_fails_with_a_table(repository, monkeypatch, capsys):
     found = timed("numpy-mala-1", 1.4, 1.3), timed("jax-mala-1", 1.3, 1.1), timed("torch-mala-1", 0.5)
-    comparing(monkeypatch, *found, Compared("traces-mala-first", False, Seen(3, 3, 1.0, 1.0, 1.0)))
+    comparing(monkeypatch, *found, Compared("compilations-mala-first", False, Seen(3, 3, 1.0, 1.0, 1.0)))
     assert command.main([]) == 1
     said = capsys.readouterr().out
     rows = {line.split()[0]: line for line in said.splitlines() if "ms" in line}

@@ -1,6 +1,6 @@
 """Every wrapper around every kernel on real, constrained, discrete, mixed and simplex targets, from exact draws.
 
-python -m tests.compositions.table [--only WORD] [--chains 500]     (some minutes on one core)
+python -m tests.compositions.table [--only WORD] [--chains 500] [--processes 2]
 
 A cell is refused by one of our errors before its first step, or it runs, and is judged by what its traits claim:
 
@@ -9,6 +9,7 @@ A cell is refused by one of our errors before its first step, or it runs, and is
   a standard deviation beside the noise: what is left of the history's first steps.
 - *weights*: AIS, TemperedSMC and SOSMC. E[estimate of Z times the weighted mean of f] = Z E f, over independent runs.
 - *near*: biased by design (no accept step, a repulsion): less than `NEAR` standard deviations off, which is printed.
+- *own law*: so are discrete Langevin steps and HiSS around them, whose own law `own_laws` computes: its means.
 - *other law*: it does not claim to sample the target (no `Trait.SAMPLES`), and is not judged.
 
 A right cell exceeds the limit of one comparison with a probability below 2e-8 (a normal's; means of 500 bounded or
@@ -23,203 +24,31 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
+from itertools import repeat
+from multiprocessing import get_context
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
+from tests.compositions.cases import Case, cases
 from tests.compositions.claims import weighing
-from tests.compositions.settings import COVARIANCE, ROWS, Setting, _rows
+from tests.compositions.own_laws import probabilities
+from tests.compositions.settings import Setting
 from tests.compositions.trees import Onwards, Tree
 from xpsample.core.errors import XpsampleError
+from xpsample.core.registry import backend_of
 from xpsample.kernels import Kernel, Trait
-from xpsample.run.program import Program
-from xpsample.score_mh import Learned, RandomWalk
 from xpsample.sosmc import MarginalLikelihood
-from xpsample.targets import LineIntegral, Ratio
-from xpsample.zoo.gaussian import gaussian
+from xpsample.targets import Ratio
 
-LIMIT, TOLERANCE, NEAR = 5.7, 0.02, 0.5
+LIMIT, TOLERANCE, NEAR, RULE = 5.7, 0.02, 0.5, 0.002
 STEPS = 20
 LADDER = (0.0, 0.2, 0.5, 1.0, 1.0)
-
-
-class Case(NamedTuple):
-    """A target, its kind (which kernels are for it), exact draws (n, dim), functions (n, dim) -> (n, k), their means.
-
-    ``initial`` and ``first`` are what annealing begins with, and ``log_ratio`` the log of the ratio of the normalisers.
-    """
-
-    target: Any
-    kind: str
-    draws: Callable[[np.random.Generator, int], np.ndarray]
-    functions: Callable[[np.ndarray], np.ndarray]
-    means: np.ndarray
-    initial: Any = None
-    first: Any = None
-    log_ratio: float = 0.0
-
-
-# ---- targets ---------------------------------------------------------------------------------------------------------
-
-
-def _moments(x: np.ndarray) -> np.ndarray:
-    return np.concatenate([x, x * x, x[..., :1] * x[..., 1:2]], axis=-1)
-
-
-def _normal(target: Any, mean: np.ndarray, covariance: np.ndarray, **more: Any) -> Case:
-    root = np.linalg.cholesky(covariance)
-    square = covariance + np.outer(mean, mean)
-    means = np.concatenate([mean, np.diag(square), square[0, 1:2]])
-    return Case(target, "real", lambda g, n: mean + g.standard_normal((n, 2)) @ root.T, _moments, means, **more)
-
-
-def _half_normal() -> Case:
-    def log_density(x: np.ndarray, scale: float = 1.0) -> np.ndarray:
-        return np.where(np.all(x > 0, axis=-1), -0.5 * np.sum(x * x, axis=-1) / scale**2, -np.inf)
-
-    def target(scale: float) -> xps.Target:
-        return xps.Target(
-            lambda x: log_density(x, scale),
-            score=lambda x: -x / scale**2,
-            hvp=lambda x, v: -v / scale**2 + 0 * x,
-            constrained=True,
-        )
-
-    mean = np.sqrt(2 / np.pi)
-    return Case(
-        target(1.0),
-        "real",
-        lambda g, n: np.abs(g.standard_normal((n, 2))),
-        _moments,
-        np.asarray([mean, mean, 1.0, 1.0, mean**2]),
-        target(2.0),
-        lambda g, n: np.abs(2 * g.standard_normal((n, 2))),
-        -2 * np.log(2.0),
-    )
-
-
-def _finite(space: Any, bias: np.ndarray, forbidden: bool = False) -> Case:
-    """log pi = b . x + 0.6 x_0 x_1; where forbidden, without the states whose coordinates are all the first ones."""
-    states = space.states(3)
-    first = states[0]
-
-    def log_density(x: np.ndarray) -> np.ndarray:
-        found = x @ bias + 0.6 * x[..., 0] * x[..., 1]
-        return np.where(np.all(x == first, axis=-1), -np.inf, found) if forbidden else found
-
-    def score(x: np.ndarray) -> np.ndarray:
-        return bias + 0.6 * np.stack([x[..., 1], x[..., 0], 0 * x[..., 0]], axis=-1)
-
-    probabilities = np.exp(log_density(states))
-    total = probabilities.sum()
-    probabilities = probabilities / total
-    inside = states[probabilities > 0]
-    return Case(
-        xps.Target(
-            log_density,
-            score=score,
-            hvp=lambda x, v: score(v) - bias + 0 * x,
-            space=space,
-            constrained=forbidden,
-        ),
-        "discrete",
-        lambda g, n: states[g.choice(len(states), n, p=probabilities)],
-        lambda x: np.all(x[..., None, :] == inside, axis=-1).astype(float),
-        probabilities[probabilities > 0],
-        xps.Target(lambda x: 0.0 * x[..., 0], lambda x: 0.0 * x, space=space),
-        lambda g, n: states[g.integers(len(states), size=n)],
-        float(np.log(total / len(states))),
-    )
-
-
-def _mixed() -> Case:
-    """A bit z, one of three k, and mu normal given them."""
-    ks, odds = np.asarray([0.0, 1.0, 2.0]), np.exp(-0.3 * np.arange(3))
-    p, q = 1 / (1 + np.exp(-0.7)), odds / odds.sum()
-
-    def log_density(v: Any) -> Any:
-        return 0.7 * v.z - 0.3 * v.k - 0.5 * (v.mu - v.z + 0.5 * v.k) ** 2
-
-    def model(density: Callable[[Any], Any]) -> xps.Model:
-        spaces = {"z": xps.Binary(()), "k": xps.Categorical((0.0, 1.0, 2.0), ()), "mu": xps.Real()}
-        return xps.Model(density, **spaces, gradient=xps.FiniteDifference())
-
-    def draws(g: np.random.Generator, n: int) -> np.ndarray:
-        z, k = (g.random(n) < p).astype(float), g.choice(ks, n, p=q)
-        return np.stack([z, k, z - 0.5 * k + g.standard_normal(n)], axis=-1)
-
-    def first(g: np.random.Generator, n: int) -> np.ndarray:
-        return np.stack([g.integers(2, size=n), g.choice(ks, n), 2.0 * g.standard_normal(n)], axis=-1)
-
-    def functions(x: np.ndarray) -> np.ndarray:
-        z, k, mu = np.moveaxis(x, -1, 0)
-        return np.stack([z, k == 1, k == 2, mu, mu * mu, z * mu], axis=-1).astype(float)
-
-    m, second = ks @ q, (ks * ks) @ q
-    square = p - p * m + 0.25 * second + 1
-    means = np.asarray([p, q[1], q[2], p - 0.5 * m, square, p - 0.5 * p * m])
-    wide = model(lambda v: -0.125 * v.mu**2 + 0.0 * v.z)
-    log_ratio = np.log((1 + np.exp(0.7)) * odds.sum()) - np.log(6 * 2.0)
-    return Case(model(log_density), "mixed", draws, functions, means, wide, first, float(log_ratio))
-
-
-def _simplex() -> Case:
-    """Dirichlet(2, 3, 4) from Dirichlet(1, 1, 1), which is uniform."""
-    a = np.asarray([2.0, 3.0, 4.0])
-
-    def model(powers: np.ndarray) -> xps.Model:
-        return xps.Model(
-            lambda v: np.sum((powers - 1) * np.log(v.p), axis=-1), p=xps.Simplex(3), gradient=xps.FiniteDifference()
-        )
-
-    target = model(a)
-
-    def drawn(powers: np.ndarray) -> Callable[[np.random.Generator, int], np.ndarray]:
-        return lambda g, n: np.asarray(target.position({"p": g.dirichlet(powers, n)}))
-
-    def functions(x: np.ndarray) -> np.ndarray:
-        p = target.space.value(numpy_xp, x, "p")
-        return np.concatenate([p, p * p], axis=-1)
-
-    total = a.sum()
-    means = np.concatenate([a / total, a * (a + 1) / (total * (total + 1))])
-    log_ratio = float(np.log(1 * 2 * 6) - np.log(40320.0) - np.log(1 / 2))
-    return Case(target, "real", drawn(a), functions, means, model(np.ones(3)), drawn(np.ones(3)), log_ratio)
-
-
-def cases() -> dict[str, Case]:
-    """By name."""
-    normal, wide = gaussian(COVARIANCE), gaussian(4.0 * np.eye(2))
-    score = {"score": normal.score, "hvp": normal.hvp, "data": normal.data}
-    acceptance = Learned(_walks, np.linalg.inv(COVARIANCE), RandomWalk(0.9), direct=True)
-    bridge = {
-        "initial": wide,
-        "first": lambda g, n: 2 * g.standard_normal((n, 2)),
-        "log_ratio": 0.5 * float(np.log(np.linalg.det(COVARIANCE) / 16)),
-    }
-    zero = np.zeros(2)
-    return {
-        "normal": _normal(normal, zero, COVARIANCE, **bridge),
-        "rows": _normal(_rows(), ROWS.mean(axis=0) / 2, np.eye(2)),
-        "score only": _normal(xps.Target(None, **score, acceptance=LineIntegral(1)), zero, COVARIANCE),
-        "learned": _normal(xps.Target(None, **score, acceptance=acceptance), zero, COVARIANCE),
-        "half-normal": _half_normal(),
-        "bits": _finite(xps.Binary(), np.asarray([0.5, -0.4, 0.3])),
-        "spins": _finite(xps.Spins(), np.asarray([0.3, -0.2, 0.2])),
-        "ragged": _finite(xps.Categorical(((0, 1), (0, 1, 2), (-1.0, 0.5, 2.0))), np.asarray([0.5, -0.4, 0.3])),
-        "bits, one forbidden": _finite(xps.Binary(), np.asarray([0.5, -0.4, 0.3]), forbidden=True),
-        "mixed": _mixed(),
-        "simplex": _simplex(),
-    }
-
-
-def _walks(x_new: np.ndarray, x: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    """The logit of Barker's acceptance for a symmetric proposal."""
-    return 0.5 * (np.sum(x * (x @ precision), axis=-1) - np.sum(x_new * (x_new @ precision), axis=-1))
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------
@@ -302,9 +131,9 @@ def trees(kind: str) -> Iterator[tuple[str, Callable[[], Kernel]]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``kind`` is "refused", "exact", "long run", "weights", "near" or "other law"; ``z`` its largest z-score.
+    """``kind`` is "refused", "exact", "long run", "weights", "near", "own law", "other law" or "raised".
 
-    ``off`` is the largest bias in standard deviations, and ``said`` a refusal.
+    ``z`` is its largest z-score, ``off`` is the largest bias in standard deviations, and ``said`` a refusal.
     """
 
     kind: str
@@ -337,13 +166,14 @@ def claim(kernel: Kernel) -> str:
 def judge(case: Case, make: Callable[[], Kernel], chains: int = 500) -> Verdict:
     """The verdict of a cell. An error after the first step, or one that is not ours, is raised."""
     began: list = []
-    drive = Program.drive
+    library = type(backend_of(np.zeros(0)))
+    drive = library.drive
 
     def watched(*args: Any) -> Any:
         began.append(True)
         return drive(*args)
 
-    with patch.object(Program, "drive", watched):
+    with patch.object(library, "drive", watched):
         try:
             kernel = make()
             kind = claim(kernel)
@@ -361,14 +191,25 @@ def _draws(case: Case, kernel: Kernel, kind: str, chains: int) -> Verdict:
     settle = 2 * STEPS if "ParallelTempering" in repr(kernel) or kind == "near" else 0
     trace = xps.sample(case.target, kernel, x0, steps, burn_in=settle, seed=2, progress=False)
     values = case.functions(np.asarray(trace.draws))
-    each = np.mean(values, axis=0) - case.means
+    own = _own_means(case, kernel, range(settle + 1, settle + steps + 1)) if kind == "near" else None
+    kind, means = (kind, case.means) if own is None else ("own law", own)
+    each = np.mean(values, axis=0) - means
     sd = np.std(case.functions(case.draws(np.random.default_rng(3), 4000)), axis=0)
     error = np.std(each, axis=0, ddof=1) / np.sqrt(chains)
     gap = np.abs(np.mean(each, axis=0))
-    slack = TOLERANCE * sd if kind == "long run" else 0.0
+    slack = {"long run": TOLERANCE * sd, "own law": RULE * sd}.get(kind, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = np.where(gap > slack + 1e-9, (gap - slack) / error, 0.0)
-    return Verdict(kind, float(np.max(z)), float(np.max(gap / sd)))
+    return Verdict(kind, float(np.max(z)), float(np.max(np.abs(np.mean(values, axis=(0, 1)) - case.means) / sd)))
+
+
+def _own_means(case: Case, kernel: Kernel, steps: range) -> np.ndarray | None:
+    """Of a kernel without an accept step, where its transitions can be listed."""
+    if case.kind != "discrete" or case.target.constrained:
+        return None
+    states = case.target.space.states(3)
+    p = probabilities(kernel, states, case.target.log_density(states), case.target.score(states), steps)
+    return None if p is None else p @ case.functions(states)
 
 
 def _weights(case: Case, kernel: Kernel, chains: int) -> Verdict:
@@ -410,35 +251,55 @@ def _moving(case: Case, kernel: Any) -> Verdict:
 _NAMES: dict[int, str] = {}
 
 
+@cache
+def _known() -> dict[str, tuple[Case, dict[str, Callable[[], Kernel]]]]:
+    """Of every target, the case and its compositions."""
+    known = cases()
+    _NAMES.update({id(case): name for name, case in known.items()})
+    return {name: (case, dict(trees(case.kind))) for name, case in known.items()}
+
+
+def cell(target: str, name: str, chains: int) -> Verdict:
+    """The verdict of a cell by its names; an error that should not be is one, too."""
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    case, compositions = _known()[target]
+    try:
+        return judge(case, compositions[name], chains)
+    except Exception as error:
+        return Verdict("raised", np.inf, said=f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+def _shown(counts: Counter) -> str:
+    """How many there are of each kind."""
+    return ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items()))
+
+
 def main() -> int:
     """Print the table; 1 where a cell is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="WORD", help="cells whose target or name has this word")
     parser.add_argument("--chains", type=int, default=500)
+    parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
-    warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
     began, counts, wrong = time.perf_counter(), Counter(), []
-    for target, case in cases().items():
-        _NAMES[id(case)] = target
-        own: Counter = Counter()
-        for name, make in trees(case.kind):
-            if args.only not in f"{target} {name}":
-                continue
-            try:
-                verdict = judge(case, make, args.chains)
-            except Exception as error:
-                verdict = Verdict("raised", np.inf, said=f"{type(error).__name__}: {error}".splitlines()[0])
-            own[verdict.kind] += 1
-            if verdict.wrong:
-                wrong.append((target, name, verdict))
-            if args.only:
-                print(
-                    f"{target:20} {name:40} {verdict.kind:10} z {verdict.z:5.1f} off {verdict.off:.3f} {verdict.said}"
-                )
-        counts += own
-        seconds = time.perf_counter() - began
-        print(f"{target}: {', '.join(f'{n} {kind}' for kind, n in sorted(own.items()))} ({seconds:.0f} s)", flush=True)
+    with ProcessPoolExecutor(args.processes, mp_context=get_context("spawn")) as pool:
+        for target, (_, compositions) in _known().items():
+            names = [name for name in compositions if args.only in f"{target} {name}"]
+            own: Counter = Counter()
+            verdicts = pool.map(cell, repeat(target), names, repeat(args.chains), chunksize=4)
+            for name, verdict in zip(names, verdicts, strict=True):
+                own[verdict.kind] += 1
+                if verdict.wrong:
+                    wrong.append((target, name, verdict))
+                if args.only:
+                    figures = f"z {verdict.z:5.1f} off {verdict.off:.3f}"
+                    print(f"{target:20} {name:40} {verdict.kind:10} {figures} {verdict.said}")
+            counts += own
+            seconds = time.perf_counter() - began
+            print(
+                f"{target}: {', '.join(f'{n} {kind}' for kind, n in sorted(own.items()))} ({seconds:.0f} s)", flush=True
+            )
     print(f"all {counts.total()} cells: {', '.join(f'{n} {kind}' for kind, n in sorted(counts.items()))}")
     for target, name, verdict in wrong:
         print(f"WRONG {target} / {name}: {verdict}", flush=True)

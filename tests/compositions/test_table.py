@@ -8,6 +8,7 @@ import pytest
 import xpsample as xps
 from tests.compositions import table
 from xpsample.kernels import ADJUSTED, Kernel, Trait, tempering
+from xpsample.kernels.discrete import dlp
 from xpsample.targets import Capability
 
 CASES = table.cases()
@@ -71,6 +72,10 @@ class Hotter(Wrong):
         ("bits", "SRMC: Gibbs", "long run"),
         ("bits", "SRMC, Untilted: GWG", "near"),
         ("bits", "SRMC: DULA", "refused"),
+        ("ragged", "alone: DULA", "own law"),
+        ("spins", "HiSS: DULA", "own law"),
+        ("spins", "HiSS, unadjusted: DULA", "own law"),
+        ("spins", "HiSS, unadjusted: DMALA", "own law"),
         ("ragged", "AIS: GWG", "weights"),
         ("mixed", "alone: Blocks(Gibbs, MALA)", "exact"),
         ("mixed", "SRMC: Blocks(Gibbs, RWM)", "long run"),
@@ -107,6 +112,16 @@ def test_a_tilt_whose_scores_have_another_mean_is_caught(monkeypatch):
     """What was the default on discrete spaces."""
     monkeypatch.setattr(table, "claim", lambda kernel: "long run")
     assert table.judge(CASES["bits"], lambda: xps.SRMC(xps.GWG(), 2.0, tilt=xps.Untilted()), 400).wrong
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["alone: DULA", "HiSS, unadjusted: DULA"])
+def test_a_kernel_with_another_bias_than_its_own_is_caught(monkeypatch, name):
+    """Which is less than what a kernel without an accept step is otherwise let off by."""
+    right = dlp.langevin_moves
+    monkeypatch.setattr(dlp, "langevin_moves", lambda target, point, step, balance: right(target, point, step, 0.8))
+    verdict = table.judge(CASES["bits"], KNOWN["discrete"][name], chains=2000)
+    assert verdict.wrong and verdict.off < table.NEAR
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,6 +1,5 @@
 """Models that people fit every day, each with a kernel that suits it: their runs have nothing to be told of."""
 
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,8 +82,12 @@ def poisson() -> Case:
 
 
 def beta_binomial() -> Case:
+    """Two shares, since a velocity of fixed length needs two coordinates."""
+    yes, no = np.array([7.0, 2.0]), np.array([13.0, 9.0])
     model = xps.Model(
-        lambda p: (7 + 1) * np.log(p.share) + (13 + 1) * np.log1p(-p.share), share=xps.Interval(0, 1), gradient=FINITE
+        lambda p: np.sum(yes * np.log(p.share) + no * np.log1p(-p.share), axis=-1),
+        share=xps.Interval(0, 1, 2),
+        gradient=FINITE,
     )
     return of_model(model, xps.MAMS())
 
@@ -165,14 +168,15 @@ def von_mises() -> Case:
 
 def negative_binomial() -> Case:
     y = RNG.negative_binomial(3, 0.4, 30)
-    lgamma = np.vectorize(math.lgamma, otypes=[float])
+    k = np.arange(max(y))
+    above = np.sum(y[:, None] > k, axis=0)  # log gamma(y + r) - log gamma(r) is a sum of log(r + k) over k < y
 
     def log_density(p):
-        r, q = p.r[..., None], p.q[..., None]
-        terms = lgamma(y + r) - lgamma(r) + r * np.log(q) + y * np.log1p(-q)
-        return np.sum(terms, axis=-1) - 0.3 * p.r
+        rising = np.sum(above * np.log(p.r[..., None] + k), axis=-1)
+        return rising + 30 * p.r * np.log(p.q) + np.sum(y) * np.log1p(-p.q) - 0.3 * p.r
 
-    return of_model(xps.Model(log_density, r=xps.Positive(), q=xps.Interval(0, 1), gradient=FINITE), xps.NUTS(), 500)
+    model = xps.Model(log_density, r=xps.Positive(), q=xps.Interval(0, 1), gradient=FINITE)
+    return of_model(model, xps.NUTS(), 2000)
 
 
 def autoregression() -> Case:
@@ -206,6 +210,28 @@ def scales() -> Case:
     return gaussian(np.diag(np.logspace(-6, 6, 7)), xps.HMC(), 200, chains=64)
 
 
+def regression() -> Case:
+    """A line with an unknown error, from defaults of ensembles of 64 chains."""
+    x = RNG.normal(size=(50, 3))
+    y = x @ [1.0, 0.0, -2.0] + 0.5 * RNG.normal(size=50)
+
+    def log_density(p):
+        left = y - np.sum(p.slope[..., None, :] * x, axis=-1)
+        return -0.5 * np.sum((left / p.error[..., None]) ** 2, axis=-1) - 50 * np.log(p.error) - p.error
+
+    model = xps.Model(log_density, slope=xps.Real(3), error=xps.Positive(), gradient=FINITE)
+    return of_model(model, xps.HMC(), 200, chains=64)
+
+
+def spins() -> Case:
+    """A ring of eight spins above its critical temperature."""
+    target = xps.Target(
+        lambda x: 0.3 * np.sum((2 * x - 1) * (2 * np.roll(x, 1, axis=-1) - 1), axis=-1), space=xps.Binary()
+    )
+    start = lambda seed: np.random.default_rng(seed).integers(0, 2, size=(4, 8)).astype(float)  # noqa: E731
+    return Case(target, xps.Gibbs(), start, 8000)
+
+
 QUICK = (correlated, student, poisson, simplex, categorical, half_normal, von_mises, bridge)
 """Those of the first tier."""
 
@@ -220,6 +246,8 @@ SLOW = (
     autoregression,
     mixture,
     scales,
+    regression,
+    spins,
 )
 
 

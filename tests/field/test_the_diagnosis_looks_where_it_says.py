@@ -73,7 +73,7 @@ def test_until_waits_for_the_tails_too():
     ],
 )
 def test_until_does_not_take_nan_for_enough(until, figures, holds):
-    assert Stopping(until, [100], lambda steps: steps).holds(100, lambda: figures, float) is holds
+    assert Stopping(until, [100], lambda steps: steps).holds(100, lambda: figures) is holds
 
 
 def test_a_start_is_compared_with_the_second_half():

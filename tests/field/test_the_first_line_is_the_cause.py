@@ -17,6 +17,11 @@ STARTS = np.random.default_rng(0).normal(size=(4, 2))
 FINITE = xps.FiniteDifference()
 
 
+def sweep(*values, quick=1):
+    """The first ones are of the first tier, and all others of the rest."""
+    return [*values[:quick], *(pytest.param(value, marks=pytest.mark.slow) for value in values[quick:])]
+
+
 def told(target, kernel, x0, draws=1000, **settings):
     """The findings of a run."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -47,8 +52,8 @@ def gaussian(scale, offset=0.0):
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [xps.MALA(), xps.RWM(), xps.HMC()], ids=lambda k: type(k).__name__)
-@pytest.mark.parametrize("offset", [1e7, 1e8, 1e10])
+@pytest.mark.parametrize("kernel", sweep(xps.HMC(), xps.MALA(), xps.RWM()), ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("offset", sweep(1e8, 1e7, 1e10))
 def test_an_offset_in_float32(kernel, offset):
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
@@ -77,14 +82,14 @@ def test_counts_of_twenty_million_in_float32():
         check(told(target, kernel, 0.01 * STARTS[:, :1].astype(np.float32), 300), "precision")
 
 
-@pytest.mark.parametrize("at", [1e6, 1e7])
+@pytest.mark.parametrize("at", sweep(1e7, 1e6))
 def test_positions_far_from_zero_in_float32(at):
     middle = np.float32(at)
     target = xps.Target(lambda x: -0.5 * np.sum((x - middle) ** 2, axis=-1), score=lambda x: middle - x)
     check(told(target, xps.HMC(), (at + STARTS).astype(np.float32), 300), "precision")
 
 
-@pytest.mark.parametrize("kernel", [xps.HMC(), xps.RWM()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("kernel", sweep(xps.RWM(), xps.HMC()), ids=lambda k: type(k).__name__)
 def test_values_that_underflow(kernel):
     """Gamma(0.001, 0.001): half of its mass is below the smallest number there is."""
     model = xps.Model(lambda p: -0.999 * np.log(p.t) - 0.001 * p.t, t=xps.Positive(), gradient=FINITE)
@@ -94,8 +99,8 @@ def test_values_that_underflow(kernel):
 # ---- densities -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [xps.HMC(), xps.NUTS(), xps.RWM(), xps.MALA()], ids=lambda k: type(k).__name__)
-@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("kernel", sweep(xps.MALA(), xps.HMC(), xps.NUTS(), xps.RWM()), ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("scale", sweep(1.0, 0.01, 100.0))
 def test_a_bound_that_nobody_declared(kernel, scale):
     """What a user of emcee writes first: where(any(x <= 0), -inf, ...)."""
     target = xps.Target(
@@ -109,7 +114,7 @@ def test_a_bound_that_nobody_declared(kernel, scale):
 
 @pytest.mark.parametrize(
     "kernel",
-    [xps.HMC(0.3, length=3.0), xps.NUTS(0.3, max_depth=5), xps.RWM(1.0), xps.MALA(0.8)],
+    sweep(xps.MALA(0.8), xps.HMC(0.3, length=3.0), xps.NUTS(0.3, max_depth=5), xps.RWM(1.0)),
     ids=lambda k: type(k).__name__,
 )
 def test_a_density_without_a_finite_integral(kernel):
@@ -117,7 +122,7 @@ def test_a_density_without_a_finite_integral(kernel):
     check(told(flat, kernel, STARTS, 500), "improper")
 
 
-@pytest.mark.parametrize("kernel", [xps.HMC(), xps.NUTS()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("kernel", sweep(xps.HMC(), xps.NUTS()), ids=lambda k: type(k).__name__)
 def test_a_flat_direction_from_defaults(kernel):
     """The warm-up ends where its scales run away, and says why."""
     flat = xps.Target(lambda x: -0.5 * x[..., 0] ** 2, score=lambda x: np.stack([-x[..., 0], 0.0 * x[..., 1]], axis=-1))
@@ -137,8 +142,8 @@ def two_modes(a):
     )
 
 
-@pytest.mark.parametrize("kernel", [xps.HMC(), xps.NUTS(), xps.MALA()], ids=lambda k: type(k).__name__)
-@pytest.mark.parametrize("a", [4.0, 8.0, 30.0])
+@pytest.mark.parametrize("kernel", sweep(xps.MALA(), xps.HMC(), xps.NUTS()), ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("a", sweep(8.0, 4.0, 30.0))
 def test_modes_at_a_distance(kernel, a):
     x0 = np.array([[-a], [a], [a], [-a]]) + 0.1 * STARTS[:, :1]
     findings = told(two_modes(a), kernel, x0, 500)
@@ -146,6 +151,7 @@ def test_modes_at_a_distance(kernel, a):
     assert "ParallelTempering" in findings[0].advice
 
 
+@pytest.mark.slow
 def test_one_chain_of_64_in_another_mode():
     x0 = np.random.default_rng(0).normal(size=(64, 1)) - 6
     x0[-1] = 6.0
@@ -153,15 +159,15 @@ def test_one_chain_of_64_in_another_mode():
     check(findings, "modes")
 
 
-@pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
+@pytest.mark.parametrize("scale", sweep(1e3, 30.0, 1e5))
 def test_a_slow_walk(scale):
     findings = told(gaussian(np.array([1.0, scale])), xps.MALA(0.5), STARTS * [1, scale])
     check(findings, "slow")
     assert "larger steps" in findings[0].advice and "ParallelTempering" not in findings[0].advice
 
 
-@pytest.mark.parametrize("kernel", [xps.RWM(), xps.MALA()], ids=lambda k: type(k).__name__)
-@pytest.mark.parametrize("rho", [0.995, 0.9999, 0.999999])
+@pytest.mark.parametrize("kernel", sweep(xps.RWM(), xps.MALA()), ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("rho", sweep(0.9999, 0.995, 0.999999))
 def test_a_narrow_correlation(kernel, rho):
     precision = np.linalg.inv(np.array([[1, rho], [rho, 1]]))
     target = xps.Target(lambda x: -0.5 * np.sum(x * (x @ precision), axis=-1), score=lambda x: -(x @ precision))
@@ -186,7 +192,7 @@ def test_labels_that_chains_have_swapped():
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("turns", sweep(1, 2))
 def test_trajectories_that_come_back(turns):
     """Of whole turns, from where they began to where they began."""
     findings = told(gaussian(1.0), xps.HMC(2 * np.pi * turns / 80, 80), STARTS)
@@ -194,7 +200,7 @@ def test_trajectories_that_come_back(turns):
     assert "length" in findings[0].advice
 
 
-@pytest.mark.parametrize("scale", [300.0, 3e4])
+@pytest.mark.parametrize("scale", sweep(300.0, 3e4))
 def test_nuts_at_its_greatest_depth(scale):
     x0 = STARTS * [1.0, scale]
     kernel = xps.NUTS(0.5, max_depth=5)
@@ -206,6 +212,7 @@ def test_nuts_at_its_greatest_depth(scale):
     assert "max_depth" in trace.diagnose()[0].advice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", [1.0, 2.0])
 def test_a_heavy_tail_is_no_way_in(nu):
     """Chains that begin in a tail, where they are as far out later: 10 runs of each."""
@@ -215,6 +222,50 @@ def test_a_heavy_tail_is_no_way_in(nu):
     for seed in range(5):
         x0 = np.random.default_rng(seed).standard_t(nu, size=(4, 2))
         assert not {"transient", "modes", "improper"} & {f.kind for f in told(target, xps.HMC(), x0, seed=seed)}
+
+
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_a_few_draws_of_a_run_with_findings(draws):
+    """Nothing is said of a way that was not gone, and no warning of NumPy's."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kernel = xps.NUTS(0.1, max_depth=2)
+        trace = xps.sample(gaussian(1.0), kernel, STARTS, draws, burn_in=9, seed=1, progress=False)
+    kinds = {finding.kind for finding in trace.diagnose()}
+    assert "depth" in kinds and "improper" not in kinds
+    assert all(issubclass(w.category, DiagnosisWarning) for w in caught), [str(w.message) for w in caught]
+
+
+def test_chains_that_never_move_say_nothing_of_far_out():
+    """Most of them: along the way of such a chain the log density stays as it is."""
+    step = np.asarray([1e9] * 6 + [0.02, 0.02])
+    kinds = {finding.kind for finding in told(gaussian(1.0), xps.RWM(step), np.tile(STARTS, (2, 1)))}
+    assert "stuck" in kinds and "rhat" in kinds and "improper" not in kinds
+
+
+# ---- other libraries -------------------------------------------------------------------------------------------------
+
+
+def _bound(xp):
+    return lambda x: xp.where(x[..., 0] <= 0, -xp.inf, -0.5 * (x**2).sum(-1))
+
+
+def _large(xp):
+    return lambda x: -0.5 * (x**2).sum(-1) - 1e8
+
+
+def _narrow(xp):
+    return lambda x: -0.5 * (x[..., 0] ** 2 + (x[..., 1] - x[..., 0]) ** 2 / 1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("density", "cause"), [(_bound, "bound"), (_large, "precision"), (_narrow, "correlated")])
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_the_cause_on_other_libraries(name, density, cause):
+    xp = pytest.importorskip({"torch": "torch", "jax": "jax.numpy"}[name])
+    x0 = np.abs(STARTS).astype(np.float32)
+    x0 = xp.asarray(x0 * [1e-2, 1e-2] if cause == "correlated" else x0, dtype=xp.float32)
+    check(told(xps.Target(density(xp)), xps.RWM(), x0, 500), cause)
 
 
 # ---- the order -------------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ def _others(folder: str) -> list[Call]:
                 "compile": arg(False, FLAG),
                 "shards": arg(None, {"none"} | COUNT),
                 "executor": arg(None, {"none"}),
+                "watchers": arg((), {"empty"}),
             },
         ),
         Call(
@@ -220,7 +221,7 @@ def _others(folder: str) -> list[Call]:
         Call(
             "batched",
             xps.batched,
-            {"f": arg(lambda x: (x * x).sum(), FUNCTION)},
+            {"f": arg(lambda x: (x * x).sum(), FUNCTION), "rejects": arg((), {"empty"})},
             lambda f, lib: as_target(xps.Target(f), lib),
         ),
         Call("LineIntegral", LineIntegral, {"nodes": arg(2, COUNT)}, as_acceptance),

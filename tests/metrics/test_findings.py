@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics import findings, places, steps
+from xpsample.metrics import findings, heat, places, steps
 from xpsample.metrics.findings import Finding
 
 RNG = np.random.default_rng(0)
@@ -84,6 +84,7 @@ def test_chains_that_never_moved():
     assert steps.judge_stuck(np.array([0.0, 0.4]), 9) is None
     some = steps.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
     assert some.value == 2 and some.chains == ((0, 0), (1, 1))
+    assert some.value == 2
     assert steps.judge_stuck(np.zeros(3), 100).chains == ()
 
 
@@ -106,6 +107,36 @@ def test_energy():
     slow[:, 1] = np.cumsum(slow[:, 1])
     assert steps.judge_energy(slow).chains == ((1,),)
     assert steps.judge_energy(slow[:5]) is None
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_the_spread_of_very_small_and_large_draws(scale):
+    draws = RNG.normal(size=(50, 4, 2))
+    np.testing.assert_allclose(places.spread(scale * draws), scale * np.std(draws, axis=(0, 1)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_draws_that_are_not_finite_are_in_no_two_places(value):
+    draws = RNG.normal(size=(200, 4, 1))
+    draws[3, 1, 0] = value
+    assert places.judge_crossings([((), "x")], draws, [0], np.ones((4, 1), dtype=bool)) is None
+
+
+def test_hot_particles_say_how_many_sets_there_are():
+    x = 10.0 * RNG.normal(size=(3, 200, 2))
+    (found,) = heat.judge_particles(x, -x)
+    assert "in the worst of 3 sets" in found.what
+    (found,) = heat.judge_particles(x[0], -x[0])
+    assert "worst" not in found.what
+
+
+def test_a_coordinate_that_never_moves_is_no_region_of_divergences():
+    draws = RNG.normal(size=(500, 4, 2))
+    draws[..., 0] = 1.0
+    there = draws[..., 1] < 1.0
+    there &= RNG.random(there.shape) < 0.5
+    assert "near" not in steps.region_of(["a", "b"], draws[..., :1].repeat(2, axis=-1), there)
+    assert steps.region_of(["a", "b"], draws, draws[..., 1] > 0.5).startswith(", near b")
 
 
 def test_divergences_and_their_region():

@@ -84,3 +84,18 @@ def test_the_ess_of_ranks_does_not_see_a_heavy_tail():
     draws = np.tan(np.pi * (np.random.default_rng(0).random((500, 4, 1)) - 0.5))
     assert mixing(draws).ess_bulk == pytest.approx(chain_ess(rank_normalized(draws)))
     assert 1500 < mixing(draws).ess_bulk[0] < 2700
+
+
+@pytest.mark.parametrize("n", [11, 12])
+@pytest.mark.parametrize("ties", [False, True])
+def test_one_sort_gives_what_sorting_anew_gives(n, ties):
+    """Scores of the draws and of their distances from the median, and the quantiles of the tails: to the bit."""
+    draws = np.random.default_rng(n).normal(size=(n, 3, 2))
+    draws = np.round(draws) if ties else draws
+    even = draws if n % 2 == 0 else np.delete(draws, n // 2, axis=0)
+    folded = rank_normalized(np.abs(even - np.median(even, axis=(0, 1))))
+    found = mixing(draws)
+    np.testing.assert_array_equal(found.rhat, np.fmax(split_rhat(rank_normalized(even)), split_rhat(folded)))
+    low, high = np.quantile(draws, (0.05, 0.95), axis=(0, 1))
+    tails = [chain_ess((draws <= limit).astype(float)) for limit in (low, high)]
+    np.testing.assert_array_equal(found.ess_tail, np.fmin(*tails))

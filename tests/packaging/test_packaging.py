@@ -30,6 +30,8 @@ OPTIONAL = {
     "pytensor",
     "argcomplete",
     "tqdm",
+    "typing_extensions",
+    "arviz",
     "arviz_base",
     "arviz_stats",
     "arviz_plots",

@@ -11,7 +11,9 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
 from xpsample.run import screen
+from xpsample.run.diagnosis import diagnose
 from xpsample.run.screen import Screen
+from xpsample.run.summary import RunStatistics
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.zoo.gaussian import gaussian
 
@@ -77,7 +79,12 @@ def test_a_tilt_that_is_too_strong_at_first():
     assert warned[0][0] is RepellenceWarning and "tilt" in warned[0][1]
     for healthy in (repellent(1.0), repellent(10.0)):
         assert "tilt" not in kinds(run(ROUND, healthy)[0])
-    assert "tilt" not in kinds(run(ROUND, repellent(50.0), burn_in=100)[0])
+    # Steps of the burn-in count, but for the recorder; the draws do not begin far out then.
+    burned, _ = run(ROUND, repellent(50.0), burn_in=100)
+    assert kinds(burned)["tilt"].what.startswith("the tilt is too strong in 4 of 4 chains")
+    recorder = Repellence()
+    seen, _ = run(ROUND, repellent(50.0), burn_in=100, recorders=[xps.Draws(), recorder])
+    assert recorder.findings(seen.recorded["repellence"]) == []
 
 
 def test_starts_that_are_far_away():
@@ -235,3 +242,17 @@ def test_energies_of_hamiltonian_kernels_tell_heavy_tails(kernel):
     kinds = {name: {f.kind for f in trace.diagnose()} for name, trace in found.items()}
     assert "energy" in kinds["heavy"]
     assert "energy" not in kinds["normal"]
+
+
+@pytest.mark.parametrize("where", ["anywhere", "in a neck"])
+def test_a_few_divergences_are_told_where_they_are_in_one_region(where):
+    """Six of 40,000 steps: a neck that the chains do not enter, which no other finding sees."""
+    draws = np.random.default_rng(0).normal(size=(10_000, 4, 2))
+    rows = np.zeros(draws.shape[:2], dtype=bool)
+    at = np.argsort(draws[:, 0, 0])[:6] if where == "in a neck" else np.arange(0, 6000, 1000)
+    rows[at, 0] = True
+    full = np.full(4, 0.7)
+    statistics = RunStatistics(10_000, full, full, np.sum(rows, axis=0), {})
+    found = diagnose(draws, ["a", "b"], statistics, {"diverged": rows}, {})
+    assert [f.kind for f in found] == (["divergences"] if where == "in a neck" else [])
+    assert all(", near a = -3." in f.what for f in found)

@@ -205,7 +205,7 @@ def test_a_function_of_the_state(library):
 
 def test_the_history_of_srmc_can_be_kept(library):
     recorders = (xps.Draws(), xps.Record("theta", lambda state: state.theta))
-    trace = run(library, 6, recorders, SMOOTH, SRMC(MALA(0.3), alpha=1.0, tilt=Exact()))
+    trace = run(library, 6, recorders, SMOOTH, SRMC(MALA(0.3), alpha=1.0, schedule=xps.PowerLaw(), tilt=Exact()))
     theta = np.zeros(X0.shape)
     for n, (x, kept) in enumerate(
         zip(library.host(trace.draws), library.host(trace.recorded["theta"]), strict=True), start=1

@@ -81,6 +81,11 @@ def spaces(draw):
 # ---- the list of states ----------------------------------------------------------------------------------------------
 
 
+def test_how_many_values_each_variable_has():
+    assert RAGGED.sizes(4) == (2, 3, 1, 4)
+    assert Categorical((0, 1, 2)).sizes(2) == (3, 3)
+
+
 @given(spaces())
 @lightly
 def test_states_are_all_combinations_with_the_last_variable_fastest(case):

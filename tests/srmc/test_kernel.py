@@ -116,7 +116,7 @@ def test_equals_the_algorithm_by_hand(base, propose, names, library):
 def test_wrapped_twice_each_history_follows_its_own_target(base):
     # The outer history averages the scores of the target itself, not those that the other tilt made of them.
     x0 = np.ones((CHAINS, DIM))
-    kernel = SRMC(SRMC(base, 0.4, tilt=Exact()), 0.3)
+    kernel = SRMC(SRMC(base, 0.4, PowerLaw(), Exact()), 0.3, PowerLaw())
     trace = sample(
         TARGET,
         kernel,
@@ -232,7 +232,7 @@ def test_out_of_range(make):
 @pytest.mark.parametrize("base", [RWM(0.1), MALA(0.3), ULA(0.1)])
 def test_moved_to_another_position_the_histories_stay(base):
     """A step from there is that of chains that were there all the time, with those histories."""
-    kernel = SRMC(SRMC(base, 0.4, tilt=Exact()), 0.3)
+    kernel = SRMC(SRMC(base, 0.4, PowerLaw(), Exact()), 0.3, PowerLaw())
     x0, there = np.ones((CHAINS, DIM)), np.random.default_rng(2).standard_normal((CHAINS, DIM))
     state = sample(TARGET, kernel, x0, 6, seed=3, progress=False).state
     bound = TARGET.prepare(x0, kernel.requires)

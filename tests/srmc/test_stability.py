@@ -283,6 +283,7 @@ def test_past_the_first_resonance_an_upper_bound_allows_nothing():
     assert np.all(gammas(Stable(autocorrelation(base), EIGENVALUES), base, 1.0)[0] > 0)
 
 
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
 def test_capped_where_the_plain_history_diverges():
     index = np.arange(10)
     covariance = 0.9 ** np.abs(index[:, None] - index)

@@ -246,3 +246,17 @@ def test_a_model_is_pickled_as_workers_need_it():
     first = xps.sample(model, xps.MALA(0.3), x0, 5, seed=1)
     again = xps.sample(pickle.loads(pickle.dumps(model)), xps.MALA(0.3), x0, 5, seed=1)
     assert np.array_equal(first["rate"], again["rate"])
+
+
+def test_a_model_of_a_target_is_that_model():
+    model = schools(constrained=True)
+    again = xps.Model.of_target(model.target)
+    assert again.names == model.names and again.target is model.target
+    assert again.space == model.space and again.data is model.data and again.constrained
+
+
+def test_discrete_starts_are_uniform():
+    """Each third of the normals gives one of three values, the last one too."""
+    space = xps.Model(lambda p: 0.0 * p.x, x=xps.Real(), k=xps.Categorical((0, 1, 2), shape=(2,))).space
+    normals = np.asarray([[-3.0] * 3, [0.0] * 3, [3.0] * 3])
+    np.testing.assert_array_equal(space.from_normals(normals), [[-3.0, 0, 0], [0.0, 1, 1], [3.0, 2, 2]])

@@ -9,6 +9,7 @@ from xpsample.core.errors import GradientError
 from xpsample.gradients import FiniteDifference, NativeGradient, Via
 from xpsample.hiss.smoothed import Conditional, Logistic
 from xpsample.particles.annealed import Level
+from xpsample.spaces import Spins
 from xpsample.targets import Capability, Parametric, Target, Tempered, check_gradient
 from xpsample.targets.affine import affine
 from xpsample.targets.bridge import Bridge, annealed
@@ -145,3 +146,16 @@ def test_the_check_sees_a_wrong_sum():
 
 def test_other_derivatives_drop_it():
     assert regression().without_own_derivatives(FiniteDifference()).score_plus_hvp is None
+
+
+def test_integer_positions_are_given_as_floats():
+    target = Target(
+        lambda x: -0.5 * np.sum(x * x, axis=-1),
+        score=lambda x: -x,
+        hvp=lambda x, v: -v,
+        score_plus_hvp=lambda x, v: -x / 2 - x / 2 - v if x.dtype.kind == "f" else pytest.fail(str(x.dtype)),
+        space=Spins(),
+    )
+    x, v = np.asarray([[1, -1]]), np.asarray([[0.5, 0.5]])
+    bound = target.prepare(x, Capability.SCORE | Capability.HVP)
+    np.testing.assert_array_equal(bound.score_plus_hvp(x, v), [[-1.5, 0.5]])

@@ -8,6 +8,7 @@ from tests.warmup.rules_support import gaussian, normals, rotated
 from xpsample.core.covariance import as_covariance
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import HMC, MALA, NUTS, RWM
+from xpsample.warmup.metric import geometric_mean
 
 PRECISION = rotated(10, 1000.0)
 
@@ -82,3 +83,10 @@ def test_a_matrix_for_each_group_is_checked():
         as_covariance("mass", -stack)
     with pytest.raises(HyperparameterError, match="does not fit the positions"):
         xps.sample(gaussian(np.eye(2)), HMC(0.1, 2, mass=stack), np.zeros((3, 5, 2)), 1, seed=1)
+
+
+def test_the_geometric_mean_of_two_matrices():
+    """S b S = a, for matrices whose factors do not commute."""
+    a, b = (np.stack([rotated(4, 50.0, seed) for seed in seeds]) for seeds in ((1, 2), (3, 4)))
+    mean = geometric_mean(np, a, b)
+    np.testing.assert_allclose(mean @ b @ mean, a, atol=1e-9)

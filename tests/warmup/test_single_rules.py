@@ -259,4 +259,4 @@ def test_a_density_that_does_not_fall_off_ends_the_warm_up():
     flat = xps.Target(lambda x: 0.0 * x[..., 0], score=lambda x: 0.0 * x)
     x0 = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
     with pytest.raises(HyperparameterError, match="chains ran away"), np.errstate(all="ignore"):
-        xps.sample(flat, xps.HMC(), x0, 5, seed=1, warmup=150, progress=False)
+        xps.sample(flat, xps.HMC(), x0, 5, seed=1, warmup=400, progress=False)

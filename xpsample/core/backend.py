@@ -20,7 +20,8 @@ class Device(NamedTuple):
     """A device: its name, the library's own object for it, the real dtypes that work, a note on missing ones.
 
     `context` makes it the current device of its library, where a library has one and computes on no other. `process` is
-    the number of the process that it belongs to, where a library knows of several.
+    the number of the process that it belongs to, where a library knows of several. `forks` tells whether a process that
+    is forked from one which has used it can use it, too: not where the library keeps threads.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Device(NamedTuple):
     note: str = ""
     context: AbstractContextManager[Any] = nullcontext()
     process: int = 0
+    forks: bool = True
 
 
 class Unpacked(NamedTuple):
@@ -108,10 +110,6 @@ class Stepper(Protocol):
         """What every step is given."""
 
     @property
-    def recording(self) -> tuple[Any, ...]:
-        """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
-
-    @property
     def burn_in(self) -> int:
         """Steps at the start that are not recorded."""
 
@@ -163,9 +161,6 @@ class Backend(ABC):
 
     autodiff: Autodiff | None
     """Automatic differentiation, or None."""
-
-    forks: bool = True
-    """Whether a process that is forked from one which has used the library can use it: not where it keeps threads."""
 
     @abstractmethod
     def owns(self, array: object) -> bool:

@@ -92,29 +92,29 @@ def describe(value: Any, call: Callable[[], Any] | None = None) -> Any:
     return _short_form(found)
 
 
-def key(*values: Any, derived: bool = False) -> Hashable:
-    """A key that is equal for equal values, in this process; objects that cannot be known are compared by identity.
-
-    Parameters
-    ----------
-    *values : object
-    derived : bool
-        Whether frozen dataclasses are compared by the fields, too, that they derive from the others.
-    """
-    walk = _Walk(derived)
+def key(*values: Any) -> Hashable:
+    """A key that is equal for equal values, in this process; objects that cannot be known are compared by identity."""
+    walk = _Walk()
     return _digest([walk(value) for value in values]), tuple(map(_Itself, walk.unknown))
+
+
+def arrays_read(value: Any) -> list[np.ndarray]:
+    """The NumPy arrays that `describe` finds in a value."""
+    walk = _Walk()
+    walk(value)
+    return [held for held in walk.held if isinstance(held, np.ndarray)]
 
 
 class _Walk:
     """Describes values, each object once."""
 
-    def __init__(self, derived: bool = False) -> None:
-        self.derived = derived
+    def __init__(self) -> None:
         self.unknown: list[Any] = []
         """What is known by its type alone."""
         self._done: dict[int, Any] = {}
         self._inside: dict[int, int] = {}
-        self._held: list[Any] = []  # so that no address is given twice
+        self.held: list[Any] = []
+        """What was looked into, kept so that no address is given twice."""
 
     def __call__(self, value: Any) -> Any:
         if type(value) in PLAIN:
@@ -124,10 +124,10 @@ class _Walk:
             return self._done[at]
         if at in self._inside:
             return _entry("what it is in", {"level": self._inside[at]})
-        if len(self._inside) >= DEEP or len(self._held) >= MOST:
+        if len(self._inside) >= DEEP or len(self.held) >= MOST:
             return self._by_type(value)
         self._inside[at] = len(self._inside)
-        self._held.append(value)
+        self.held.append(value)
         self._done[at] = self._found(value)
         del self._inside[at]
         return self._done[at]
@@ -175,8 +175,8 @@ class _Walk:
 
     def _dataclass(self, value: Any) -> Any:
         ours = package(type(value).__module__)
-        shown = [f for f in fields(value) if f.init or self.derived]
-        if ours and not self.derived:  # private fields that are not shown are caches
+        shown = [f for f in fields(value) if f.init]
+        if ours:  # private fields that are not shown are caches
             shown = [f for f in shown if f.repr or not f.name.startswith("_")]
         return self._entry_of(value, {f.name: self(getattr(value, f.name)) for f in shown})
 

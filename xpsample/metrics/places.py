@@ -296,17 +296,23 @@ def judge_start(
     """
     if len(first) < SHORTEST_START or not later.size:
         return None
+    far = np.zeros(first.shape[-1])
     with np.errstate(all="ignore"):
         center = np.median(later, axis=(0, 1))
-        usual = np.quantile(np.abs(later - center), 0.9, axis=(0, 1))
-        distance = np.abs(first - center)
-        far, size = np.zeros(first.shape[-1]), SHORTEST_START
+        distance, later = np.abs(first - center), np.abs(later - center)
+        # A start is far out only if nearly all later draws are within a tenth of the way to its farthest draw.
+        near = later <= (1 + 1e-9) * np.max(distance, axis=(0, 1)) / FAR_OUT
+        wanted = np.flatnonzero(np.sum(near, axis=(0, 1)) > int(0.9 * (near[..., 0].size - 1)))
+        if not wanted.size:
+            return None
+        distance, later = distance[..., wanted], later[..., wanted]
+        usual, size = np.quantile(later, 0.9, axis=(0, 1)), SHORTEST_START
         while size <= len(first):
             out = np.max(np.median(distance[:size], axis=0), axis=0) / usual
-            at = np.flatnonzero(out > np.fmax(far, FAR_OUT))
+            at = np.flatnonzero(out > np.fmax(far[wanted], FAR_OUT))
             if at.size:
-                again = _farthest(np.abs(later[..., at] - center[at]), max(1, size // step)) / usual[at]
-                far[at] = np.where(AGAIN * again < out[at], out[at], far[at])
+                again = _farthest(later[..., at], max(1, size // step)) / usual[at]
+                far[wanted[at]] = np.where(AGAIN * again < out[at], out[at], far[wanted[at]])
             size *= 2
     far = np.where(np.isfinite(far), far, 0.0)
     at = np.flatnonzero(far > FAR_OUT)

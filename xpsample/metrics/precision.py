@@ -67,9 +67,16 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
     if dtype.kind != "f" or not values.size:
         return None
     with np.errstate(all="ignore"):
-        size, sd = np.median(np.abs(values), axis=(0, 1)), np.std(values, axis=(0, 1))
-        spacing = np.spacing(size.astype(dtype)).astype(np.float64)
-        coarse = np.where((sd > 0) & np.isfinite(sd), spacing / sd, 0.0)
+        sd = np.std(values, axis=(0, 1))
+
+        def coarseness(size: np.ndarray) -> np.ndarray:
+            spacing = np.spacing(size.astype(dtype)).astype(np.float64)
+            return np.where((sd > 0) & np.isfinite(sd), spacing / sd, 0.0)
+
+        if not np.any(coarseness(np.max(np.abs(values), axis=(0, 1))) > FINE):
+            return None
+        size = np.median(np.abs(values), axis=(0, 1))
+        spacing, coarse = np.spacing(size.astype(dtype)).astype(np.float64), coarseness(size)
     at = np.flatnonzero(coarse > FINE)
     if not at.size:
         return None

@@ -57,16 +57,36 @@ def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None) -> Mixing
     rhat = nested_rhat if rhat_draws.shape[1] >= MANY_CHAINS else split_rhat
     for start in range(0, len(columns), each):
         block = columns[start : start + each]
-        values = _even(draws[..., block])
-        z = rank_normalized(values)
+        z, folded, ordered = _scores(_even(draws[..., block]))
         found.ess_bulk[block] = chain_ess(z)
-        found.ess_tail[block] = tail_ess(draws[..., block])
+        found.ess_tail[block] = tail_ess(draws[..., block], None if draws.shape[0] % 2 else ordered)
         if of_all_chains is not None:
-            values = _even(of_all_chains[..., block])
-            z = rank_normalized(values)
-        folded = rank_normalized(np.abs(values - np.median(values, axis=(0, 1))))
+            z, folded, _ = _scores(_even(of_all_chains[..., block]))
         found.rhat[block] = np.fmax(rhat(z), rhat(folded))
     return found
+
+
+def _scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Normal scores of draws and of their distances from the median, both (draw, chain, dim), and what is sorted.
+
+    One sort serves all: in its order the distances fall up to the median, and rise from there on.
+    """
+    n, chains, dim = draws.shape
+    size, half = n * chains, n * chains // 2
+    columns = np.ascontiguousarray(np.reshape(draws, (size, dim)).T)
+    table = _table(size)
+    scores, folded, ordered = (np.empty_like(columns, dtype=np.float64) for _ in range(3))
+    for values, out, out_folded, out_ordered in zip(columns, scores, folded, ordered, strict=True):
+        order = np.argsort(values)
+        out_ordered[:] = values[order]
+        _score(out, order, out_ordered, table)
+        median = np.median(out_ordered[max(0, half - 1 + size % 2) : half + 1])
+        distances = np.concatenate([np.abs(out_ordered[half:] - median), np.abs(out_ordered[:half] - median)[::-1]])
+        inwards = np.concatenate([order[half:], order[:half][::-1]])
+        merged = np.argsort(distances, kind="stable")  # of two rising runs: they are merged
+        _score(out_folded, inwards[merged], distances[merged], table)
+    of_draws, of_distances = (np.reshape(a.T, (n, chains, dim)) for a in (scores, folded))
+    return of_draws, of_distances, ordered
 
 
 def rank_normalized(draws: np.ndarray) -> np.ndarray:
@@ -74,25 +94,40 @@ def rank_normalized(draws: np.ndarray) -> np.ndarray:
 
     Draws that are equal share the mean of their ranks. Equation 14 of Vehtari et al. (2021).
     """
-    n, chains, dim = draws.shape
-    size = n * chains
-    columns = np.ascontiguousarray(np.reshape(draws, (size, dim)).T)
-    scores = np.empty_like(columns, dtype=np.float64)
-    for values, out in zip(columns, scores, strict=True):
-        order = np.argsort(values)
-        ordered = values[order]
-        first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-        counts = np.diff(first, append=size)
-        out[order] = np.repeat(normal_quantile((first + (counts + 1) / 2 - 0.375) / (size + 0.25)), counts)
-    return np.reshape(scores.T, (n, chains, dim))
+    return _scores(draws)[0]
 
 
-def tail_ess(draws: np.ndarray) -> np.ndarray:
+def _table(size: int) -> np.ndarray:
+    """The normal scores of the ranks 1, 1.5, 2, ..., S."""
+    return normal_quantile((np.arange(2 * size - 1) / 2 + 0.625) / (size + 0.25))
+
+
+def _score(out: np.ndarray, order: np.ndarray, ordered: np.ndarray, table: np.ndarray) -> None:
+    """Put the scores of one coordinate into `out`, from its order and its sorted values."""
+    steps = ordered[1:] != ordered[:-1]
+    if np.all(steps):
+        out[order] = table[::2]
+        return
+    first = np.flatnonzero(np.concatenate([[True], steps]))
+    counts = np.diff(first, append=len(ordered))
+    out[order] = np.repeat(table[2 * first + counts - 1], counts)
+
+
+def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None) -> np.ndarray:
     """ESS of the indicators of being below the 5 % and the 95 % quantile, the smaller one, (dim,).
 
     An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides.
+
+    Parameters
+    ----------
+    draws : numpy.ndarray, shape (draw, chain, dim)
+    ordered : numpy.ndarray, shape (dim, draw times chain), optional
+        The same draws, sorted, where they are there already.
     """
-    low, high = np.quantile(draws, (0.05, 0.95), axis=(0, 1))
+    if ordered is None:
+        ordered = np.sort(np.reshape(draws, (-1, draws.shape[-1])).T, axis=-1)
+    # A quantile lies between two draws, and is never the upper one.
+    low, high = (ordered[:, int(share * (ordered.shape[-1] - 1))] for share in (0.05, 0.95))
     return np.fmin(chain_ess((draws <= low).astype(np.float64)), chain_ess((draws <= high).astype(np.float64)))
 
 

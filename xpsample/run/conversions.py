@@ -1,11 +1,16 @@
-"""Draws and statistics for ArviZ: a DataTree, or the InferenceData that ArviZ before 1.0 and PyMC before 6 take."""
+"""What traces become elsewhere: arrays by name in a file, and a DataTree or the InferenceData of an older ArviZ."""
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.errors import TraceError
+from xpsample.core.registry import to_host
+from xpsample.files.archives import structure
 
 ARVIZ_NAMES = {
     "acceptance_probability": "acceptance_rate",
@@ -69,6 +74,8 @@ def as_arviz(tree: Any) -> Any:
 
     The functions of ``arviz-base`` and ``arviz-stats`` take both.
     """
+    from importlib.metadata import PackageNotFoundError, version  # which takes long to import
+
     try:
         old = int(version("arviz").partition(".")[0]) < 1
     except (PackageNotFoundError, ValueError):
@@ -89,3 +96,33 @@ def _dataset(variables: dict[str, Any], labels: Mapping[str, Sequence[Any]]) -> 
     sizes = {axis: size for own in variables.values() for axis, size in own.sizes.items()}
     places = {axis: list(labels.get(axis, range(size))) for axis, size in sizes.items()}
     return Dataset(variables, coords={axis: (axis, np.asarray(own)) for axis, own in places.items()})
+
+
+def archived(kept: dict[str, Any], schema: int, metadata: dict[str, Any]) -> dict[str, np.ndarray]:
+    """All arrays of a tree on the host by slash-separated name, and its structure and metadata under ``header``."""
+    try:
+        header = {"schema": schema, "structure": structure(kept), "metadata": metadata}
+    except TypeError as error:
+        raise TraceError(str(error)) from error
+    arrays = {"header": np.asarray(as_json("metadata", header))}
+    for name, leaf in tree.items(kept):
+        array = to_host(leaf)
+        if array.dtype.kind not in "biufc":
+            raise TraceError(f"{name} has dtype {array.dtype}, which .npz cannot hold without pickle; cast it first")
+        if name in arrays:
+            raise TraceError(f"two arrays would both be saved as {name!r}; avoid '/' in the names of results")
+        arrays[name] = array
+    return arrays
+
+
+def fits_attribute(value: Any) -> bool:
+    """Whether NetCDF takes `value` as it is: text or a number of 64 bits."""
+    return isinstance(value, (str, float)) or (type(value) is int and abs(value) < 2**63)
+
+
+def as_json(what: str, value: Any) -> str:
+    """Text, of arrays as lists."""
+    try:
+        return json.dumps(value, default=lambda array: to_host(array).tolist())
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"{what} cannot be written as JSON: {error}") from error

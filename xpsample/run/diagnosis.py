@@ -43,7 +43,7 @@ COPIED = 2**18
 """Values of a statistic that are looked at, at most."""
 
 FEW_DIVERGENCES = 5e-4
-"""Share of the steps that may diverge where nothing else is wrong: two of 4,000. The table shows them."""
+"""Share of the steps that may diverge where nothing else is wrong, in no region: two of 4,000. The table has them."""
 
 OF_ANOTHER_TARGET = Trait.TAKES_ESTIMATES | Trait.SEPARATE
 """Of chains that sample another density than the target that they are given, as those of MYULA do."""
@@ -107,7 +107,9 @@ def diagnose(
     screen = None
     if draws is not None and 0 not in draws.shape:
         screen = Screen(draws, names, angles)
-    found += [_divergences(run_statistics, statistics, screen), judge_stuck(moved, run_statistics.steps)]
+    diverged = np.asarray(run_statistics.diverged)
+    region = _region(diverged, statistics, screen)
+    found += [judge_divergences(diverged, run_statistics.steps, region), judge_stuck(moved, run_statistics.steps)]
 
     mixes: list[Finding] = []
     chains = known.get("chains", True)
@@ -129,7 +131,7 @@ def diagnose(
     told = causes_first(finding for finding in (*found, *mixes) if finding is not None)
     steps = run_statistics.steps * max(1, moved.size)
     few = len(told) == 1 and told[0].kind == "divergences" and told[0].value <= FEW_DIVERGENCES * steps
-    return () if few and known.get("adjusted", True) else told
+    return () if few and not region and known.get("adjusted", True) else told
 
 
 def _of_draws(
@@ -214,16 +216,9 @@ def _slow(findings: Sequence[Finding], groups: tuple[int, ...]) -> np.ndarray:
     return slow
 
 
-def _divergences(
-    run_statistics: RunStatistics, statistics: Mapping[str, Array], screen: Screen | None
-) -> Finding | None:
-    diverged, region = np.asarray(run_statistics.diverged), ""
+def _region(diverged: np.ndarray, statistics: Mapping[str, Array], screen: Screen | None) -> str:
+    """Where divergent steps are, in words, if that is plain."""
     rows = statistics.get("diverged")
-    if (
-        screen is not None
-        and rows is not None
-        and tuple(rows.shape) == (screen.rows, *screen.shape)
-        and np.any(diverged)
-    ):
-        region = screen.region(rows)
-    return judge_divergences(diverged, run_statistics.steps, region)
+    if screen is None or rows is None or tuple(rows.shape) != (screen.rows, *screen.shape) or not np.any(diverged):
+        return ""
+    return screen.region(rows)

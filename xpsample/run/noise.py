@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import numpy as numpy_xp
+from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
@@ -188,7 +188,7 @@ class Portable(NoiseSource):
                 return generator.standard_normal(shape).astype(dtype)
             return open_interval(generator.random(shape).astype(dtype))
 
-        drawn = draw_chunks(draw, specs, start, stop, numpy_xp, 1)
+        drawn = draw_chunks(draw, specs, start, stop, array_namespace(np.empty(0)), 1)
         return {name: backend.from_host(np.asarray(rows), like) for name, rows in drawn.items()}
 
     def describe(self) -> dict[str, Any]:

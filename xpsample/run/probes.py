@@ -22,6 +22,7 @@ from xpsample.metrics.steps import (
 from xpsample.run.stored import StoredRows
 from xpsample.run.trace import Trace
 from xpsample.spaces.named import is_real
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 
 AROUND, FACTORS = 8, (0.25, 0.5, 1.0, 1.5)
@@ -36,22 +37,29 @@ RAYS = 8
 ROWS = 64
 """Draws of each chain that a probe looks at."""
 
+FEWEST_STEPS = 400
+"""Of a run that is looked into: the probes call the log density up to 68 times, which a short run would wait for."""
+
 OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"}
 
 
-def examined(trace: Trace, bind: Callable[[], BoundTarget]) -> tuple[Trace, tuple[Finding, ...]]:
+def examined(trace: Trace, space: Space, bind: Callable[[], BoundTarget]) -> tuple[Trace, tuple[Finding, ...]]:
     """The trace of a run, with what its target shows where the run is bad, and all findings.
 
     Parameters
     ----------
     trace : Trace
+    space : Space
+        Of the target. Only real ones are looked at.
     bind : callable
         Gives the target, bound to the positions of the run. It is asked only where something is wrong.
     """
     findings = trace.diagnose()
     kinds = {finding.kind for finding in findings}
-    if not kinds & (OF_A_BOUND | OF_NO_END) or trace.draws is None or 0 in trace.draws.shape:
+    if not is_real(space) or not kinds & (OF_A_BOUND | OF_NO_END):
+        return trace, findings
+    if trace.draws is None or trace.run_statistics.steps < FEWEST_STEPS:
         return trace, findings
     if "processes" in trace.metadata or not trace.metadata.get("diagnosis", {}).get("chains", True):
         return trace, findings
@@ -66,8 +74,6 @@ def examined(trace: Trace, bind: Callable[[], BoundTarget]) -> tuple[Trace, tupl
 
 def _probed(target: BoundTarget, draws: Array | StoredRows, kinds: set[str]) -> Iterator[Finding]:
     """What the log density shows around the draws and far out."""
-    if not is_real(target.space):
-        return
     n = draws.shape[0]
     rows = _host(draws, np.linspace(n // 2, n - 1, min(ROWS, n - n // 2)).astype(int))
     like = draws[-1, ...]
@@ -110,7 +116,7 @@ def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
     half = len(rows) // 2
     dim = rows.shape[-1]
     values = np.reshape(rows.astype(np.float64), (len(rows), -1, dim))
-    way = np.mean(values[half:], axis=0) - np.mean(values[:half], axis=0)
+    way = np.mean(values[half:], axis=0) - np.mean(values[: len(rows) - half], axis=0)
     with np.errstate(all="ignore"):
         looks = np.sqrt(np.mean(way**2, axis=0)) / np.sqrt(np.mean(np.var(values, axis=0), axis=0))
     extent = np.ptp(values, axis=(0, 1))
@@ -123,8 +129,9 @@ def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _along(density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, ray: np.ndarray) -> np.ndarray:
-    """Log densities far out, (sign, distance, *chains)."""
-    return np.stack([[density(rows[-1] + sign * far * ray) for far in FAR_OUT] for sign in (1.0, -1.0)])
+    """Log densities far out, (sign, distance, *chains); nan for chains that the ray leads nowhere."""
+    far_out = np.stack([[density(rows[-1] + sign * far * ray) for far in FAR_OUT] for sign in (1.0, -1.0)])
+    return np.where(np.any(ray != 0, axis=-1), far_out, np.nan)
 
 
 def say_precision(state: Any, burn_in: int) -> Finding | None:

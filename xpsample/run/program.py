@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from xpsample.core import tree
@@ -10,7 +9,6 @@ from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Carry
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.registry import compiled
-from xpsample.core.same import key
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.recorders import Recorder, part_of
@@ -46,11 +44,6 @@ class Program:
     compile: bool = False
     room: int = 0
     window: int = 0
-
-    @cached_property
-    def recording(self) -> tuple[Any, ...]:
-        """What is recorded and when, as a part of the key under which a driver keeps a compiled program."""
-        return key(self.recorders), self.burn_in, self.thinning
 
     @property
     def backend(self) -> Backend:

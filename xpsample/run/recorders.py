@@ -24,6 +24,7 @@ from xpsample.core.checks import (
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.core.registry import check_same_home
 from xpsample.core.tree import Tree, leaves
+from xpsample.run.moments import RunningMoments, at_least, unbiased, welford
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named
 from xpsample.targets.bound import BoundTarget, counter
@@ -252,14 +253,6 @@ def check_recorders(recorders: Any) -> tuple[Recorder, ...]:
     return found
 
 
-class RunningMoments(NamedTuple):
-    """Count (0-d), mean and unbiased variance (*chains, dim) of the kept positions."""
-
-    count: Array  # type: ignore[assignment]  # a tuple's method of that name is never called
-    mean: Array
-    variance: Array
-
-
 class _MomentsCarry(NamedTuple):
     origin: Array
     moments: RunningMoments  # of the differences from the origin
@@ -298,10 +291,10 @@ class Moments(Recorder):
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
         xp, values = target.xp, _values(target, state)
         origin = xp.where(carry.moments.count == 0, values, carry.origin)
-        return _MomentsCarry(origin, _welford(xp, carry.moments, values - origin)), None
+        return _MomentsCarry(origin, welford(xp, carry.moments, values - origin)), None
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
-        moments = _unbiased(target.xp, carry.moments)
+        moments = unbiased(target.xp, carry.moments)
         return moments._replace(mean=carry.origin + moments.mean)
 
 
@@ -369,15 +362,15 @@ class BatchMeans(Recorder):
         origin = xp.where((carry.seen == 0) & (carry.over.count == 0), values, carry.origin)
         seen, total = carry.seen + 1, carry.total + (values - origin)
         done = seen == self.size
-        closed = _welford(xp, carry.over, total / self.size)
+        closed = welford(xp, carry.over, total / self.size)
         over = RunningMoments(*(xp.where(done, a, b) for a, b in zip(closed, carry.over, strict=True)))
         seen, total = (xp.where(done, xp.zeros_like(a), a) for a in (seen, total))
         return _BatchCarry(origin, seen, total, over), None
 
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
         xp = target.xp
-        moments = _unbiased(xp, carry.over)
-        count = _at_least(xp, moments.count, 2, moments.mean)
+        moments = unbiased(xp, carry.over)
+        count = at_least(xp, moments.count, 2, moments.mean)
         return BatchStatistics(moments.count, carry.origin + moments.mean, xp.sqrt(moments.variance / count))
 
 
@@ -431,21 +424,3 @@ def _hits(target: BoundTarget, x: Array, rows: Array) -> Array:
     assert isinstance(target.space, Discrete)
     xp = target.xp
     return xp.astype(target.space.number(xp, x)[..., None] == rows, xp.int32)
-
-
-def _welford(xp: Any, moments: RunningMoments, x: Array) -> RunningMoments:
-    """Here `variance` holds the sum of squared deviations."""
-    count = moments.count + 1
-    delta = x - moments.mean
-    mean = moments.mean + delta / xp.astype(count, x.dtype)
-    return RunningMoments(count, mean, moments.variance + delta * (x - mean))
-
-
-def _unbiased(xp: Any, moments: RunningMoments) -> RunningMoments:
-    count = _at_least(xp, moments.count, 2, moments.mean)
-    return moments._replace(variance=moments.variance / (count - 1))
-
-
-def _at_least(xp: Any, count: Array, least: int, like: Array) -> Array:
-    """A count in a floating dtype, nan where it is too small to divide by."""
-    return xp.where(count >= least, xp.astype(count, like.dtype), xp.full_like(like, float("nan")))

@@ -216,7 +216,7 @@ def sample(
                 watchers=watchers,
                 **settings,
             )
-        trace, findings = examined(trace, lambda: target.prepare(x0, kernel.requires))
+        trace, findings = examined(trace, target.space, lambda: target.prepare(x0, kernel.requires))
         _warn(findings)
         return trace
 

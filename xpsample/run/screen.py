@@ -167,7 +167,7 @@ class Screen:
         moving = np.repeat(~np.reshape(stuck, (-1, self.chains)).T, len(self.coordinates), axis=1)[:, keep]
         second = values[len(values) // 2 :]
         bad = [i for name in dict.fromkeys(n for own in unmixed.values() for n in own) for i in _at(columns, name)]
-        walks, ratio = walking(second)
+        walks, ratio = walking(second) if bad else (np.zeros(len(columns), dtype=bool), np.zeros(len(columns)))
         walks &= np.isin(np.arange(len(columns)), bad)
         apart = judge_modes(columns, np.where(moving, means, np.nan), sds, walks)
         if apart is None:

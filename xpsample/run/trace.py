@@ -1,6 +1,5 @@
 """Traces: the draws, statistics and recorded results of a run, as the user's own arrays, and their files."""
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,20 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core import tree
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
-from xpsample.files.archives import structure, write_arrays
+from xpsample.files.archives import write_arrays
 from xpsample.files.atomic import replacing
 from xpsample.metrics.findings import Finding
-from xpsample.metrics.ranks import Mixing
-from xpsample.run.conversions import as_arviz, datatree
-from xpsample.run.diagnosis import Figures, diagnose, indicators
+from xpsample.run.conversions import archived, as_arviz, as_json, datatree, fits_attribute
+from xpsample.run.diagnosis import diagnose
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
 from xpsample.run.running import running
-from xpsample.run.stored import StoredColumns, StoredRows, column_blocks, open_datatree
-from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
+from xpsample.run.stored import StoredColumns, StoredRows, open_datatree
+from xpsample.run.summary import RunStatistics, Summary
+from xpsample.run.tables import tabulate
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.named import Named, named, named_from_json, parameters
 from xpsample.spaces.names import exported
@@ -192,59 +190,9 @@ class Trace:
             summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
             return replace(summary, findings=self.diagnose(), particles=self._of_particles)
         columns, labels = self._columns()
-        axes = columns.ndim - 2
-        if by is None:
-            groups = tuple(range(axes - 1))
-        else:
-            groups = tuple(by) if isinstance(by, Sequence) else (by,)
-            if not all(isinstance(i, int) and 0 <= i < axes for i in groups) or len(set(groups)) < len(groups):
-                raise TraceError(f"by must name chain axes, of which there are {axes}; got {by!r}")
-        stored = isinstance(columns, StoredColumns)
-        if stored and groups != tuple(range(axes - 1)):
-            raise TraceError("the table of draws in a store has the groups of the run: leave out by, or use to_arviz()")
-
-        def arranged(values: np.ndarray, before: int) -> np.ndarray:
-            """The groups' axes first, and one axis of the chains that are pooled."""
-            others = [i for i in range(axes) if i not in groups]
-            order = [*groups, *others]
-            values = np.moveaxis(values, [i + before for i in order], range(before, before + axes))
-            kept = values.shape[: before + len(groups)]
-            return np.reshape(values, (*kept, -1, *values.shape[before + axes :]))
-
-        statistics, known = self.run_statistics, self.metadata.get("diagnosis", {})
-        if np.shape(statistics.moved) == self.draws.shape[1:-1]:
-            statistics = replace(
-                statistics,
-                acceptance_probability=arranged(statistics.acceptance_probability, 0),
-                moved=arranged(statistics.moved, 0),
-                diverged=arranged(statistics.diverged, 0),
-            )
-        tables, left = [], list(labels)
-        if not stored:
-            columns = arranged(to_host(columns), 1)
-        for part in columns.blocks() if stored else column_blocks(columns):
-            draws = (arranged(part, 1) if stored else part).astype(np.float64)
-            names, left = left[: draws.shape[-1]], left[draws.shape[-1] :]
-            rows = draws
-            if known.get("categorical"):
-                states, flat, _ = indicators(
-                    [((), name) for name in names], np.reshape(draws, (-1, 1, draws.shape[-1]))
-                )
-                names, rows = [name for _, name in states], np.reshape(flat, (*draws.shape[:-1], len(states)))
-            around = [i - len(labels) + len(names) + len(left) for i in self._angles]
-            tables.append(summarize(rows, names, self.run_statistics, [i for i in around if 0 <= i < len(names)]))
-        summary = side_by_side(tables)
-        shape = summary.mean.shape[:-1]
-        every = [(group, name) for group in np.ndindex(*shape) for name in summary.names]
-        mixing = Mixing(*(np.ravel(values) for values in (summary.ess_bulk, summary.ess_tail, summary.rhat)))
-        figures = Figures(every, np.ravel(summary.sd), mixing)
-        by_step: dict[str, Any] = {
-            name: values if stored else arranged(to_host(values), 1)
-            for name, values in self.statistics.items()
-            if values.shape == self.draws.shape[:-1]
-        }
-        findings = diagnose(columns, labels, statistics, by_step, known, figures, angles=self._angles)
-        return replace(summary, findings=findings, particles=self._of_particles)
+        known = self.metadata.get("diagnosis", {})
+        summary = tabulate(columns, labels, self.run_statistics, self.statistics, known, self._angles, by)
+        return replace(summary, particles=self._of_particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
         """What is wrong with the run: no findings are no proof, but each of them is a reason not to use the draws.
@@ -365,7 +313,7 @@ class Trace:
     def _datatree(self) -> Any:
         draws = self._some_draws()
         attributes = {
-            key: value if _fits_attribute(value) else _json(key, value)
+            key: value if fits_attribute(value) else as_json(key, value)
             for key, value in (self.metadata | {"run_statistics": dict(vars(self.run_statistics))}).items()
         } | {"inference_library": "xpsample"}
         if isinstance(draws, StoredRows):
@@ -430,21 +378,7 @@ class Trace:
             "run_statistics": dict(vars(self.run_statistics)),
             "warmup": self.warmup,
         }
-        try:
-            header = {"schema": SCHEMA, "structure": structure(kept), "metadata": self.metadata}
-        except TypeError as error:
-            raise TraceError(str(error)) from error
-        arrays = {"header": np.asarray(_json("metadata", header))}
-        for name, leaf in tree.items(kept):
-            array = to_host(leaf)
-            if array.dtype.kind not in "biufc":
-                raise TraceError(
-                    f"{name} has dtype {array.dtype}, which .npz cannot hold without pickle; cast it first"
-                )
-            if name in arrays:
-                raise TraceError(f"two arrays would both be saved as {name!r}; avoid '/' in the names of results")
-            arrays[name] = array
-        return arrays
+        return archived(kept, SCHEMA, self.metadata)
 
     def _some_draws(self) -> Array:
         """The draws, if there are any."""
@@ -503,18 +437,3 @@ def _one_chain_axis(values: np.ndarray, chain_axes: int) -> np.ndarray:
     """(draw, *chains, ...) to (draw, chain, ...)."""
     chains, rest = values.shape[1 : 1 + chain_axes], values.shape[1 + chain_axes :]
     return np.reshape(values, (values.shape[0], int(np.prod(chains)), *rest))
-
-
-# ---- files -------------------------------------------------------------------------------------------------
-
-
-def _fits_attribute(value: Any) -> bool:
-    """Whether NetCDF takes `value` as it is: text or a number of 64 bits."""
-    return isinstance(value, (str, float)) or (type(value) is int and abs(value) < 2**63)
-
-
-def _json(what: str, value: Any) -> str:
-    try:
-        return json.dumps(value, default=lambda array: to_host(array).tolist())
-    except (TypeError, ValueError) as error:
-        raise TraceError(f"{what} cannot be written as JSON: {error}") from error

@@ -27,7 +27,7 @@ def check_guarded() -> None:
 
 def check_forks(executor: Executor) -> None:
     """Raise CapabilityError where workers are forks of a process whose libraries do not outlive that."""
-    threaded = [backend.name for backend in backends_seen() if not backend.forks]
+    threaded = [backend.name for backend in backends_seen() if not all(device.forks for device in backend.devices())]
     context = getattr(executor, "_mp_context", None)
     if threaded and context is not None and context.get_start_method() == "fork":
         raise CapabilityError(

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from array_api_compat import numpy as numpy_xp
+from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
@@ -271,7 +271,7 @@ class Named(Space):
                 moved[name] = space.move(
                     backend_of(first).xp, first, np.minimum((share * sizes).astype(int), sizes - 1)
                 )
-        return self.put(numpy_xp, normals, moved) if moved else normals
+        return self.put(array_namespace(normals), normals, moved) if moved else normals
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
@@ -394,7 +394,7 @@ def _varying(part: Constrained) -> tuple[int, ...]:
     if isinstance(part, States):
         return tuple(range(part.dim))
     z = np.linspace(-0.7, 0.9, 2 * part.dim).reshape(2, part.dim)
-    values = np.asarray(part.constrain(numpy_xp, z)[0])
+    values = np.asarray(part.constrain(array_namespace(z), z)[0])
     first, second = values.reshape(2, math.prod(part.shape))
     return tuple(int(i) for i in np.flatnonzero(first != second))
 

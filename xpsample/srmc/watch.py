@@ -66,8 +66,8 @@ def judge(
         )
         advice = (
             "leave out alpha, take a smaller one or alpha=Adaptive(...), smaller first steps of the history "
-            "(schedule=Stable(...), a larger offset or smaller scale), tilt=Untilted() over a kernel that accepts "
-            "or rejects, or more burn-in"
+            "(schedule=Stable(...), a larger offset or smaller scale), or tilt=Untilted() over a kernel that accepts "
+            "or rejects. The steps of the burn-in count"
         )
         found.append(Finding("tilt", what, strong, advice))
     stuck = int(np.sum(~(accepted >= least_acceptance) & (alpha > 0)))

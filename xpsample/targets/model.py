@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from array_api_compat import numpy as numpy_xp
+from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_function, given
@@ -190,12 +190,13 @@ class Model(AbstractTarget):
         held = {}
         for name, value in (values or {}).items():
             host = np.asarray(to_host(value) if is_array(value) else value, dtype=dtype_name(like))
-            self.space.check_value(numpy_xp, name, host)
-            held[name] = self.space.part(name).unconstrain(numpy_xp, host)
+            xp = array_namespace(host)
+            self.space.check_value(xp, name, host)
+            held[name] = self.space.part(name).unconstrain(xp, host)
 
         def positions(normals: np.ndarray) -> np.ndarray:
             drawn = self.space.from_normals(normals)
-            return self.space.put(numpy_xp, drawn, held) if held else drawn
+            return self.space.put(array_namespace(drawn), drawn, held) if held else drawn
 
         middle = np.zeros(self.space.dim, dtype=dtype_name(like))
         return around(self, middle, np.asarray(scale), like, chains, seed, positions)

@@ -178,7 +178,10 @@ class Ratio(Tilt):
     the k-th last. Where pi is 0 there, s_i is 0. Log-ratios are cut off at half the logarithm of the largest floating
     number.
 
-    The real parameters of a `Model` have their own score beside it. Its discrete ones take a density for each variable.
+    The real parameters of a `Model` have their own score beside it, and its discrete ones take a density for each
+    variable. Along real parameters the ratio r of a discrete one may have no bound, and a density tilted by it no
+    integral. So there s_i is (r - 1) 4 r / (1 + r)^2, which is between -1/2 and 4: a factor that is the same at x and
+    at its mirror leaves the mean 0.
 
     See Also
     --------
@@ -212,7 +215,8 @@ class Ratio(Tilt):
             if isinstance(part, States):
                 end = begin + part.space.variables(part.dim)
                 _check_coordinates(part.space, end - begin, part.dim)
-                parts[name] = _discrete_score(xp, point.differences[..., begin:end, 0])
+                half = xp.tanh(0.5 * point.differences[..., begin:end, 0])  # (r - 1) / (r + 1)
+                parts[name] = 2.0 * half * (1.0 + half)
                 begin = end
         score = xp.zeros_like(point.x) if point.score is None else point.score
         return space.put(xp, score, parts) if parts else score

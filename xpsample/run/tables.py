@@ -1,0 +1,108 @@
+"""The table of a run's draws: which chain axes are groups, the figures of all coordinates, and what is wrong."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.errors import TraceError
+from xpsample.core.registry import to_host
+from xpsample.metrics.ranks import Mixing
+from xpsample.run.diagnosis import diagnose
+from xpsample.run.screen import Figures, indicators
+from xpsample.run.stored import StoredColumns, column_blocks
+from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
+
+
+class _Groups:
+    """Chain axes of which some are groups, and all others are pooled."""
+
+    def __init__(self, by: int | Sequence[int] | None, axes: int) -> None:
+        self.axes, self.usual = axes, tuple(range(axes - 1))
+        self.groups = self.usual if by is None else tuple(by) if isinstance(by, Sequence) else (by,)
+        known = all(isinstance(i, int) and 0 <= i < axes for i in self.groups)
+        if not known or len(set(self.groups)) < len(self.groups):
+            raise TraceError(f"by must name chain axes, of which there are {axes}; got {by!r}")
+
+    def first(self, values: np.ndarray, before: int) -> np.ndarray:
+        """The groups' axes first, and one axis of the chains that are pooled; `before` axes are in front of them."""
+        others = [i for i in range(self.axes) if i not in self.groups]
+        order = [*self.groups, *others]
+        values = np.moveaxis(values, [i + before for i in order], range(before, before + self.axes))
+        kept = values.shape[: before + len(self.groups)]
+        return np.reshape(values, (*kept, -1, *values.shape[before + self.axes :]))
+
+    def of_run(self, run_statistics: RunStatistics, chains: tuple[int, ...]) -> RunStatistics:
+        """Those of the chains, arranged; as they are where they have other axes."""
+        if np.shape(run_statistics.moved) != chains:
+            return run_statistics
+        return replace(
+            run_statistics,
+            acceptance_probability=self.first(run_statistics.acceptance_probability, 0),
+            moved=self.first(run_statistics.moved, 0),
+            diverged=self.first(run_statistics.diverged, 0),
+        )
+
+
+def tabulate(
+    columns: Array | StoredColumns,
+    labels: Sequence[str],
+    run_statistics: RunStatistics,
+    statistics: Mapping[str, Array],
+    known: Mapping[str, Any],
+    angles: Sequence[int],
+    by: int | Sequence[int] | None,
+) -> Summary:
+    """The table of all columns, with findings from its figures.
+
+    Parameters
+    ----------
+    columns : array or StoredColumns, shape (draw, *chains, column)
+    labels : sequence of str
+        Of the columns.
+    run_statistics : RunStatistics
+    statistics : mapping
+        Of every draw.
+    known : mapping
+        What `xpsample.run.diagnosis.about` gave.
+    angles : sequence of int
+        The columns that are angles.
+    by : int or sequence of int, optional
+        The chain axes that are groups; all but the last when not given.
+    """
+    shape = tuple(columns.shape[:-1])
+    chains = _Groups(by, len(shape) - 1)
+    judged: Array | StoredColumns
+    parts: Iterable[np.ndarray]
+    if isinstance(columns, StoredColumns):
+        if chains.groups != chains.usual:
+            raise TraceError("the table of draws in a store has the groups of the run: leave out by, or use to_arviz()")
+        judged, parts = columns, (chains.first(part, 1) for part in columns.blocks())
+    else:
+        judged = host = chains.first(to_host(columns), 1)
+        parts = column_blocks(host)
+    tables, seen = [], 0
+    for rows in (part.astype(np.float64) for part in parts):
+        start, seen = seen, seen + rows.shape[-1]
+        around = [i - start for i in angles if start <= i < seen]
+        names, rows = _states(labels[start:seen], rows) if known.get("categorical") else (labels[start:seen], rows)
+        tables.append(summarize(rows, names, run_statistics, around))
+    summary = side_by_side(tables)
+    every = [(group, name) for group in np.ndindex(*summary.mean.shape[:-1]) for name in summary.names]
+    mixing = Mixing(*(np.ravel(values) for values in (summary.ess_bulk, summary.ess_tail, summary.rhat)))
+    by_step: dict[str, Any] = {
+        name: values if judged is columns else chains.first(to_host(values), 1)
+        for name, values in statistics.items()
+        if tuple(values.shape) == shape
+    }
+    own = chains.of_run(run_statistics, shape[1:])
+    figures = Figures(every, np.ravel(summary.sd), mixing)
+    return replace(summary, findings=diagnose(judged, labels, own, by_step, known, figures, angles=angles))
+
+
+def _states(names: Sequence[str], rows: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Columns of names of states as columns of indicators, with what these are called."""
+    states, flat, _ = indicators([((), name) for name in names], np.reshape(rows, (-1, 1, rows.shape[-1])))
+    return [name for _, name in states], np.reshape(flat, (*rows.shape[:-1], len(states)))
