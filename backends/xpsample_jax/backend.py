@@ -127,6 +127,7 @@ class JaxBackend(Backend):
         self, stepper: Stepper, carry: Carry, buffers: tuple | None, source: Source, start: int, stop: int
     ) -> tuple[Carry, tuple | None, Any]:
         like: Array = stepper.like(carry)
+        like = like if like.committed else jax.device_put(like, like.sharding)  # as what a block returns, see `_own`
         target = stepper.target
         specs = stepper.specs(carry)
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]

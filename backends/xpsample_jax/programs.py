@@ -149,9 +149,6 @@ class Compiled:
             self._settings["out_shardings"] = shardings
         self._ready: dict[Hashable, Any] = {}
 
-    def __len__(self) -> int:
-        return len(self._ready)
-
     def __call__(self, *args: Any, traces: Traces | None = None) -> Any:
         """The function of arguments; `traces` are those that its own is shared with."""
         leaves, structure = jax.tree.flatten(args)

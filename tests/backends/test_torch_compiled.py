@@ -15,7 +15,10 @@ torch = pytest.importorskip("torch")
 
 from xpsample_torch import compiled  # noqa: E402
 
-pytestmark = pytest.mark.first_tier
+pytestmark = [
+    pytest.mark.first_tier,
+    pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning"),  # runs of 27 draws
+]
 
 
 def gaussian():

@@ -116,6 +116,8 @@ def check(setting: Setting, tree: Tree, noise: str, few: int) -> None:
             keeps_what_it_claims(setting, tree)
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")  # strengths are random
+
 NOISES = st.sampled_from(["native", "portable", "replay"])
 FEW = st.sampled_from([3, 3, 3, 1])
 FIXED: Any = {"derandomize": True, "deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}

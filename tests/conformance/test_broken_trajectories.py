@@ -16,7 +16,7 @@ def broken(module, right, wrong):
     """A module with one piece of its source replaced."""
     source = inspect.getsource(module)
     assert source.count(right) == 1
-    twin = types.ModuleType("twin")
+    twin = types.ModuleType(module.__name__)
     exec(compile(source.replace(right, wrong), module.__file__, "exec"), twin.__dict__)
     return twin
 

@@ -1,12 +1,12 @@
 """`to_arviz` gives what the installed ArviZ takes: InferenceData for ArviZ before 1.0, which PyMC before 6 brings."""
 
 import sys
+from importlib import metadata
 
 import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.run import conversions
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 
@@ -65,12 +65,12 @@ def test_a_store_is_given_in_the_same_form(trace, tmp_path):
 def test_without_the_old_package_it_is_a_datatree(trace, monkeypatch):
     xarray = pytest.importorskip("xarray")
     for found in ("1.0.0", "2.3"):
-        monkeypatch.setattr(conversions, "version", lambda name, found=found: found)
+        monkeypatch.setattr(metadata, "version", lambda name, found=found: found)
         assert isinstance(trace.to_arviz(), xarray.DataTree)
 
     def missing(name):
-        raise conversions.PackageNotFoundError(name)
+        raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(conversions, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     monkeypatch.setitem(sys.modules, "arviz_base", None)
     assert isinstance(trace.to_arviz(), xarray.DataTree)

@@ -57,7 +57,9 @@ def test_other_exceptions_and_those_of_the_start_are_errors():
 
 @pytest.fixture
 def torch():
-    return pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
+    torch.distributions.Distribution.set_default_validate_args(True)  # torch.compile has switched it off, once it ran
+    return torch
 
 
 def poisson_model(torch):

@@ -339,7 +339,7 @@ def test_resuming_holds_the_draws_once(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert size > 10e6
-    assert peak < 1.5 * size
+    assert peak < 1.6 * size  # and what one look at them, and one digest, take
 
 
 def test_names_are_on_the_disk(tmp_path, monkeypatch):

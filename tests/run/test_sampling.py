@@ -217,8 +217,8 @@ def test_a_tempered_target_is_sampled(library):
 
 @pytest.mark.parametrize("kernel", [MALA(0.2), HMC(0.3, 10)], ids=["MALA", "HMC"])
 @pytest.mark.parametrize("settings", [{}, {"burn_in": 2000, "thinning": 3}], ids=str)
-def test_jax_traces_a_density_at_most_twice_a_run(kernel, settings):
-    """Whatever the length of the run, its burn-in and thinning; a second run from the same objects traces nothing."""
+def test_jax_traces_a_density_a_few_times_a_run(kernel, settings):
+    """Whatever the length of the run, its burn-in and thinning: each run sees the density as it is now."""
     jax = pytest.importorskip("jax")
     traced = []
 
@@ -230,11 +230,12 @@ def test_jax_traces_a_density_at_most_twice_a_run(kernel, settings):
     target = Target(log_density)
     x0 = jax.numpy.zeros((4, 2), dtype="float32")
     xps.sample(target, kernel, x0, 20, seed=SEED, **settings)
-    # Once where the prepared target compiles it for the check at the start, once in the loop.
-    assert 1 <= len(traced) <= 2
+    # Where the prepared target compiles it for the check at the start, in the kernel's start, and in the loop.
+    first = len(traced)
+    assert 1 <= first <= 5
     traced.clear()
-    xps.sample(target, kernel, x0, 30, seed=2, **settings)
-    assert len(traced) == 0
+    xps.sample(target, kernel, x0, 40, seed=2, **settings)
+    assert len(traced) <= first
 
 
 def test_torch_and_numpy_call_a_density_once_a_step():

@@ -307,7 +307,7 @@ def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
     x0 = np.concatenate([X0[:4], 1e5 + X0[4:]])  # the second shard is far out
     with pytest.warns(ConvergenceWarning, match="on their way when the warm-up ended"):
         trace = xps.sample(TARGET, xps.RWM(), x0, 20, seed=1, warmup=60, shards=2)
-    assert trace.diagnose()[0].kind == "warmup"
+    assert "warmup" in {finding.kind for finding in trace.diagnose()}
 
 
 # ---- workers that die, and runs that end early -------------------------------------------------------------

@@ -21,7 +21,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
 from xpsample.core.ending import Ending
-from xpsample.core.errors import ConvergenceWarning
+from xpsample.core.errors import ConvergenceWarning, RepellenceWarning
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
@@ -375,6 +375,7 @@ def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = 
             if missing:
                 return Outcome(False, f"the checks look at single steps, which tune nothing: give {', '.join(missing)}")
             warnings.simplefilter("ignore", ConvergenceWarning)  # the runs are short
+            warnings.simplefilter("ignore", RepellenceWarning)  # and may repel more than a user would want
             passed, detail = CHECKS[name](scenario, device, quick)
             return Outcome(None if passed is None else bool(passed), detail)
     except Exception as error:

@@ -78,7 +78,10 @@ def _neighbours(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarra
     space, chains = bound.space.bind(backend, host), tuple(x.shape[:-1])
     wider = tuple(max(n, 2) for n in chains) or (2,)
     if wider != chains:
-        yield home.from_host(to_host(elsewhere(backend, space, host)), x), np.zeros(chains, dtype=bool)
+        yield (
+            home.from_host(np.ascontiguousarray(to_host(elsewhere(backend, space, host))), x),
+            np.zeros(chains, dtype=bool),
+        )
     stay = np.indices(wider).sum(axis=0) % 2 == 0
     host = np.broadcast_to(host, (*wider, host.shape[-1]))
     begun = np.roll(host, 1, axis=max((i for i, n in enumerate(chains) if n > 1), default=0))

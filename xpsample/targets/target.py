@@ -414,7 +414,8 @@ class PreparedTarget(BoundTarget):
         if wants_ratio and density is None:
             density = self.xp.zeros_like(at[..., 0])
         if wants_differences:
-            differences = self.differences(at, *args) if self.differences else self._around(at, density, args)
+            own = self.differences
+            differences = self._around(at, density, args) if own is None else own(at, *args)
         return Point(x, density, score, None, differences)
 
     def _around(self, x: Array, log_density: Array, args: tuple[Any, ...]) -> Array:
