@@ -22,7 +22,7 @@ from tests.compositions.claims import NumPy, claimed, invariance, started, weigh
 from tests.compositions.settings import REAL, Setting
 from tests.compositions.trees import Tree, compositions
 from xpsample import Portable, Replay, sample
-from xpsample.core.errors import ConvergenceWarning, XpsampleError
+from xpsample.core.errors import ConvergenceWarning, RepellenceWarning, XpsampleError
 from xpsample.core.registry import backend_named
 from xpsample.kernels import Kernel
 from xpsample.run.noise import NoiseSource
@@ -111,12 +111,11 @@ def check(setting: Setting, tree: Tree, noise: str, few: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)  # the runs are short
+        warnings.simplefilter("ignore", RepellenceWarning)  # and strengths random
         if runs_or_is_refused(setting, tree, noise, few):
             event("ran")
             keeps_what_it_claims(setting, tree)
 
-
-pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")  # strengths are random
 
 NOISES = st.sampled_from(["native", "portable", "replay"])
 FEW = st.sampled_from([3, 3, 3, 1])
