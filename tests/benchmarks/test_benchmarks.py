@@ -174,6 +174,7 @@ def test_the_overhead_of_tuning_is_a_ratio(monkeypatch, kernel):
     assert 0.2 < warm_up.overhead(kernel, "gaussian", "numpy", steps=40, rounds=3) < 20
 
 
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")  # of a few steps
 @pytest.mark.parametrize("base", list(srmc.CASES))
 def test_overhead_is_a_ratio_of_the_wrapped_kernel_to_its_base(base):
     case, repellent = srmc.CASES[base]
