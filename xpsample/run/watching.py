@@ -78,7 +78,7 @@ def check_watchers(watchers: Any, shards: bool) -> tuple[Watcher, ...]:
     ------
     HyperparameterError
     """
-    if not isinstance(watchers, Sequence):
+    if isinstance(watchers, str) or not isinstance(watchers, Sequence):
         raise HyperparameterError(f"watchers must be a sequence, such as (EveryMinute(),); got {watchers!r}")
     for watcher in watchers:
         check_instance("a watcher", watcher, Watcher, "one with begin(view), between(view) and end(view)")
