@@ -110,6 +110,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
     assert long - short < 0.5 * 16_000 * 40 * 5 * 8  # of what the draws between them take
 
 
+@pytest.mark.slow
 def test_a_compiled_run_has_one_program(tmp_path):
     library = open_library("jax", "float32")
     executables = importlib.import_module("xpsample_jax.programs").EXECUTABLES
