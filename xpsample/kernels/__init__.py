@@ -22,6 +22,7 @@ from xpsample.kernels.independent import IndependentMH as IndependentMH
 from xpsample.kernels.kernel import ChainState as ChainState
 from xpsample.kernels.kernel import Info as Info
 from xpsample.kernels.kernel import Kernel as Kernel
+from xpsample.kernels.kernel import MemorylessKernel as MemorylessKernel
 from xpsample.kernels.kernel import freeze as freeze
 from xpsample.kernels.kernel import metropolis as metropolis
 from xpsample.kernels.kernel import none_frozen as none_frozen
