@@ -16,7 +16,7 @@ LIST = "made-by-xpsample.json"
 
 
 @final
-class Folder:
+class OutputFolder:
     """A folder in which all files are of one experiment; hidden ones do not count.
 
     Parameters

@@ -29,7 +29,7 @@ from xpsample.core.terminal import fit as fit_lines
 from xpsample.engine.signals import terminable
 from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.files import plain_row, write_rows
-from xpsample.experiments.folder import Folder
+from xpsample.experiments.folder import OutputFolder
 from xpsample.experiments.table import Columns, Row, table
 from xpsample.experiments.unfinished import Unfinished, unfinished
 from xpsample.kernels import Kernel
@@ -89,7 +89,7 @@ class Run(Generic[Size]):
         self.seed: int = args.seed
         self.out: Path = args.out
         self.shown: dict[str, Any] = {}
-        self.folder: Folder = Folder(self.out, name)
+        self.folder: OutputFolder = OutputFolder(self.out, name)
         self._lines: list[str] = []
         self._progress = Progress(name) if progress is None else progress
         self._unfinished = unfinished
