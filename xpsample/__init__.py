@@ -13,9 +13,9 @@ def _homes():
     They stand in ``__init__.pyi`` and nowhere else, where type checkers find them, too.
     """
     from ast import parse
-    from pathlib import Path
+    from importlib.resources import files
 
-    stub = parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    stub = parse(files(__name__).joinpath("__init__.pyi").read_text(encoding="utf-8"))
     return {alias.name: node.module for node in stub.body for alias in node.names if alias.name != "__version__"}
 
 
