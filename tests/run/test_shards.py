@@ -515,6 +515,7 @@ def test_what_does_not_fit_together(settings, error, message):
         run(**settings)
 
 
+@pytest.mark.slow
 def test_what_recorders_and_kernels_ask_for_is_asked_of_the_tuned_kernel():
     recorders = [xps.Draws(), Repellence(), xps.Record("theta", lambda state: state.theta)]
     trace = xps.sample(TARGET, xps.SRMC(xps.MALA()), X0, 50, seed=1, warmup=50, shards=3, recorders=recorders)

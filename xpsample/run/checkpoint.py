@@ -16,8 +16,8 @@ from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
 from xpsample.core.same import differences
 from xpsample.files.archives import structure
+from xpsample.files.common import check_room, reading
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
-from xpsample.files.keeping import check_room, reading
 from xpsample.run.identity import environment
 from xpsample.run.program import Carry, Program, named_rows
 from xpsample.run.recorders import part_of
@@ -177,9 +177,9 @@ class Store:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
         if step == self.step or (not final and 0.0 <= time.monotonic() - self.last < self.every):
             return  # a clock that was set back says nothing
-        began = time.monotonic()
+        began, now = time.monotonic(), _values(self.program, carry)  # whose errors are none of the disk's
         try:
-            self._save(step, carry, totals, buffers)
+            self._save(step, carry, totals, buffers, now)
         except (OSError, MemoryError) as error:
             warnings.warn(
                 f"the run could not be saved to {self.path} after {step} steps ({error}). It goes on; what was saved "
@@ -190,14 +190,13 @@ class Store:
         self.last = time.monotonic()
         self.spent -= self.last - began
 
-    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any) -> None:
+    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, now: list[float]) -> None:
         seconds, rows, new = self.seconds, self.program.rows(step), {}
         if self.disk is None:
             lo = self.keeper.count
             new = {key: to_host(array[lo:rows, ...]) for key, array in named_rows(self.program, buffers) if rows > lo}
         else:  # which reach the disk before the state that counts them
             self.disk.append(buffers, rows, totals.run_statistics(), whole=True)
-            self.disk.sync()
             buffers = self.disk.trace_rows(rows)
         arrays = {f"carry/{path}": to_host(leaf) for path, leaf in tree.items(carry)}
         orders = {key.replace("carry/", "order/", 1): _order(array) for key, array in arrays.items()}
@@ -208,7 +207,7 @@ class Store:
             "identity": self.identity,
             "environment": self.environment,
             "start": self.start,
-            "now": _values(self.program, carry),
+            "now": now,
             "step": step,
             "statistics_steps": totals.steps,
             **({} if self.disk is None else {"store": self.disk.counted | {"arrays": stored}}),

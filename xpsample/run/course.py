@@ -14,10 +14,10 @@ from xpsample.engine.signals import Signals
 from xpsample.run.bar import Bar
 from xpsample.run.checkpoint import Store
 from xpsample.run.diagnosis import own_findings
-from xpsample.run.keeping import InMemory, OnDisk, Saved, Unsaved
 from xpsample.run.limits import example_row
 from xpsample.run.noise import NoiseSource, segments
 from xpsample.run.program import Carry, Program
+from xpsample.run.sinks import InMemory, OnDisk, Saved, Unsaved
 from xpsample.run.store import RowStore
 from xpsample.run.totals import Totals, shown
 from xpsample.run.trace import Trace
