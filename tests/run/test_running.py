@@ -5,7 +5,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError, TraceError
-from xpsample.run.running import running
+from xpsample.trace.running import running
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.diag([1.0, 4.0]))

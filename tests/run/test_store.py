@@ -19,9 +19,10 @@ from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
 from xpsample.engine import pace
-from xpsample.run import checkpoint, diagnosis, store
-from xpsample.run import stored as on_disk
+from xpsample.run import checkpoint, store
 from xpsample.run.store import RowStore
+from xpsample.trace import diagnosis
+from xpsample.trace import stored as on_disk
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.potts import potts
 

@@ -17,8 +17,8 @@ from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.metrics import mcse_mean
 from xpsample.run.loading import load
-from xpsample.run.summary import RunStatistics, Summary
-from xpsample.run.trace import Trace
+from xpsample.trace.summary import RunStatistics, Summary
+from xpsample.trace.trace import Trace
 
 LIBRARIES = ["numpy", "torch", "jax.numpy", "array_api_strict"]
 

@@ -20,10 +20,10 @@ from xpsample.files.common import check_room, reading
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
 from xpsample.run.identity import environment
 from xpsample.run.program import Carry, Kept, named_rows
-from xpsample.run.recorders import part_of
 from xpsample.run.store import RowStore
-from xpsample.run.stored import StoredRows, read_about, stored_rows
 from xpsample.run.totals import Totals
+from xpsample.trace.recorders import part_of
+from xpsample.trace.stored import StoredRows, read_about, stored_rows
 
 SHARD = "shard-{}-of-{}"
 """What the folders of a run in shards are called, each the checkpoint of one."""

@@ -9,20 +9,20 @@ from typing import Any
 from xpsample.core.ending import Ending
 from xpsample.core.errors import Interrupted
 from xpsample.engine.loop import View, Watcher
+from xpsample.engine.noise import NoiseSource, segments
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
 from xpsample.run.bar import Bar
 from xpsample.run.checkpoint import Store
-from xpsample.run.diagnosis import own_findings
 from xpsample.run.limits import example_row
-from xpsample.run.noise import NoiseSource, segments
 from xpsample.run.program import Carry, Program
 from xpsample.run.sinks import InMemory, OnDisk, Saved, Unsaved
 from xpsample.run.store import RowStore
 from xpsample.run.totals import Totals, shown
-from xpsample.run.trace import Trace
 from xpsample.run.until import Stopping, Unlimited, Until, figures
 from xpsample.run.watching import Watched
+from xpsample.trace.diagnosis import own_findings
+from xpsample.trace.trace import Trace
 
 
 class Course:

@@ -16,8 +16,8 @@ from xpsample.core.registry import compiled, to_host
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.run.recorders import Recorder, part_of
 from xpsample.targets.bound import BoundTarget
+from xpsample.trace.recorders import Recorder, part_of
 
 
 class Kept(Protocol):

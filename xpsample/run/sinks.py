@@ -12,9 +12,9 @@ from xpsample.engine.loop import Sink, View
 from xpsample.engine.pace import MOST_STEPS
 from xpsample.run.checkpoint import Store
 from xpsample.run.program import Carry, Program, first_rows
-from xpsample.run.recorders import part_of
 from xpsample.run.store import RowStore
 from xpsample.run.totals import Totals
+from xpsample.trace.recorders import part_of
 
 Row = Callable[[], tuple]
 """Gives a row of each recorder, by a step that is thrown away."""

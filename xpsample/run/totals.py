@@ -9,7 +9,7 @@ from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.engine.loop import View
 from xpsample.kernels.kernel import Info
-from xpsample.run.summary import RunStatistics
+from xpsample.trace.summary import RunStatistics
 
 MOST_WAITING, MOST_SECONDS = 16, 0.1
 """How many segments, and seconds of them, may wait for their sums to be fetched."""

@@ -19,6 +19,7 @@ from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.engine.loop import View, run
+from xpsample.engine.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.engine.pace import MOST_STEPS
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
@@ -27,7 +28,6 @@ from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_us
 from xpsample.run.bar import Bar
 from xpsample.run.checkpoint import Checkpoint, Store, opened
 from xpsample.run.identity import PYTHON
-from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.run.totals import Totals
 from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
