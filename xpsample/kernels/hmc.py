@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, settle
-from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, metropolis, normal_like, uniform_per_chain
@@ -89,7 +89,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
     optimal_acceptance = 0.65
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, harmonic=True)))
     steps: int | None = None
-    mass: Array | None = field(
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(
         default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
     )
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass"), unless="steps"))

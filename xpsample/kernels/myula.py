@@ -78,7 +78,8 @@ class MYULA(Kernel[ULAState, Info]):
             with errors_of_functions("the function strength failed at the start positions"):
                 strength = self.strength(target.data)
             check_range("what the function strength gives", strength, 0, closed=True)
-        return ULAState(target.evaluate(x), none_frozen(target.xp, x))
+        point = target.evaluate(x)
+        return ULAState(point, none_frozen(target.xp, x), None, target.xp.zeros_like(point.score[..., 0]))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -93,8 +94,8 @@ class MYULA(Kernel[ULAState, Info]):
         xp = target.xp
         current = target.refresh(state.point)
         eta = per_coordinate(self.step_size)
-        mean = current.x + eta * self.drift(target, current)
-        new = target.evaluate_lazily(mean + sqrt(xp, 2 * eta) * noise["proposal"])
+        drift = self.drift(target, current)
+        new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * noise["proposal"])
         spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
-        return ULAState(kept.point, frozen), info
+        return ULAState(kept.point, frozen, None, 0.5 * xp.sum(eta * drift * drift, axis=-1)), info

@@ -12,9 +12,9 @@ import array_api_extra as xpx
 
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count, settle
-from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.elementwise import minimum_with_zero
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range
+from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_range
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR
@@ -127,7 +127,7 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))
-    mass: Array | None = field(
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(
         default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
     )
     max_depth: int = 10

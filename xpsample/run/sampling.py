@@ -30,7 +30,7 @@ from xpsample.run.loading import moved_to
 from xpsample.run.noise import NoiseSource, as_noise_source
 from xpsample.run.prepare import identity, positions, prepare
 from xpsample.run.prepare import metadata as metadata_of
-from xpsample.run.probes import examined, say_precision
+from xpsample.run.probes import computed_in, examined, say_precision
 from xpsample.run.program import Carry, Program
 from xpsample.run.recorders import (
     Draws,
@@ -329,10 +329,12 @@ def _one_run(
         if warmed.trace is not None:
             return warmed.trace
         program, carry = warmed.program, warmed.carry
-        if not processes.several:
-            _warn([say_precision(carry.state, burn_in)], stacklevel=4)
         check_limits(program, carry, source, program.draws if disk is None else 0)
         metadata = metadata_of(program, x0, source) | processes.about
+        if not processes.several:
+            if coarse := computed_in(program.target, x0):
+                metadata["diagnosis"]["computed_in"] = coarse
+            _warn([say_precision(carry.state, burn_in, metadata["diagnosis"])], stacklevel=4)
         if warmed.steps:
             metadata["warmup"] = warmed.steps
         if warmed.findings:
