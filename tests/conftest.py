@@ -116,14 +116,15 @@ def _in_first_tier(item: pytest.Item) -> bool:
         return False
     pairs = [value if isinstance(value, tuple) else (value, "float64") for value in _params(item).values()]
     named = [pair[:2] for pair in pairs if pair and isinstance(pair[0], str)]
-    about = item.get_closest_marker("first_tier") is not None
+    mark = item.get_closest_marker("first_tier")
+    about = () if mark is None else mark.args or ("torch", "jax")
     # A run on array-api-strict is driven and saved by the code of NumPy's: what is about that waits for --full.
     strict = item.get_closest_marker("numpy_first") is None and item.path.parent.name != "run"
 
     def belongs(name: str, dtype: Any) -> bool:
         if name == "array_api_strict":
             return strict and dtype != "float32"
-        return name not in OTHERS or (about and name in ("torch", "jax") and dtype == "float64")
+        return name not in OTHERS or (name in about and dtype == "float64")
 
     return all(belongs(*pair) for pair in named if len(pair) == 2)
 

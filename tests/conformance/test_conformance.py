@@ -11,18 +11,23 @@ BIT_FOR_BIT = {"driven = eager", "resume exact", "alpha 0 = base"}
 """Of these, which do not turn on the precision, the tests make those of float64 only: on JAX each compiles anew."""
 
 
+COMPILED_FIRST = ("rwm", "mala", "hmc", "nuts", "gibbs", "tempering", "sr-mala", "srld", "hiss", "svgd", "annealed")
+"""Those that the first tier runs on JAX, where each compiles for seconds: one of every kind of step."""
+
+
 def kernels():
     """All scenarios by name; those of the first tier on array-api-strict, torch and JAX are marked.
 
-    These are the first one of every kernel, and of the wrappers one of each kind. Other settings of a kernel, and other
-    bases of a wrapper, run there on NumPy.
+    These are the first one of every kernel, and of the wrappers one of each kind; on JAX a few of these. Other settings
+    of a kernel, and other bases of a wrapper, run there on NumPy.
     """
     seen = set()
     for name, scenario in SCENARIOS.items():
         kind = type(scenario.kernel(reference().array))
         first = name in ("sr-mala", "srld") or (scenario.base is None and kind not in seen)
         seen.add(kind)
-        yield pytest.param(name, marks=pytest.mark.first_tier if first else pytest.mark.numpy_first)
+        on = ("torch", "jax") if name in COMPILED_FIRST else ("torch",)
+        yield pytest.param(name, marks=pytest.mark.first_tier(*on) if first else pytest.mark.numpy_first)
 
 
 def made(check, device):

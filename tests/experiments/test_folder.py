@@ -5,11 +5,11 @@ import json
 import pytest
 
 from xpsample.core.errors import XpsampleError
-from xpsample.experiments.folder import LIST, Folder
+from xpsample.experiments.folder import LIST, OwnFolder
 
 
 def finished(path, experiment="one"):
-    folder = Folder(path, experiment)
+    folder = OwnFolder(path, experiment)
     for name in ("report.txt", "results.csv", "maps/a.npz"):
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_text(f"{name} of {experiment}")
@@ -17,7 +17,7 @@ def finished(path, experiment="one"):
 
 
 def test_it_is_made_with_its_parents(tmp_path):
-    Folder(tmp_path / "a" / "b", "one")
+    OwnFolder(tmp_path / "a" / "b", "one")
     assert json.loads((tmp_path / "a" / "b" / LIST).read_text()) == {"experiment": "one", "files": {}}
 
 
@@ -58,7 +58,7 @@ def test_files_that_it_did_not_make_are_left_alone(tmp_path, change, named):
     change(out)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     with pytest.raises(XpsampleError, match=f"{out} holds files that one did not make, .*--out") as raised:
-        Folder(out, "one")
+        OwnFolder(out, "one")
     assert named in str(raised.value)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
@@ -66,14 +66,14 @@ def test_files_that_it_did_not_make_are_left_alone(tmp_path, change, named):
 def test_the_files_of_another_experiment_are_left_alone(tmp_path):
     finished(tmp_path)
     with pytest.raises(XpsampleError, match="that two did not make"):
-        Folder(tmp_path, "two")
+        OwnFolder(tmp_path, "two")
 
 
 def test_few_of_many_files_are_named(tmp_path):
     for i in range(9):
         put(f"{i}.txt")(tmp_path)
     with pytest.raises(XpsampleError, match=r"since: \d.txt, \d.txt, \d.txt, \.\.\.\. Nothing was written"):
-        Folder(tmp_path, "one")
+        OwnFolder(tmp_path, "one")
 
 
 def test_hidden_files_do_not_count(tmp_path):
@@ -85,7 +85,7 @@ def test_hidden_files_do_not_count(tmp_path):
 
 def test_a_killed_run_can_be_run_again(tmp_path):
     finished(tmp_path)
-    folder = Folder(tmp_path, "one")
+    folder = OwnFolder(tmp_path, "one")
     for name in ("report.txt", "more.npz"):
         folder.file(name).write_text("half a re")  # then it is killed
     finished(tmp_path)
@@ -96,4 +96,4 @@ def test_a_place_that_cannot_be_written_to(tmp_path):
     put("out")(tmp_path)
     for path in (tmp_path / "out", tmp_path / "out" / "deeper"):
         with pytest.raises(XpsampleError, match=r"cannot write to .*; --out names the folder"):
-            Folder(path, "one")
+            OwnFolder(path, "one")

@@ -19,7 +19,28 @@ def named(p):
     return -0.5 * (p.mu - 1.0) ** 2 - p.s
 
 
-TARGETS = {"target": xps.Target(density), "model": xps.Model(named, mu=xps.Real(), s=xps.Positive())}
+class Shifted:
+    """A model as a class: what it knows is in attributes, and the density a method, or the object itself."""
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def log_density(self, p):
+        return -0.5 * (p.mu - self.shift) ** 2 - p.s
+
+    __call__ = log_density
+
+
+def model(f):
+    return xps.Model(f, mu=xps.Real(), s=xps.Positive())
+
+
+TARGETS = {
+    "target": xps.Target(density),
+    "model": model(named),
+    "method": model(Shifted(2.0).log_density),
+    "object": model(Shifted(3.0)),
+}
 KERNELS = {"RWM": xps.RWM(0.5), "SRMC": xps.SRMC(xps.RWM(0.5), 0.1)}
 
 
@@ -42,3 +63,19 @@ def test_a_copy_runs_as_the_value_does(differentiating, way, of, kernel):
     assert differentiating.backend.owns(again.draws)
     np.testing.assert_array_equal(differentiating.host(again.draws), differentiating.host(trace.draws))
     assert str(again.summary()) == str(trace.summary())
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copy_of_a_trace_reads_the_same_store(differentiating, way, tmp_path):
+    pytest.importorskip("zarr")
+    recorders = (xps.Draws(store=tmp_path / "run.zarr"), xps.Statistics())
+    x0 = differentiating.array(np.full((4, 2), 0.5))
+    trace = xps.sample(TARGETS["object"], xps.RWM(0.5), x0, 20, seed=1, recorders=recorders, progress=False)
+    for whole in (trace, xps.load(tmp_path / "run.zarr", like=x0)):
+        again = WAYS[way](whole)
+        assert differentiating.backend.owns(again.draws[-1])
+        for mine, theirs in ((again.draws, whole.draws), (again["s"], whole["s"])):
+            np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
+        assert sorted(again.statistics) == sorted(whole.statistics)
+        assert str(again.summary()) == str(whole.summary()) and again.diagnose() == whole.diagnose()

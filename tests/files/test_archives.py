@@ -10,7 +10,7 @@ import pytest
 
 from xpsample.core.errors import DataError
 from xpsample.files.archives import members, read_arrays, structure, template, write_arrays
-from xpsample.files.keeping import reading
+from xpsample.files.common import reading
 
 ARRAYS = {
     "file": np.arange(6.0).reshape(2, 3),  # the name of an argument of numpy.savez

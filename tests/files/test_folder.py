@@ -12,8 +12,8 @@ import pytest
 from tests.damage import damages
 from xpsample.core.errors import CheckpointError, StoreError
 from xpsample.files import folder
+from xpsample.files.common import SCHEMA, check_room, check_schema, digest_of, locked, reading, sealed, unsealed
 from xpsample.files.folder import INDEX, LOCK, Folder, Keeper
-from xpsample.files.keeping import SCHEMA, check_room, check_schema, digest_of, locked, reading, sealed, unsealed
 
 ROWS = np.arange(24.0).reshape(12, 2)
 
@@ -101,7 +101,7 @@ def test_a_save_that_fails_leaves_what_was_kept(kept, monkeypatch):
     def full_disk(*_args):
         raise OSError(28, "No space left on device")
 
-    for what in ("write_arrays", "replacing", "make_folder"):
+    for what in ("write_arrays", "write_whole", "make_folder"):
         with monkeypatch.context() as patch:
             patch.setattr(folder, what, full_disk)
             with pytest.raises(OSError, match="No space"):
@@ -167,8 +167,8 @@ def test_the_parts_that_all_clients_share(tmp_path):
     with pytest.raises(MemoryError), reading("here", StoreError, "do that"):
         raise MemoryError
     taken = pytest.raises(StoreError, match="here is in use by process")
-    with locked(tmp_path / "lock", "here", StoreError) as alone, taken, locked(tmp_path / "lock", "here", StoreError):
-        pass
+    with locked(tmp_path / "new" / "here", StoreError) as alone, taken, locked(tmp_path / "new" / "here", StoreError):
+        assert (tmp_path / "new" / "here.lock").exists()
     assert alone
-    with pytest.raises(BlockingIOError), locked(tmp_path / "lock", "here", StoreError):
+    with pytest.raises(BlockingIOError), locked(tmp_path / "here", StoreError):
         raise BlockingIOError  # of what is done within, which is no lock's

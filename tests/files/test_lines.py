@@ -13,7 +13,7 @@ import pytest
 
 from tests.damage import damages
 from xpsample.core.errors import CheckpointError, CheckpointWarning
-from xpsample.files import keeping
+from xpsample.files import common
 from xpsample.files.lines import RowsFile, opened_rows
 
 IDENTITY = {"settings": {"chains": 3}, "seed": 1}
@@ -99,7 +99,7 @@ def test_a_file_of_somebody_else_is_left_alone(path, content):
 
 
 def test_another_schema_is_refused_with_the_reason(path, monkeypatch):
-    monkeypatch.setattr(keeping, "SCHEMA", 99)
+    monkeypatch.setattr(common, "SCHEMA", 99)
     with pytest.raises(
         CheckpointError, match=r"schema version \d+ and this version of xpsample reads 99: use the version"
     ):

@@ -330,7 +330,6 @@ def test_load_of_a_run_that_saves_at_the_same_time(saved, monkeypatch):
     np.testing.assert_array_equal(load(path).draws, more().draws)
 
 
-@pytest.mark.xfail(strict=False, reason="1.54 of the draws since digests are taken while writing")
 def test_resuming_holds_the_draws_once(tmp_path):
     """A peak of one and a half times the draws: the buffers of the run, and no second copy of them."""
     run = partial(sample, TARGET, RWM(1.0), np.zeros((1000, 2)), seed=1, progress=False, recorders=[Draws()])

@@ -32,8 +32,8 @@ from xpsample import (
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.engine import pace
 from xpsample.files import atomic, folder
+from xpsample.files.common import digest_of
 from xpsample.files.folder import INDEX, LOCK
-from xpsample.files.keeping import digest_of
 from xpsample.run import checkpoint as checkpoints
 from xpsample.zoo.gaussian import gaussian
 
@@ -172,7 +172,7 @@ def full_disk(*_args, **_kwargs):
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("what", ["write_arrays", "replacing"])
+@pytest.mark.parametrize("what", ["write_arrays", "write_whole"])
 def test_a_failing_save_warns_and_the_run_goes_on(tmp_path, monkeypatch, what):
     library = open_library("numpy", "float64")
     run = partial(sample, TARGET, KERNEL, start(library), seed=1, checkpoint=tmp_path, progress=False)

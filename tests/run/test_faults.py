@@ -3,11 +3,13 @@
 The slow tests take some of the calls; ``python -m tests.run.faults --library NAME`` takes all of them.
 """
 
+from collections import Counter
+
 import pytest
 
 from tests.conftest import open_library, x64
 from tests.file_layer import FAULTS, FileLayer
-from tests.run.faults import entries, survey
+from tests.run.faults import Saves, entries, survey
 
 EVERY = {"killed": 1, "power cut": 2, "input or output error": 1, "disk full": 3, "disk full once": 3, "read-only": 3}
 
@@ -16,14 +18,25 @@ def check(name, library, fault, work, every):
     tried = 0
     for goes_on in (False, True):
         found, wrong = survey(entries(library)[name], FAULTS[fault], work, goes_on, every)
-        # zarr puts nothing on the disk for sure between two saves. A read-only disk was no reason to be refused before
-        # the metadata had digests, and a third was the bound of a power cut: both are open faults, see the changelog.
-        if name == "store" and fault in ("power cut", "read-only"):
-            wrong = [line for line in wrong if not line.startswith("unreadable at ")]
-            assert found["unreadable"] < 0.8 * found["tried"]
         assert not wrong, "\n".join(wrong)
         tried += found["tried"]
     return tried
+
+
+@pytest.mark.parametrize(("entry", "saves", "pieces"), [("draws", 4, 0), ("fit", 4, 4)])
+def test_what_saves_ask_of_the_disk(entry, saves, pieces, tmp_path):
+    """Five calls for each of three files, and one for the state before.
+
+    This is why the tests below try fewer calls than there were in 0.1.0, which wrote a file in pieces, a header at a
+    time: 75 of the 107 calls of `draws` were writes, of six files in two saves; and 293 of the 353 of `fit`, of twelve.
+    """
+    layer = FileLayer(tmp_path, FAULTS["killed"])
+    with Saves.watched(), layer:
+        entries(open_library("numpy", "float64"))[entry](tmp_path / "run")
+    files = 3 * saves
+    each = {"create": files, "write": files + pieces, "sync": 2 * files, "replace": files, "unlink": saves - 1}
+    lock = Counter(mkdir=1, sync=1, create=1, truncate=1, write=1, unlink=1)  # and the folder
+    assert Counter(call.split()[0] for call in layer.calls) == Counter(each) + lock + Counter(mkdir=saves)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -41,8 +54,8 @@ def test_every_call_of_a_warm_up_and_of_a_training(entry, fault, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_call_of_a_run_with_a_store(fault, tmp_path):
-    every = 7 if fault in ("killed", "power cut") else 17
-    assert check("store", open_library("numpy", "float64"), fault, tmp_path, every) >= 12
+    every = 7 if fault in ("killed", "power cut") else 11
+    assert check("store", open_library("numpy", "float64"), fault, tmp_path, every) > 12
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Draws beyond memory: a run whose rows go to a zarr store is the run that keeps them."""
 
-import errno
 import importlib
 import json
 import shutil
@@ -14,6 +13,7 @@ import zarr
 
 import xpsample as xps
 from tests.conftest import open_library
+from tests.file_layer import FAULTS, FileLayer
 from tests.run.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
@@ -110,6 +110,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
     assert long - short < 0.5 * 16_000 * 40 * 5 * 8  # of what the draws between them take
 
 
+@pytest.mark.slow
 def test_a_compiled_run_has_one_program(tmp_path):
     library = open_library("jax", "float32")
     executables = importlib.import_module("xpsample_jax.programs").EXECUTABLES
@@ -167,6 +168,47 @@ def test_a_run_that_was_killed_before_its_first_save_begins_anew(tmp_path, monke
     same(library, again.draws[...], run(library, 80).draws)
 
 
+def test_rows_under_a_checkpoint_count_when_it_is_saved(tmp_path, monkeypatch):
+    """And are on the disk by then. Until then a store has what the checkpoint has, and no chunk is written twice."""
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    run(library, 50, where, checkpoint=saved)
+    seen, append = [], RowStore.append
+
+    def appended(self, buffers, rows, run_statistics, whole):
+        append(self, buffers, rows, run_statistics, whole)
+        seen.append((whole, rows, len(load(where).draws), zarr.open_group(where, mode="r")["posterior/x"].shape[0]))
+
+    monkeypatch.setattr(RowStore, "append", appended)
+    monkeypatch.setattr(pace, "SECONDS", 1e-9)
+    run(library, 90, where, checkpoint=saved)
+    assert sum(not whole for whole, *_ in seen) > 10
+    assert all(counted == there == (rows if whole else 50) for whole, rows, counted, there in seen)
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path, monkeypatch):
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    run(library, 50, where, checkpoint=saved)
+    before = {path for path in where.rglob("*") if path.is_file()}
+    for name in ("posterior/x/c/2/0/0", ".zarr.json.0123456789ab.tmp", "sample_stats/mine/1", "notes.txt"):
+        (where / name).parent.mkdir(parents=True, exist_ok=True)
+        (where / name).write_text("mine")
+    run(library, 50, where, checkpoint=saved)
+    assert {path for path in where.rglob("*") if path.is_file()} - before == {
+        where / "sample_stats/mine/1",
+        where / "notes.txt",
+    }
+
+
+def test_metadata_that_were_changed_do_not_become_right_by_going_on(tmp_path):
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    run(library, 50, where, checkpoint=saved)
+    changed = where / "posterior" / "x" / "zarr.json"
+    changed.write_text(changed.read_text().replace('"draw"', '"warp"'))
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"posterior/x/zarr.json is not as it was written"):
+            run(library, 80, where, checkpoint=saved)
+
+
 def test_another_checkpoint_does_not_begin_anew_in_the_place_of_draws(tmp_path):
     library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
     run(library, 50, where, checkpoint=tmp_path / "saved")
@@ -180,24 +222,18 @@ def test_another_checkpoint_does_not_begin_anew_in_the_place_of_draws(tmp_path):
 def test_every_write_that_fails_leaves_the_draws_before_it(tmp_path, monkeypatch):
     """Also where arrays of a group have rows already that the others lack."""
     pytest.importorskip("arviz_base")
-    library, put = open_library("numpy", "float64"), zarr.storage._local._put
+    library = open_library("numpy", "float64")
     monkeypatch.setattr(pace, "SECONDS", 1e-9)
-    whole, counts = run(library, 80), set()
-    for writes in range(20, 200, 3):
-        where, left = tmp_path / f"{writes}.zarr", iter(range(writes))
-
-        def failing(*args, left=left, **kwargs):
-            if next(left, None) is None:
-                raise OSError(errno.EIO, "Input/output error")
-            return put(*args, **kwargs)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(zarr.storage._local, "_put", failing)
-            try:
-                run(library, 80, where)
-                break
-            except StoreError:
-                pass
+    whole, counts, plain = run(library, 80), set(), FileLayer(tmp_path, FAULTS["disk full"])
+    with plain:
+        run(library, 80, tmp_path / "run.zarr")
+    for at in range(20, len(plain.calls), 7):
+        root = tmp_path / str(at)
+        root.mkdir()
+        where, layer = root / "run.zarr", FileLayer(root, FAULTS["disk full"], at)
+        full = pytest.raises(StoreError, match=r"run\.zarr cannot be written to .*No space left on device.*same call")
+        with layer, full:
+            run(library, 80, where)
         try:
             read = load(where)
         except TraceError:
@@ -205,6 +241,7 @@ def test_every_write_that_fails_leaves_the_draws_before_it(tmp_path, monkeypatch
         count = len(read.draws)
         counts.add(count)
         same(library, read.draws[...], whole.draws[:count])
+        assert np.all(np.isfinite(read.run_statistics.moved))
         tree_of = read.to_arviz()
         np.testing.assert_array_equal(tree_of.posterior["x"], np.reshape(whole.draws[:count], (count, 300, 2)))
         np.testing.assert_array_equal(tree_of.sample_stats["diverging"], whole.statistics["diverged"][:count])
@@ -219,28 +256,6 @@ def test_until_stops_where_it_does_in_memory(tmp_path, library):
     kept, stored = make(), make(recorders=(xps.Draws(store=tmp_path / "run.zarr"), xps.Statistics()))
     assert stored.draws.shape == kept.draws.shape and len(stored.draws) < 5000
     same(library, stored.draws[...], kept.draws)
-
-
-def test_full_disk_ends_the_run_and_loses_nothing(tmp_path, monkeypatch):
-    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
-    put, left = zarr.storage._local._put, 40
-
-    def full(*args, **kwargs):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return put(*args, **kwargs)
-
-    monkeypatch.setattr(zarr.storage._local, "_put", full)
-    monkeypatch.setattr(pace, "SECONDS", 1e-9)
-    with pytest.raises(StoreError, match=r"run\.zarr cannot be written to .*No space left on device.*same call"):
-        run(library, 300, where)
-    monkeypatch.undo()
-    read, whole = load(where), run(library, 300)
-    assert 37 <= len(read.draws) < 300 and len(read.draws) % 37 == 0
-    same(library, read.draws[...], whole.draws[: len(read.draws)])
-    assert np.all(np.isfinite(read.run_statistics.moved))
 
 
 def test_two_runs_are_kept_apart(tmp_path):

@@ -228,7 +228,7 @@ def test_npz_holds_plain_arrays_under_slashed_names(tmp_path):
     make_trace().save(tmp_path / "run.npz")
     with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
         assert {"draws", "statistics/moved", "recorded/moments/mean", "run_statistics/moved"} <= set(file.files)
-        assert json.loads(file["header"].item())["schema"] == 1
+        assert json.loads(file["header"].item())["schema"] == 3
 
 
 def test_npz_of_a_trace_without_draws(tmp_path):
@@ -356,8 +356,8 @@ def test_schema_version_and_damage(tmp_path):
     with np.load(path) as file:
         arrays = dict(file)
     header = json.loads(arrays["header"].item())
-    np.savez(path, **arrays | {"header": json.dumps(header | {"schema": 99})})
-    with pytest.raises(TraceError, match=r"schema version 99 .* reads 1"):
+    np.savez(path, **arrays | {"header": json.dumps(header | {"schema": 1})})
+    with pytest.raises(TraceError, match=r"schema version 1 .* reads 3"):
         load(path)
     del arrays["statistics/moved"]
     np.savez(path, **arrays)
@@ -385,7 +385,7 @@ def test_every_damage_is_one_error_that_names_the_file(tmp_path):
 
 @pytest.mark.parametrize(
     "header",
-    ["{", "[]", "3", '{"schema": 1}', '{"schema": 1, "structure": {"dict": {}}, "metadata": {}}', "[" * 10_000],
+    ["{", "[]", "3", '{"schema": 3}', '{"schema": 3, "structure": {"dict": {}}, "metadata": {}}', "[" * 10_000],
     ids=range(6),
 )
 def test_headers_that_lack_a_part(tmp_path, header):

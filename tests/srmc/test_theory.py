@@ -454,6 +454,7 @@ def exact_average(eigenvalues, alpha, schedule, steps):
     return [results[n] for n in steps]
 
 
+@pytest.mark.slow
 def test_the_average_is_not_equation_16_for_rho_below_1():
     eigenvalues, basis = np.linalg.eigh(PRECISION)
     schedule, steps = PowerLaw(0.7, offset=10.0), (STEPS, 10_000, 100_000)

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class ToBeTuned(ABC):  # noqa: B024 (its property is abstract)
     """Stands in a field for the value that a warm-up will find: a rule of `xpsample.warmup`."""
 
     if TYPE_CHECKING:  # rules have it as a class attribute, or `declared`
-        patience: float
+        patience: ClassVar[float]
     else:
 
         @property

@@ -1,7 +1,7 @@
 """The sampler that energy models of images are trained and sampled with (Du & Mordatch 2019)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
@@ -31,7 +31,7 @@ class ClippedLangevin(Kernel):
     noise_sd: Any = field(default=0.005, metadata=PER_CHAIN)
     limit: Any = field(default=0.03, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         return ChainState(target.evaluate(x))

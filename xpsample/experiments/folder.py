@@ -1,6 +1,5 @@
 """The folder of an experiment's files, and the list in it of the files that the experiment made."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,14 +8,15 @@ from pathlib import Path
 from typing import Any, final
 
 from xpsample.core.errors import XpsampleError
-from xpsample.files.atomic import replacing
+from xpsample.files.atomic import write_whole
+from xpsample.files.common import file_digest
 
 LIST = "made-by-xpsample.json"
 """Name of the list: the experiment's name, and the SHA-256 of every file (null as long as a run may change it)."""
 
 
 @final
-class Folder:
+class OwnFolder:
     """A folder in which all files are of one experiment; hidden ones do not count.
 
     Parameters
@@ -58,14 +58,13 @@ class Folder:
     def close(self) -> None:
         """Put down what is in the folder as made by the experiment, with digests."""
         with clear_errors(self.path):
-            self._write({name: _digest(self.path / name) for name in self._names()})
+            self._write({name: file_digest(self.path / name) for name in self._names()})
 
     def _write(self, made: Mapping[str, Any]) -> None:
         self._known = set(made)
-        with replacing(self.path / LIST) as file:
-            files = {name: digest for name, digest in made.items() if name != LIST}
-            text = json.dumps({"experiment": self.experiment, "files": files}, indent=1)
-            file.write_text(text + "\n", encoding="utf-8")
+        files = {name: digest for name, digest in made.items() if name != LIST}
+        text = json.dumps({"experiment": self.experiment, "files": files}, indent=1)
+        write_whole(self.path / LIST, (text + "\n").encode())
 
     def _made(self) -> dict[str, Any]:
         """What the list has for each file; nothing if it is the list of another experiment, or none that we wrote."""
@@ -84,12 +83,7 @@ class Folder:
 
     def _is_own(self, name: str, made: Mapping[str, Any]) -> bool:
         path = self.path / name
-        return name in made and not path.is_symlink() and made[name] in (None, _digest(path))
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return name in made and not path.is_symlink() and made[name] in (None, file_digest(path))
 
 
 @contextmanager

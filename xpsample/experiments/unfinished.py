@@ -1,6 +1,5 @@
 """What a run of an experiment has done so far: its rows, and the results of what took long, to go on from."""
 
-import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -11,20 +10,13 @@ from typing import Any, final
 import numpy as np
 
 from xpsample.core.errors import CheckpointError, CheckpointWarning
-from xpsample.core.same import describe
 from xpsample.experiments.folder import clear_errors
 from xpsample.experiments.table import Row
-from xpsample.files.archives import read_arrays, write_arrays
-from xpsample.files.keeping import reading
+from xpsample.files.folder import Folder, Keeper
 from xpsample.files.lines import RowsFile, opened_rows
 
 NAME, ROWS = ".run", "rows.jsonl"
 """The folder in that of an experiment's files, and the file of rows in it."""
-
-DIGESTS = "digests of the others"
-"""An array in each file of results, of a text."""
-
-ADVICE = "if it is damaged, remove it, and a resumed run makes it again"
 
 
 @final
@@ -110,16 +102,12 @@ class Unfinished:
 
     def once(self, make: Callable[[], Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
         """Arrays by name, made now or taken from where they were put."""
-        path = self.next().with_suffix(".npz")
-        with reading(path, CheckpointError, ADVICE):
-            if path.exists():
-                arrays = read_arrays(path)
-                if arrays.pop(DIGESTS).tobytes() != _digests(arrays):
-                    raise ValueError("it is not as it was written")
-                return arrays
+        path = self.next()
+        with suppress(FileNotFoundError):
+            return Folder(path).state()
         made = {name: np.asarray(array) for name, array in make().items()}
         try:
-            write_arrays(path, made | {DIGESTS: np.frombuffer(_digests(made), dtype=np.uint8)})
+            Keeper(path).save(0, made, {}, 0, {"identity": {}})
         except OSError as error:
             warnings.warn(
                 f"a result could not be saved to {path} ({error}). The run goes on; a resumed one makes it again",
@@ -153,10 +141,6 @@ def unfinished(out: Path) -> Iterator[Unfinished]:
     finally:
         with suppress(OSError):
             path.rmdir()  # where nothing was begun
-
-
-def _digests(arrays: Mapping[str, np.ndarray]) -> bytes:
-    return json.dumps(describe(arrays), sort_keys=True).encode()
 
 
 def _texts(row: Row) -> dict[str, Any]:

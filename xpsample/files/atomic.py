@@ -18,9 +18,13 @@ ABANDONED = 3600.0
 """Seconds without a write after which a temporary file is taken for one that a killed process left."""
 
 
+LEFT = ".*.tmp"
+"""What the names of temporary files look like, which killed processes leave."""
+
+
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary file beside `path`, and rename it to `path` when it is complete and on the disk."""
+def replacing(path: Path, sync: bool = True) -> Iterator[Path]:
+    """Give a temporary file beside `path`, and rename it to `path` when it is complete and, if `sync`, on the disk."""
     for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > ABANDONED:
@@ -28,19 +32,27 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{uuid4().hex[:12]}.tmp")
     try:
         yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
+        if sync:
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-    sync_folder(path.parent)
+    if sync:
+        sync_folder(path.parent)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder, with those above it, and put their names on the disk."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path, sync) as temporary:
+        temporary.write_bytes(content)
+
+
+def make_folder(path: Path, sync: bool = True) -> None:
+    """Make a folder, with those above it, and put their names on the disk if `sync`."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()] if sync else []
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync_folder(folder.parent)

@@ -18,8 +18,8 @@ import numpy as np
 
 from xpsample.core.errors import CheckpointError
 from xpsample.files.archives import members, read_arrays, write_arrays
-from xpsample.files.atomic import make_folder, replacing
-from xpsample.files.keeping import CHANGED, file_digest, locked, reading, sealed, unsealed
+from xpsample.files.atomic import make_folder, write_whole
+from xpsample.files.common import CHANGED, file_digest, locked, reading, sealed, unsealed
 
 INDEX, LOCK = "run.json", "run.lock"
 OWN = re.compile(r"(state|rows)-[0-9-]+-[0-9a-f]{12}\.npz")
@@ -162,8 +162,7 @@ class Keeper:
                 rows.append([name, self.count, stop, digest])
             kept = write(f"state-{step:012d}", state)
             text = json.dumps(sealed(content | {"state": kept, "rows": rows}), indent=1).encode()
-            with replacing(index) as temporary:
-                temporary.write_bytes(text)
+            write_whole(index, text)
         except (OSError, MemoryError):
             for path in written:
                 with suppress(OSError):
@@ -181,8 +180,7 @@ class Keeper:
             try:
                 if self.path.exists() and not self.path.is_dir():
                     raise CheckpointError(f"{self.path} is a file, and a checkpoint is a directory: use another path")
-                make_folder(self.path)
-                if stack.enter_context(locked(self.path / LOCK, self.path, CheckpointError)):
+                if stack.enter_context(locked(self.path, CheckpointError, self.path / LOCK)):
                     self._clear()
             except OSError as error:
                 self.failure = error

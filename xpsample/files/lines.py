@@ -11,9 +11,9 @@ from typing import Any, final
 
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.same import differences
-from xpsample.files import keeping
-from xpsample.files.atomic import make_folder, sync_folder
-from xpsample.files.keeping import check_schema, locked, reading
+from xpsample.files import common
+from xpsample.files.atomic import sync_folder
+from xpsample.files.common import check_schema, locked, reading
 
 HEAD = b'{"schema": '
 """What every file of rows begins with."""
@@ -107,7 +107,7 @@ class RowsFile:
         """Begin anew, without rows."""
         self.rows, self.finished, self._identity = [], False, _json(identity)
         self._end, self._digest, self._pending = 0, "", b""
-        self._append({"schema": keeping.SCHEMA, "identity": self._identity})
+        self._append({"schema": common.SCHEMA, "identity": self._identity})
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row, a mapping of JSON values. Where it cannot be written it is kept for the next call, with a warning.
@@ -163,8 +163,7 @@ def opened_rows(path: Path) -> Iterator[RowsFile]:
     OSError
         If its folder cannot be written to.
     """
-    make_folder(path.parent)
-    with locked(path.with_name(f"{path.name}.lock"), path, CheckpointError):
+    with locked(path, CheckpointError):
         yield RowsFile(path)
 
 

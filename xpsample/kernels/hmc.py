@@ -3,7 +3,7 @@
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, settle
@@ -86,7 +86,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
     >>> given = xps.HMC(step_size=0.3, steps=5)  # nothing to tune
     """
 
-    optimal_acceptance = 0.65
+    optimal_acceptance: ClassVar[float] = 0.65
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, harmonic=True)))
     steps: int | None = None
     mass: Array | LowRankCovariance | ToBeTuned | None = field(
@@ -95,7 +95,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass"), unless="steps"))
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
@@ -60,9 +60,9 @@ class Kernel(ABC, Generic[State, StepInfo]):
     """
 
     if TYPE_CHECKING:  # kernels have each as a class attribute, or `declared`
-        requires: Capability
-        traits: Trait
-        optimal_acceptance: float | None
+        requires: ClassVar[Capability]
+        traits: ClassVar[Trait]
+        optimal_acceptance: ClassVar[float | None]
         tuning_inside: "Kernel[Any, Any] | None"
     else:
         traits = MEMORYLESS

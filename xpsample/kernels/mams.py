@@ -3,7 +3,7 @@
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -88,7 +88,7 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
     )
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Microcanonical Langevin Monte Carlo, unadjusted (Robnik et al. 2023; Robnik & Seljak 2023)."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -93,7 +93,7 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
     )
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
     traits = MEMORYLESS
 
     def __post_init__(self) -> None:

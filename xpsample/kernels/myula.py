@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, errors_of_functions, settle
@@ -62,9 +62,9 @@ class MYULA(Kernel[ULAState, Info]):
     smoothing: Any = field(default=None, metadata=PER_CHAIN | tuned(MoreauSmoothing()))
     strength: Array | float | Callable[[Any], Any] = field(default=1.0, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     # Those of f alone, whose target it does not sample.
-    traits = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES | Trait.SEPARATE
+    traits: ClassVar[Trait] = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES | Trait.SEPARATE
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_extra as xpx
 
@@ -134,7 +134,9 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
     _mass: Covariance = field(init=False, repr=False)
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
-    requires = Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = (
+        Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    )
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """The unadjusted Langevin algorithm (Parisi 1981; Roberts & Tweedie 1996)."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -75,7 +75,7 @@ class ULA(Kernel[ULAState, Info]):
     preconditioner: Array | None = field(default=None, metadata=MATRIX | tuned(DiagonalMetric(), only_with="step_size"))
     _preconditioner: Covariance = field(init=False, repr=False)
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:

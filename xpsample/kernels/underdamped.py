@@ -1,7 +1,7 @@
 """Unadjusted underdamped Langevin dynamics, BAOAB splitting (Leimkuhler & Matthews 2013)."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -77,7 +77,7 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     )
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:

@@ -98,8 +98,9 @@ def rank_normalized(draws: np.ndarray) -> np.ndarray:
 
 
 def _table(size: int) -> np.ndarray:
-    """The normal scores of the ranks 1, 1.5, 2, ..., S."""
-    return normal_quantile((np.arange(2 * size - 1) / 2 + 0.625) / (size + 0.25))
+    """The normal scores of the ranks 1, 1.5, 2, ..., S. The upper half mirrors the lower one."""
+    lower = normal_quantile((np.arange(size) / 2 + 0.625) / (size + 0.25))
+    return np.concatenate([lower, -lower[-2::-1]])
 
 
 def _score(out: np.ndarray, order: np.ndarray, ordered: np.ndarray, table: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from xpsample.core import tree
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.files.archives import structure
+from xpsample.files.common import sealed
 
 ARVIZ_NAMES = {
     "acceptance_probability": "acceptance_rate",
@@ -20,7 +22,19 @@ ARVIZ_NAMES = {
 }
 """Statistics that ArviZ knows by another name; the others keep theirs."""
 
-INSTALL = 'to_arviz() needs xarray: pip install "xpsample[arviz]"'
+
+def installed(module: str, advice: str) -> Any:
+    """A module that not every installation has.
+
+    Raises
+    ------
+    ImportError
+        With the advice, if it is not there.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(advice) from error
 
 
 def datatree(
@@ -50,13 +64,10 @@ def datatree(
     ImportError
         If xarray is not installed.
     """
-    try:
-        from xarray import DataTree, Variable
-    except ImportError as error:
-        raise ImportError(INSTALL) from error
+    xarray = installed("xarray", 'to_arviz() needs xarray: pip install "xpsample[arviz]"')
 
     def variable(values: np.ndarray, axes: Sequence[str]) -> Any:
-        return Variable(("chain", "draw", *axes), np.swapaxes(values, 0, 1))
+        return xarray.Variable(("chain", "draw", *axes), np.swapaxes(values, 0, 1))
 
     groups = {"posterior": {name: variable(values, axes) for name, (values, axes) in posterior.items()}}
     if statistics:
@@ -64,7 +75,7 @@ def datatree(
             ARVIZ_NAMES.get(name, name): variable(own, [f"{name}_dim_{i}" for i in range(own.ndim - 2)])
             for name, own in statistics.items()
         }
-    tree = DataTree.from_dict({name: _dataset(variables, labels) for name, variables in groups.items()})
+    tree = xarray.DataTree.from_dict({name: _dataset(variables, labels) for name, variables in groups.items()})
     tree.attrs = dict(attributes)
     return tree
 
@@ -98,13 +109,14 @@ def _dataset(variables: dict[str, Any], labels: Mapping[str, Sequence[Any]]) -> 
     return Dataset(variables, coords={axis: (axis, np.asarray(own)) for axis, own in places.items()})
 
 
-def archived(kept: dict[str, Any], schema: int, metadata: dict[str, Any]) -> dict[str, np.ndarray]:
+def archived(kept: dict[str, Any], metadata: dict[str, Any]) -> dict[str, np.ndarray]:
     """All arrays of a tree on the host by slash-separated name, and its structure and metadata under ``header``."""
     try:
-        header = {"schema": schema, "structure": structure(kept), "metadata": metadata}
+        described = {"structure": structure(kept), "metadata": metadata}
     except TypeError as error:
         raise TraceError(str(error)) from error
-    arrays = {"header": np.asarray(as_json("metadata", header))}
+    header = sealed(json.loads(as_json("metadata", described)))
+    arrays = {"header": np.asarray(json.dumps(header))}
     for name, leaf in tree.items(kept):
         array = to_host(leaf)
         if array.dtype.kind not in "biufc":

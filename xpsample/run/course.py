@@ -14,10 +14,10 @@ from xpsample.engine.signals import Signals
 from xpsample.run.bar import Bar
 from xpsample.run.checkpoint import Store
 from xpsample.run.diagnosis import own_findings
-from xpsample.run.keeping import InMemory, OnDisk, Saved, Unsaved
 from xpsample.run.limits import example_row
 from xpsample.run.noise import NoiseSource, segments
 from xpsample.run.program import Carry, Program
+from xpsample.run.sinks import InMemory, OnDisk, Saved, Unsaved
 from xpsample.run.store import RowStore
 from xpsample.run.totals import Totals, shown
 from xpsample.run.trace import Trace
@@ -151,7 +151,7 @@ def trace_of(
     """The trace of a program's rows and last carry."""
     rows = buffers if buffers is not None else tuple(None for _ in program.recorders)
     results = {
-        r.name: r.result(program.target, recorder_state, row)
+        r.name: program.result(r, recorder_state, row)
         for r, recorder_state, row in zip(program.recorders, carry.recorder_states, rows, strict=True)
     }
     own = [*own_findings(program.recorders, results, carry.state), *(finding.to_json() for finding in found)]

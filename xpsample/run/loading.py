@@ -13,11 +13,11 @@ from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of
 from xpsample.files.archives import read_arrays, template
-from xpsample.files.keeping import reading
+from xpsample.files.common import reading, unsealed
 from xpsample.run.checkpoint import load_folder
 from xpsample.run.stored import StoredRows, is_address, load_store
 from xpsample.run.summary import RunStatistics
-from xpsample.run.trace import SCHEMA, Trace
+from xpsample.run.trace import Trace
 
 Array = Any
 
@@ -87,12 +87,7 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     else:
         with reading(path, TraceError, "it is damaged, or not a trace saved by xpsample as .npz"):
             arrays = read_arrays(path)
-            header = json.loads(arrays.pop("header").item())
-            if header["schema"] != SCHEMA:
-                raise TraceError(
-                    f"{path} has schema version {header['schema']} and this version of xpsample reads {SCHEMA}: "
-                    "use the version of xpsample that wrote it"
-                )
+            header = unsealed(path, json.loads(arrays.pop("header").item()), TraceError, "sample again", "its header")
             trace = _assembled(header["structure"], arrays, header["metadata"])
     return trace if like is None else moved_to(trace, like)
 

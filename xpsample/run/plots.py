@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.errors import TraceError
+from xpsample.run.conversions import installed
 
 COLUMNS_SHOWN, PAIRS_SHOWN = 8, 5
 """Columns that are drawn where none are named."""
@@ -138,10 +139,7 @@ PLOTS: Mapping[str, tuple[Callable[[Plotted], Any], int]] = {
 
 
 def _subplots(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError('plot() needs matplotlib: pip install "xpsample[plot]"') from error
+    pyplot = installed("matplotlib.pyplot", 'plot() needs matplotlib: pip install "xpsample[plot]"')
     figure, axes = pyplot.subplots(rows, columns, figsize=(width, height), layout="constrained", squeeze=False)
     for panel in axes.flat:
         panel.spines[["top", "right"]].set_visible(False)

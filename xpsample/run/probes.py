@@ -135,14 +135,18 @@ def _along(density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, ray: n
     return np.where(np.any(ray != 0, axis=-1), far_out, np.nan)
 
 
-def computed_in(target: BoundTarget, x: Array) -> tuple[str, float] | None:
-    """The dtype that a log density in float32 computes in, where it has fewer digits, and its machine epsilon."""
+def computed_in(target: BoundTarget, x: Array) -> dict[str, tuple[str, float]]:
+    """The dtype that a log density in float32 computes in, where it has fewer digits, and its machine epsilon.
+
+    As an entry of what a diagnosis knows of a run; none where it computes in float32.
+    """
     autodiff = target.backend.autodiff
     if autodiff is None or target.as_floating(x).dtype != target.xp.float32 or not _gives_density(target):
-        return None
+        return {}
+    found = None
     with suppress(Exception):  # nothing is known of what a library cannot look into
-        return autodiff.coarsest(target.log_density, x)
-    return None
+        found = autodiff.coarsest(target.log_density, x)
+    return {} if found is None else {"computed_in": found}
 
 
 def _gives_density(target: BoundTarget) -> bool:

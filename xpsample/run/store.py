@@ -1,12 +1,16 @@
 """Draws beyond memory: the rows of a run in a zarr store, which grows chunk by chunk.
 
-The attribute ``xpsample`` of its root says how many rows count. It is written after them, so a run that is killed at
-any moment leaves a store whose rows count as before. What lies beyond is written anew by the run that goes on. It has a
-digest of itself and one of the metadata of each array and group, but for how many rows an array has room for; the
-numbers have a checksum in each chunk.
+The attribute ``xpsample`` of its root says how many rows count. It has a digest of itself and one of the metadata of
+each array and group, but for how many rows an array has room for; the numbers have a checksum in each chunk.
+
+zarr works in memory, and what it makes is put in place here, in an order: chunks, the metadata of the arrays, that of
+the root. What counts is replaced whole or not at all. Under a checkpoint, rows count when it is saved, and are on the
+disk by then; so a run that is killed, or whose power is cut, leaves a store whose rows count as before. What lies
+beyond is removed by the run that goes on, and written anew.
 """
 
 import json
+import shutil
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,9 +27,9 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.files.archives import structure
-from xpsample.files.atomic import make_folder, sync_files
-from xpsample.files.keeping import check_room, sealed
-from xpsample.files.keeping import locked as held
+from xpsample.files.atomic import LEFT, make_folder, sync_files, write_whole
+from xpsample.files.common import check_room, sealed
+from xpsample.files.common import locked as held
 from xpsample.run.conversions import ARVIZ_NAMES
 from xpsample.run.program import Program, named_rows
 from xpsample.run.recorders import part_of
@@ -34,12 +38,14 @@ from xpsample.run.stored import (
     METADATA,
     READING,
     chunk_keys,
+    content_of,
     handling,
-    installed,
     is_address,
     node_digest,
+    put_content,
     read_about,
     stored_rows,
+    zarr3,
 )
 from xpsample.run.summary import RunStatistics
 from xpsample.run.totals import Totals
@@ -53,9 +59,6 @@ CHUNK = 2**23
 EVERY_CHUNK = {"write_empty_chunks": True}
 """So that a chunk that is missing is lost, and not one of zeros."""
 
-PARTIAL = ".partial"
-"""What the temporary files of zarr end with."""
-
 WRITING = "mend what is wrong and make the same call again, which goes on where the run has a checkpoint"
 ELSE = "use another path, or remove it"
 
@@ -65,12 +68,8 @@ def locked(store: "RowStore | None") -> Iterator[None]:
     """Keep other runs away from the folder of a store, if there is one, by a file beside it."""
     with ExitStack() as stack:
         if store is not None and not is_address(store.where):
-            path = Path(store.where)
             with handling(store.where, "written to", WRITING):
-                if path.exists() and not path.is_dir():
-                    raise StoreError(f"{store.where} is a file, and a store is a folder: use another path")
-                make_folder(path.parent)
-                stack.enter_context(held(path.with_name(f"{path.name}.lock"), store.where, StoreError))
+                stack.enter_context(held(Path(store.where), StoreError))
         yield
 
 
@@ -89,12 +88,19 @@ class RowStore:
     token: str
 
     def __init__(self, where: str) -> None:
-        self._zarr = installed()
+        self._zarr = zarr3()
         self.where, self.rows, self.chunk, self.token = where, 0, 0, ""
-        self._own = uuid4().hex[:12]
+        self._root, self._own = Path(where), uuid4().hex[:12]
+        self._made: dict[str, Any] = {}
+        """What zarr has made, by the names of the files: the metadata, and chunks that are not full."""
+        self._group: Any = self._zarr.create_group(self._zarr.storage.MemoryStore(self._made), zarr_format=3)
         self._arrays: dict[str, Any] = {}
-        self._synced = 0
-        """Rows that are on the disk for sure, where the store is in a folder."""
+        self._remote: Any = None
+        """zarr's store of what is at an address."""
+        self._saved = False
+        """Whether a checkpoint counts the rows."""
+        self._new: list[Path] = []
+        """Chunks, without any row that counts, that may not be on the disk yet."""
 
     def begin(
         self,
@@ -128,6 +134,7 @@ class RowStore:
         self._program, self._row, self._chains = program, row, tuple(x.shape[:-1])
         self._space = named({"x": program.target.space}) if shape_of(program.target.space) else program.target.space
         first = self._nodes(tree.map(lambda leaf: to_host(leaf)[None, ...], row))
+        self._saved = bool(identity)
         names = [self._node(path) for path, _ in named_rows(program, row)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise StoreError(f"two results would be stored as {twice[0]!r}: avoid '/' in the names of results")
@@ -162,45 +169,32 @@ class RowStore:
         if not self._about["counted"]:
             self._about["counted"] = True
             with handling(self.where, "written to", WRITING):
-                self._commit()
-                self.sync()
-
-    def sync(self) -> None:
-        """Put on the disk what a checkpoint is to count. An address keeps what it has taken."""
-        if is_address(self.where):
-            return
-        root, changed = Path(self.where), [METADATA]
-        for node, array in self._arrays.items():
-            changed += [f"{node}/{METADATA}", *chunk_keys(array, self._synced, self.rows)]
-        everything = (path for path in root.rglob("*") if path.is_file())
-        sync_files(root, (root / name for name in changed) if self._synced else everything)
-        self._synced = self.rows
+                self._put_about()
 
     def append(self, buffers: tuple[Any, ...] | None, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
         """Write rows that are not there yet: up to `rows` if `whole`, else the full chunks among them.
+
+        From then on they count, and under a checkpoint they are on the disk; there, full chunks alone do not count yet.
 
         Raises
         ------
         StoreError
         """
-        stop = rows if whole else rows // self.chunk * self.chunk
-        if stop <= self.rows:
+        stop, counts = rows if whole else rows // self.chunk * self.chunk, whole or not self._saved
+        if stop <= (self._about["rows"] if counts else self.rows):
             return
         with handling(self.where, "written to", WRITING):
             self._check_owner()
-            lo = self.rows
-            while lo < stop:
-                hi = min(stop, (lo // self.chunk + 1) * self.chunk)
-                slot = lo // self.chunk % 2 * self.chunk
-                block = tree.map(lambda buffer, at=slot: to_host(buffer[at : at + self.chunk, ...]), buffers)
-                part = slice(lo % self.chunk, lo % self.chunk + hi - lo)
-                for node, values in self._nodes(tree.map(lambda rows, part=part: rows[part], block)).items():
-                    self._arrays[node].resize((hi, *values.shape[1:]))
-                    self._arrays[node][lo:hi] = values
-                lo = hi
-            self._about |= {"rows": stop, "run_statistics": _packed(run_statistics)}
-            self._commit()
-        self.rows = stop
+            while self.rows < stop:
+                self._write(buffers, self.rows, min(stop, (self.rows // self.chunk + 1) * self.chunk))
+            if counts:
+                if self._new:
+                    sync_files(self._root, self._new)
+                    self._new.clear()
+                for node in self._arrays:
+                    self._put(f"{node}/{METADATA}")
+                self._about |= {"rows": stop, "run_statistics": _packed(run_statistics)}
+                self._put_about()
 
     def trace_rows(self, rows: int, like: Array | None = None) -> tuple[Any, ...]:
         """What the recorders' buffers would hold, read from the store: a tree of `StoredRows` of each recorder."""
@@ -269,11 +263,14 @@ class RowStore:
 
     def _there(self) -> dict[str, Any] | None:
         """What is there already; None where nothing is."""
+        with handling(self.where, "read", READING):
+            if not is_address(self.where) and self._root.is_file():
+                raise StoreError(f"{self.where} is a file, and a store is a folder: use another path")
         found = read_about(self.where)
         if found is None and not is_address(self.where):
             with handling(self.where, "read", READING):
                 there = Path(self.where).iterdir() if Path(self.where).exists() else ()
-                others = [path.name for path in there if path.suffix != PARTIAL]
+                others = [path.name for path in there if not path.match(LEFT)]
             if others:
                 raise StoreError(f"{self.where} holds other files, such as {others[0]}: use another path")
         return found
@@ -306,8 +303,12 @@ class RowStore:
             "nodes": {},
         }
         with handling(self.where, "written to", WRITING):
-            self._group = self._zarr.create_group(self.where, zarr_format=3, overwrite=True)
-            self._commit()
+            if is_address(self.where):
+                self._remote = self._zarr.create_group(self.where, zarr_format=3, overwrite=True).store
+            self._put_about()  # from now on it is ours
+            for path in () if self._remote is not None else self._root.iterdir():
+                if path.name != METADATA:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
             for node, rows in first.items():
                 self._arrays[node] = self._group.create_array(
                     node,
@@ -323,33 +324,81 @@ class RowStore:
                 self._label(axis, labels)
             nodes = [node for node, _ in self._group.members(max_depth=None)]
             self._about["nodes"] = dict.fromkeys(nodes, "")
-            self._commit()
+            for key in self._made:
+                if key != METADATA:
+                    self._put(key)
+            self._put_about()
 
     def _go_on(self, there: dict[str, Any], rows: int, first: dict[str, np.ndarray]) -> None:
         """Cut off what lies beyond the rows of the checkpoint."""
         with handling(self.where, "read", f"{READING}, without the checkpoint"):
             if rows > there["rows"]:
                 raise ValueError(f"it holds {there['rows']} rows, and the checkpoint counts {rows}")
-            self._group = self._zarr.open_group(self.where, mode="r+", zarr_format=3)
+            for own in stored_rows(self.where, there, rows).values():
+                own.check()
+            group = self._zarr.open_group(self.where, mode="r+", zarr_format=3)
+            for node in ("", *there["nodes"]):
+                key = f"{node}/{METADATA}".removeprefix("/")
+                self._made[key] = content_of(group, key)
+            self._group = self._zarr.open_group(self._group.store, mode="r+", zarr_format=3)
             for node, values in first.items():
                 found = self._arrays[node] = self._group[node].with_config(EVERY_CHUNK)
-                if found.shape[1:] != values.shape[1:] or found.dtype != values.dtype or found.shape[0] < rows:
+                if found.shape[1:] != values.shape[1:] or found.dtype != values.dtype:
                     raise ValueError(f"{node} has shape {found.shape} and dtype {found.dtype}")
+                for key in chunk_keys(found, rows - 1, rows) if rows % there["chunk"] else ():
+                    self._made[key] = content_of(group, key)
+        self._remote = group.store if is_address(self.where) else None
         self._about = there | {"writer": self._own, "rows": rows}
-        self.chunk, self.token, self.rows, self._synced = there["chunk"], there["token"], rows, rows
+        self.chunk, self.token, self.rows = there["chunk"], there["token"], rows
         with handling(self.where, "written to", WRITING):
-            self._commit()
+            self._put_about()
             for node, values in first.items():
                 self._arrays[node].resize((rows, *values.shape[1:]))
-            if not is_address(self.where):
-                for left in Path(self.where).rglob(f"*{PARTIAL}"):
-                    left.unlink()
-        for own in tree.leaves(self.trace_rows(rows)):
-            own.check()
+                self._put(f"{node}/{METADATA}")
+            if self._remote is None:
+                self._clear()
 
-    def _commit(self) -> None:
+    def _clear(self) -> None:
+        """Remove what killed runs left: chunks without any row that counts, and temporary files."""
+        kept = {self._root / key for array in self._arrays.values() for key in chunk_keys(array, 0, self.rows)}
+        chunks = (path for node in self._arrays for path in (self._root / node / "c").rglob("*"))
+        for path in [*self._root.rglob(LEFT), *chunks]:
+            if path not in kept and path.is_file():
+                path.unlink()
+
+    # ---- what is written ---------------------------------------------------------------------------------------------
+
+    def _write(self, buffers: tuple[Any, ...] | None, lo: int, hi: int) -> None:
+        """Write rows of one chunk."""
+        slot, part = lo // self.chunk % 2 * self.chunk, slice(lo % self.chunk, lo % self.chunk + hi - lo)
+        block = tree.map(lambda buffer: to_host(buffer[slot : slot + self.chunk, ...])[part], buffers)
+        for node, values in self._nodes(block).items():
+            array = self._arrays[node]
+            array.resize((hi, *values.shape[1:]))
+            array[lo:hi] = values
+            for key in chunk_keys(array, lo, hi):
+                self._put(key, counted=lo - lo % self.chunk < self._about["rows"])
+                if hi % self.chunk == 0:
+                    del self._made[key]
+        self.rows = hi
+
+    def _put_about(self) -> None:
         self._about["nodes"] = {node: node_digest(self._group, node) for node in self._about["nodes"]}
         self._group.update_attributes({ABOUT: json.dumps(sealed(self._about))})
+        self._put(METADATA)
+
+    def _put(self, key: str, counted: bool = True) -> None:
+        """Put in place what zarr has made: whole or not at all, unless it is a chunk without any row that counts."""
+        content, path = self._made[key], self._root / key
+        if self._remote is not None:
+            put_content(self._remote, key, content)
+            return
+        make_folder(path.parent, sync=self._saved and counted)
+        if counted:
+            write_whole(path, content.to_bytes(), self._saved)
+        else:
+            path.write_bytes(content.to_bytes())
+            self._new += [path] if self._saved else []
 
     def _check_owner(self) -> None:
         """Raise unless nobody else has begun to write here, where no lock keeps them away."""

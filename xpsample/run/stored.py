@@ -14,8 +14,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of
 from xpsample.files.archives import structure, template
-from xpsample.files.keeping import digest_of, reading, unsealed
-from xpsample.run.conversions import INSTALL
+from xpsample.files.common import digest_of, reading, unsealed
+from xpsample.run.conversions import installed
 
 READ, WORKED = 2**26, 2**23
 """Values that are read at once, and that figures are computed of at once, where a table needs all draws."""
@@ -43,13 +43,27 @@ def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
     return [f"{node.path}/{node.metadata.encode_chunk_key((i, *rest))}" for i in chunks]
 
 
-def node_digest(group: Any, node: str) -> str:
-    """A digest of the metadata of an array or a group, but for how many rows an array has room for."""
+def content_of(group: Any, key: str) -> Any:
+    """What the store of a group has under a key, as zarr's buffer."""
     from zarr.core.buffer import default_buffer_prototype
     from zarr.core.sync import sync
 
-    found = sync(group.store.get(f"{node}/{METADATA}", default_buffer_prototype()))
-    content = json.loads(found.to_bytes())
+    found = sync(group.store.get(key, default_buffer_prototype()))
+    if found is None:
+        raise FileNotFoundError(f"{key} is missing")
+    return found
+
+
+def put_content(store: Any, key: str, content: Any) -> None:
+    """Put a buffer of zarr's into one of its stores."""
+    from zarr.core.sync import sync
+
+    sync(store.set(key, content))
+
+
+def node_digest(group: Any, node: str) -> str:
+    """A digest of the metadata of an array or a group, but for how many rows an array has room for."""
+    content = json.loads(content_of(group, f"{node}/{METADATA}").to_bytes())
     if content["node_type"] == "array":
         content["shape"] = content["shape"][1:]
     return digest_of(content)
@@ -240,7 +254,7 @@ def column_blocks(values: np.ndarray) -> Iterator[np.ndarray]:
 # ---- a whole store -------------------------------------------------------------------------------------------------
 
 
-def installed() -> Any:
+def zarr3() -> Any:
     """The zarr package.
 
     Raises
@@ -248,13 +262,9 @@ def installed() -> Any:
     ImportError
         If it is not installed.
     """
-    try:
-        import zarr
-        import zarr.codecs
-        import zarr.dtype
-    except ImportError as error:
-        raise ImportError('a store of draws needs zarr 3: pip install "xpsample[io]"') from error
-    return zarr
+    advice = 'a store of draws needs zarr 3: pip install "xpsample[io]"'
+    installed("zarr.dtype", advice)
+    return installed("zarr", advice)
 
 
 def is_address(where: str) -> bool:
@@ -270,7 +280,7 @@ def read_about(where: str) -> dict[str, Any] | None:
     StoreError
         If it is not one of ours, or cannot be read.
     """
-    zarr = installed()
+    zarr = zarr3()
     with handling(where, "read", READING):
         try:
             attributes = zarr.open_group(where, mode="r", zarr_format=3).attrs.asdict()
@@ -299,7 +309,7 @@ def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
 def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None = None) -> dict[str, StoredRows]:
     """The arrays of a store, by their names in a trace."""
     with handling(where, "read", READING):
-        group = installed().open_group(where, mode="r", zarr_format=3)
+        group = zarr3().open_group(where, mode="r", zarr_format=3)
         for node, digest in about["nodes"].items():
             if node_digest(group, node) != digest:
                 raise ValueError(f"{node}/{METADATA} is not as it was written")
@@ -324,10 +334,7 @@ def open_datatree(where: str, rows: int) -> Any:
     ImportError
         If xarray is not installed.
     """
-    try:
-        from xarray import DataTree, open_dataset
-    except ImportError as error:
-        raise ImportError(INSTALL) from error
+    xarray = installed("xarray", 'to_arviz() needs xarray: pip install "xpsample[arviz]"')
     with handling(where, "read", READING):
         about = read_about(where)
         assert about is not None
@@ -342,7 +349,7 @@ def open_datatree(where: str, rows: int) -> Any:
             """Some of the arrays of a group, and the labels of their axes."""
             left_out = [name for name in names if name not in kept]
             settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": left_out}
-            return open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
+            return xarray.open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
 
         def datasets(group: str, names: list[str]) -> Any:
             try:
@@ -351,7 +358,7 @@ def open_datatree(where: str, rows: int) -> Any:
                 parts = {name: dataset(group, names, [name]) for name in names}
                 return parts[names[0]].assign({name: part[name] for name, part in parts.items()})
 
-        return DataTree.from_dict({group: datasets(group, names) for group, names in groups.items()})
+        return xarray.DataTree.from_dict({group: datasets(group, names) for group, names in groups.items()})
 
 
 def _unpacked(packed: dict[str, Any]) -> dict[str, Any]:

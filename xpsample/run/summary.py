@@ -12,6 +12,7 @@ from xpsample.metrics.convergence import FEWEST_DRAWS, mcse_mean
 from xpsample.metrics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.metrics.places import spread
 from xpsample.metrics.ranks import MANY_CHAINS, mixing
+from xpsample.run.conversions import installed
 
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6
 """Rows of a table, and of each group where there are several."""
@@ -152,16 +153,13 @@ class Summary:
         ImportError
             If pandas is not installed.
         """
-        try:
-            from pandas import DataFrame, MultiIndex
-        except ImportError as error:
-            raise ImportError("to_dataframe() needs pandas: pip install pandas") from error
+        pandas = installed("pandas", "to_dataframe() needs pandas: pip install pandas")
         groups = self.mean.shape[:-1]
         columns: dict[str, Any] = {name: np.ravel(getattr(self, name)) for name in COLUMNS}
         if not groups:
-            return DataFrame(columns, index=list(self.names))
-        index = MultiIndex.from_tuples([(*group, name) for group in np.ndindex(*groups) for name in self.names])
-        return DataFrame(columns, index=index)
+            return pandas.DataFrame(columns, index=list(self.names))
+        index = pandas.MultiIndex.from_tuples([(*group, name) for group in np.ndindex(*groups) for name in self.names])
+        return pandas.DataFrame(columns, index=index)
 
     @property
     def warnings(self) -> tuple[str, ...]:

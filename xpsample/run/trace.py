@@ -12,9 +12,9 @@ from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.files.archives import write_arrays
-from xpsample.files.atomic import replacing
+from xpsample.files.atomic import write_whole
 from xpsample.metrics.findings import Finding
-from xpsample.run.conversions import archived, as_arviz, as_json, datatree, fits_attribute
+from xpsample.run.conversions import archived, as_arviz, as_json, datatree, fits_attribute, installed
 from xpsample.run.diagnosis import diagnose
 from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
 from xpsample.run.running import running
@@ -26,9 +26,6 @@ from xpsample.spaces.named import Named, named, named_from_json, parameters
 from xpsample.spaces.names import exported
 
 Array = Any
-
-SCHEMA = 1
-"""Version of the `.npz` layout. Raised when a file of the new layout could be misread by the old reader."""
 
 PLOTTED = 2**24
 """Values that a picture reads from a store, at most."""
@@ -358,14 +355,10 @@ class Trace:
             write_arrays(path, self._arrays())
         elif path.suffix == ".nc":
             content = self._datatree()
-            try:
-                import h5netcdf  # noqa: F401
-            except ImportError as error:
-                raise ImportError('writing .nc needs h5netcdf: pip install "xpsample[io]"') from error
+            installed("h5netcdf", 'writing .nc needs h5netcdf: pip install "xpsample[io]"')
             # Made in memory: where a disk is full, HDF5 ends the process when it closes its file.
             content = content.to_netcdf(engine="h5netcdf")
-            with replacing(path) as temporary:
-                temporary.write_bytes(content)
+            write_whole(path, content)
         else:
             raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
 
@@ -378,7 +371,7 @@ class Trace:
             "run_statistics": dict(vars(self.run_statistics)),
             "warmup": self.warmup,
         }
-        return archived(kept, SCHEMA, self.metadata)
+        return archived(kept, self.metadata)
 
     def _some_draws(self) -> Array:
         """The draws, if there are any."""

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function, check_instance, check_number, check_result, settle
@@ -51,7 +51,7 @@ class Move(ABC, Generic[State]):
         @property
         def step_size(self) -> float | Array | None: ...
 
-        requires: Capability
+        requires: ClassVar[Capability]
         tuning_inside: Kernel[Any, Any] | None
     else:
         tuning_inside = None
@@ -116,7 +116,7 @@ class LangevinMove(Move[LangevinState]):
     noise_scale: float = 1.0
     drift: Drift | None = None
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
         if self.step_size is None:

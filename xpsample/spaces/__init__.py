@@ -1,7 +1,8 @@
 """Spaces: where positions live."""
 
+from xpsample.spaces.categorical import Categorical, OneHot
 from xpsample.spaces.constrained import Circular, Interval, LowerBounded, Positive, UpperBounded
-from xpsample.spaces.discrete import Binary, Categorical, Discrete, OneHot, Spins
+from xpsample.spaces.discrete import Binary, Discrete, Spins
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.matrices import CorrelationCholesky, CovarianceCholesky
 from xpsample.spaces.permutations import Permutations

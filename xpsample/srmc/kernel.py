@@ -69,11 +69,11 @@ class SRMCState(NamedTuple):
         if not to_host(self.watch.steps) >= LEAST_STEPS:
             return []
         xp = array_namespace(self.theta)
-        norm = xp.sqrt(xp.sum(self.theta * self.theta, axis=-1))
+        at_zero = xp.all(self.theta == 0, axis=-1)
         exponent, above, accepted = self.watch.means(xp)
         # A frozen history is as its user wants it.
         exponent, above = (xp.where(self.gamma > 0, a, 0.0) for a in (exponent, above))
-        return judge(exponent, above, accepted, norm, self.alpha, self.gamma)
+        return judge(exponent, above, accepted, at_zero, self.alpha, self.gamma)
 
     @property
     def point(self) -> Point:

@@ -9,7 +9,7 @@ from xpsample.spaces.named import Named
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DerivedTarget
 from xpsample.targets.point import Capability, Costs, Point, wanted
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 
 def given_others(

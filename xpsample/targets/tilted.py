@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
@@ -30,8 +30,8 @@ class Tilt(ABC):
         Whether the surrogate's differences on a discrete space (`Point.differences`) are its own, or the target's.
     """
 
-    needs: Capability
-    requires: Capability
+    needs: ClassVar[Capability]
+    requires: ClassVar[Capability]
     needs_score: bool
     moves: bool
 
@@ -65,8 +65,8 @@ class Exact(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Exact())
     """
 
-    needs = Capability.SCORE
-    requires = Capability.SCORE | Capability.HVP
+    needs: ClassVar[Capability] = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.HVP
     needs_score = True
     moves = True
 
@@ -98,8 +98,8 @@ class Shift(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Shift())
     """
 
-    needs = Capability.SCORE
-    requires = Capability.SCORE
+    needs: ClassVar[Capability] = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = False
     moves = True
 
@@ -118,8 +118,8 @@ class Difference(Tilt):
     """By a difference quotient of scores (Eq. 6)."""
 
     by: FiniteDifference
-    needs = Capability.SCORE
-    requires = Capability.SCORE
+    needs: ClassVar[Capability] = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = True
 
@@ -154,8 +154,8 @@ class Untilted(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Untilted())
     """
 
-    needs = Capability.SCORE
-    requires = Capability.SCORE
+    needs: ClassVar[Capability] = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = False
 
@@ -194,8 +194,8 @@ class Ratio(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Ratio())
     """
 
-    needs = Capability.LOG_DENSITY | Capability.DIFFERENCES
-    requires = Capability.SCORE
+    needs: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DIFFERENCES
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = False
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from xpsample.core.errors import DataError
 from xpsample.files.archives import read_arrays, write_arrays
-from xpsample.files.keeping import reading
+from xpsample.files.common import reading
 from xpsample.zoo.data_files import SOURCE_FILES
 from xpsample.zoo.data_sources import CONVERTERS
 

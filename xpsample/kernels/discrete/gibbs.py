@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
@@ -38,7 +38,7 @@ class SingleFlip(Kernel[ChainState, Info]):
     True
     """
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
@@ -82,7 +82,7 @@ class Gibbs(Kernel[ChainState, Info]):
     True
     """
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xpsample.core.errors import XpsampleError
-from xpsample.files.atomic import exclusive
+from xpsample.files.atomic import exclusive, make_folder
 
 SCHEMA = 3
 """Version of all layouts. Raised when files of the new ones could be misread by the old reader."""
@@ -69,19 +69,25 @@ def file_digest(path: Path) -> str:
 
 
 @contextmanager
-def locked(lock: Path, what: Path | str, error: type[XpsampleError]) -> Iterator[bool]:
-    """Hold a lock file for what it keeps other runs from; False where the system has no locks.
+def locked(path: Path, error: type[XpsampleError], lock: Path | None = None) -> Iterator[bool]:
+    """Keep other runs from a file or a folder; False where the system has no locks.
+
+    The folder of the lock file is made where it is missing. That file is beside what it is for, when not given.
 
     Raises
     ------
     XpsampleError
         Of the type given, if another process, or another run of this one, holds it.
+    OSError
+        If there can be no such file.
     """
+    lock = path.with_name(f"{path.name}.lock") if lock is None else lock
+    make_folder(lock.parent)
     with ExitStack() as stack:
         try:
             alone = stack.enter_context(exclusive(lock))
         except BlockingIOError as owner:
-            raise error(f"{what} is in use by {owner}: wait until that run ends, or use another path") from None
+            raise error(f"{path} is in use by {owner}: wait until that run ends, or use another path") from None
         yield alone
 
 
