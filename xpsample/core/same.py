@@ -29,8 +29,6 @@ DEEP, MOST = 100, 200_000
 LONG = 4000
 """Characters of a part of a description beyond which a digest takes its place."""
 
-WHOLE: Chains = frozenset({()})
-
 NOT_OF_CLASSES = {
     *("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__orig_bases__"),
     *("__parameters__", "__abstractmethods__", "_abc_impl", "__slots__", "__firstlineno__", "__static_attributes__"),

@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.core.specs import Specs
-from xpsample.kernels import Kernel
-from xpsample.kernels.kernel import ChainState, Info, normal_like
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, normal_like
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedLangevin(Kernel):
+class ClippedLangevin(MemorylessKernel[Info]):
     """x <- clip(x + step clip(s(x), -limit, limit)), then x <- clip(x + noise xi), clipped to [-1, 1].
 
     Not Langevin: its noise is far below sqrt(2 step), and neither that nor the clipping leaves the density invariant.
@@ -32,9 +31,6 @@ class ClippedLangevin(Kernel):
     limit: Any = field(default=0.03, metadata=PER_CHAIN)
 
     requires: ClassVar[Capability] = Capability.SCORE
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"noise": normal_like(x)}

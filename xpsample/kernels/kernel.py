@@ -87,6 +87,13 @@ class Kernel(ABC, Generic[State, StepInfo]):
         """One transition: (new state, info), a deterministic function of (state, noise)."""
 
 
+class MemorylessKernel(Kernel[ChainState, StepInfo]):
+    """A kernel that remembers nothing but where it is."""
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
+
+
 def with_position(state: Any, point: Point) -> Any:
     """A kernel's state moved to another position, with all else that it holds (histories, step counts) kept.
 

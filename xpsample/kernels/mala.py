@@ -8,7 +8,7 @@ from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
@@ -16,7 +16,7 @@ from xpsample.warmup import DiagonalMetric, StepSize, tuned
 
 
 @dataclass(frozen=True, eq=False)
-class MALA(Kernel[ChainState, Info]):
+class MALA(MemorylessKernel[Info]):
     """MALA: the ULA move x + eta C s(x) + sqrt(2 eta) A xi, accepted by Metropolis-Hastings; A A^T = C.
 
     Parameters
@@ -55,9 +55,6 @@ class MALA(Kernel[ChainState, Info]):
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)
         object.__setattr__(self, "_preconditioner", as_covariance("preconditioner", self.preconditioner))
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}

@@ -18,7 +18,7 @@ from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_ra
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR
-from xpsample.kernels.kernel import ChainState, Kernel, normal_like, select, select_point
+from xpsample.kernels.kernel import ChainState, MemorylessKernel, normal_like, select, select_point
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -93,7 +93,7 @@ class _Half(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NUTS(Kernel[ChainState, NUTSInfo]):
+class NUTS(MemorylessKernel[NUTSInfo]):
     """NUTS: Hamiltonian dynamics whose trajectory doubles, forwards or backwards, until it turns back on itself.
 
     A leaf of the trajectory is drawn by its weight exp(-H): within a doubling by the weights alone, between doublings
@@ -143,9 +143,6 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
         settle(self, "step_size", check_range, 0, optional=True)
         settle(self, "max_depth", check_count, 1, DEEPEST)
         object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         # A uniform for each doubling: it gives the direction, then chooses each leaf, and then between the halves.

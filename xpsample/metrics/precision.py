@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xpsample.metrics.findings import Column, Finding, of_columns
+from xpsample.metrics.findings import Column, Finding, of_columns, worst_first
 
 FINE = 0.05
 """Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
@@ -90,10 +90,9 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
             return None
         size = np.median(np.abs(values), axis=(0, 1))
         spacing, coarse = np.spacing(size.astype(dtype)).astype(np.float64), coarseness(size)
-    at = np.flatnonzero(coarse > FINE)
+    at = worst_first(coarse > FINE, coarse)
     if not at.size:
         return None
-    at = at[np.argsort(-coarse[at], kind="stable")]
     first = at[0]
     return of_columns(
         "precision",
@@ -132,10 +131,9 @@ def judge_underflow(
         return None
     share = np.mean(small, axis=(0, 1))
     share = share + np.where(share > 0, np.mean(values == 0, axis=(0, 1)), 0.0)
-    at = np.flatnonzero(share > PILED_UP)
+    at = worst_first(share > PILED_UP, share)
     if not at.size:
         return None
-    at = at[np.argsort(-share[at], kind="stable")]
     return of_columns(
         "underflow",
         f"{share[at[0]]:.2g} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},",

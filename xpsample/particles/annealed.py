@@ -209,11 +209,9 @@ class Level(DerivedTarget):
         score = None if point.score is None else self.unit * point.score
         return Point(point.x / self.unit, point.log_density, score, point)
 
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
         # The unit cancels in the ratio.
-        return self.target.acceptance_correction(proposal.base, current.base, log_proposal_ratio)
+        return self.target.acceptance_correction(proposal.base, current.base)
 
     def log_density(self, x: Array) -> Array:
         return self.target.log_density(self.unit * x)

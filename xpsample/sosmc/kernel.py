@@ -248,6 +248,3 @@ def _check_shapes(x: Array, parameters: tree.Tree) -> None:
                 f"particles {tuple(x.shape)} are {runs} runs, whose parameters have leaves {(*runs, 1)} + their own "
                 f"shape; {path or 'the parameter'} has {tuple(leaf.shape)}"
             )
-
-
-__all__ = ["SOSMC", "Adaptation", "Optimizer", "SOSMCState"]

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from xpsample.core.arrays import Array, Mask, Same, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_count, given
 from xpsample.core.errors import BackendError, HyperparameterError, PositionError
+from xpsample.core.hyperparameters import settings
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
 
@@ -153,7 +154,7 @@ class Constrained(Space):
 
     def _bounds(self) -> dict[str, Any]:
         """What the user gave beside the shape."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "shape"}  # type: ignore[arg-type]
+        return {f.name: value for f, value in settings(self) if f.init and f.name != "shape"}
 
     def _lengths(self) -> tuple[int, ...]:
         """The shape as the user gave it: the two axes of a matrix are one number."""
@@ -170,8 +171,16 @@ class Constrained(Space):
         return tuple(value.shape[:lead])
 
 
+class AsMany(Constrained):
+    """A constrained space with as many coordinates as a value has entries, in the same shape."""
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.shape
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class Real(Constrained):
+class Real(AsMany):
     """Real numbers, which are their own coordinates.
 
     ``Real()`` is a number, ``Real(8)`` a vector, ``Real(3, 4)`` a matrix. As the space of a `Target`, ``Real()`` is
@@ -200,10 +209,6 @@ class Real(Constrained):
 
     def __init__(self, *shape: int) -> None:
         settle_shape(self, shape)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return z, xp.zeros_like(z)

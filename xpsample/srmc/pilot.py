@@ -154,7 +154,7 @@ class LowestError(Rule):
         best = moved & (mean < 1) & (mean <= xp.min(mean, axis=-1, keepdims=True))
         return xp.max(xp.where(best, alpha, 0.0), axis=-1)
 
-    def _most(self, xp: Any, history: "History", square: Array, slow: Array, exponent: Array) -> Array:
+    def _most(self, xp: Any, history: "PowerLawNumbers", square: Array, slow: Array, exponent: Array) -> Array:
         """The largest alpha that is stable, and tilts by little, along directions.
 
         `square` is the variance of the score in them, which is one over that of a Gaussian, `slow` the sum of its
@@ -166,7 +166,7 @@ class LowestError(Rule):
         return xp.minimum(stable, self.exponent / xp.clip(exponent, min=tiny))
 
 
-class History(NamedTuple):
+class PowerLawNumbers(NamedTuple):
     """The numbers of a power law."""
 
     rho: float | Array
@@ -190,12 +190,12 @@ def _power_law(schedule: Schedule) -> Any:
     return schedule.schedule if isinstance(schedule, Stable) else schedule
 
 
-def _history(xp: Any, schedule: Schedule) -> History:
+def _history(xp: Any, schedule: Schedule) -> PowerLawNumbers:
     law = _power_law(schedule)
-    return History(xp.reshape(law.rho, ()) if is_array(law.rho) else law.rho, law.scale, law.offset)
+    return PowerLawNumbers(xp.reshape(law.rho, ()) if is_array(law.rho) else law.rho, law.scale, law.offset)
 
 
-def _gamma(xp: Any, history: History, n: Array) -> Array:
+def _gamma(xp: Any, history: PowerLawNumbers, n: Array) -> Array:
     return xp.clip(history.scale * (n + history.offset) ** -history.rho, max=1.0)
 
 

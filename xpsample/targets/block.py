@@ -113,10 +113,8 @@ class GivenOthers(DerivedTarget):
         zeros = self.xp.zeros_like(self.origin.x)
         return self.of_all(self.target.hvp(self._with_others(x), self._with_others(v, zeros)))
 
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        return self.target.acceptance_correction(proposal.base, current.base, log_proposal_ratio)
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
+        return self.target.acceptance_correction(proposal.base, current.base)
 
     def of_all(self, values: Array) -> Array:
         """The block's coordinates of values ``(*chains, dim)`` of all parameters."""

@@ -104,14 +104,9 @@ class PreparedTarget(BoundTarget):
             return self.score(x) + self.hvp(x, v)
         return self.functions.score_plus_hvp(self.as_floating(x), v, *self._args)
 
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        if isinstance(self.data, DataAndAcceptance):
-            return self.acceptance.acceptance_correction(
-                self, proposal, current, log_proposal_ratio, self.data.acceptance
-            )
-        return self.acceptance.acceptance_correction(self, proposal, current, log_proposal_ratio)
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
+        parameters = self.data.acceptance if isinstance(self.data, DataAndAcceptance) else None
+        return self.acceptance.acceptance_correction(self, proposal, current, parameters)
 
     def with_data(self, data: tree.Tree) -> "PreparedTarget":
         return replace(self, data=data, constant_data=False)

@@ -86,9 +86,8 @@ class TemperedTarget(WrappedTarget):
         impossible = logs == -math.inf
         return self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, logs))
 
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
+        assert not self.acceptance.whole
         base = self.target.acceptance_correction(proposal.base, current.base)
         return None if base is None else self.beta * base
 

@@ -40,7 +40,7 @@ WITHOUT_SCORES = 4.0
 """How many times as long a warm-up should be whose metric has no scores to go by."""
 
 
-class Moments(NamedTuple):
+class DrawMoments(NamedTuple):
     """Draws seen (0-d), and means and sums of squared deviations of positions and of scores, ``(*groups, 1, dim)``.
 
     A dense metric has sums of products, ``(*groups, dim, dim)``. Those of scores are None where they do not count.
@@ -61,8 +61,8 @@ class Windows(NamedTuple):
     """
 
     estimate: Array
-    front: Moments
-    back: Moments
+    front: DrawMoments
+    back: DrawMoments
 
 
 class Metric(FollowingRule):
@@ -80,7 +80,7 @@ class Metric(FollowingRule):
     def init(self, xp: Any, point: Any, pooled: bool) -> Windows:
         x = point.x
         zero = vector_per_group(xp, x, pooled)
-        moments = self._moments(xp, point, Moments(xp.sum(zero) * 0.0, zero, zero, zero, zero), pooled)
+        moments = self._moments(xp, point, DrawMoments(xp.sum(zero) * 0.0, zero, zero, zero, zero), pooled)
         return Windows(self._start(xp, moments), moments, moments)
 
     def follow(self, xp: Any, memory: Windows, point: Any, pooled: bool) -> Windows:
@@ -111,26 +111,26 @@ class Metric(FollowingRule):
         """Sums over the chains of a group of squares, or of all products, of values ``(*chains, dim)``."""
 
     @abstractmethod
-    def _start(self, xp: Any, moments: Moments) -> Array:
+    def _start(self, xp: Any, moments: DrawMoments) -> Array:
         """The first estimate."""
 
     @abstractmethod
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         """The next one, where it adapts."""
 
-    def _moments(self, xp: Any, point: Any, before: Moments, pooled: bool) -> Moments:
+    def _moments(self, xp: Any, point: Any, before: DrawMoments, pooled: bool) -> DrawMoments:
         """The moments of the chains' positions, and scores; where one is not finite, the mean before stands for it."""
         x = self._of_values(xp, point.x, before.mean, pooled)
         scores = self._of_values(xp, point.score, before.score_mean, pooled) if self._by_scores else (None, None)
         count = float(point.x.shape[-2]) if pooled else 1.0
-        return Moments(xp.zeros_like(before.seen) + count, *x, *scores)
+        return DrawMoments(xp.zeros_like(before.seen) + count, *x, *scores)
 
     def _of_values(self, xp: Any, values: Array, mean: Array, pooled: bool) -> tuple[Array, Array]:
         values = xp.where(xp.isfinite(values), values, mean)
         mean = xp.mean(values, axis=-2, keepdims=True) if pooled else values
         return mean, self._products(xp, values - mean, pooled)
 
-    def _merged(self, xp: Any, a: Moments, b: Moments, pooled: bool) -> Moments:
+    def _merged(self, xp: Any, a: DrawMoments, b: DrawMoments, pooled: bool) -> DrawMoments:
         """The moments of two samples together (Chan, Golub & LeVeque 1983)."""
         share = b.seen / (a.seen + b.seen)
 
@@ -142,7 +142,7 @@ class Metric(FollowingRule):
         scores: tuple[Any, Any] = (None, None)
         if self._by_scores:
             scores = both(a.score_mean, a.score_squares, b.score_mean, b.score_squares)
-        return Moments(a.seen + b.seen, *x, *scores)
+        return DrawMoments(a.seen + b.seen, *x, *scores)
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,10 @@ class DiagonalMetric(Metric):
     def _products(self, xp: Any, values: Array, pooled: bool) -> Array:
         return xp.sum(values * values, axis=-2, keepdims=True) if pooled else values * values
 
-    def _start(self, xp: Any, moments: Moments) -> Array:
+    def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return log_scale(xp, moments, moments.squares, moments.score_squares)
 
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         return seen.xp.where(adapts, self._start(seen.xp, moments), estimate)
 
 
@@ -261,16 +261,16 @@ class DenseMetric(Metric):
             return xp.matrix_transpose(values) @ values
         return values[..., :, None] * values[..., None, :]
 
-    def _start(self, xp: Any, moments: Moments) -> Array:
+    def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return self._root(xp, moments)
 
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         xp = seen.xp
         now = adapts & (xp.remainder(seen.n, EVERY) == 0)
         # Once or not at all: a matrix that is not used is not computed.
         return seen.backend.repeat(xp.astype(now, xp.int32), lambda i, old: self._root(xp, moments), estimate)
 
-    def _root(self, xp: Any, moments: Moments) -> Array:
+    def _root(self, xp: Any, moments: DrawMoments) -> Array:
         """The lower Cholesky factor of the metric, (*groups, dim, dim), rounded."""
         variance = xp.linalg.diagonal(moments.squares)[..., None, :]
         by_scores = self._by_scores
@@ -323,7 +323,7 @@ def geometric_mean(xp: Any, a: Array, b: Array) -> Array:
     return 0.5 * (matrix + xp.matrix_transpose(matrix))
 
 
-def log_scale(xp: Any, moments: Moments, squares: Array, score_squares: Any) -> Array:
+def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any) -> Array:
     """Logarithms of the standard deviations, from sums of squares of positions, and of scores or None.
 
     Where the score is the same everywhere, as it is of an exponential distribution and in a box, it says nothing of the

@@ -9,7 +9,16 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of, uniform_per_variable
-from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, metropolis, none_frozen, uniform_per_chain
+from xpsample.kernels.kernel import (
+    ChainState,
+    Info,
+    Kernel,
+    MemorylessKernel,
+    freeze,
+    metropolis,
+    none_frozen,
+    uniform_per_chain,
+)
 from xpsample.kernels.traits import ADJUSTED, UNADJUSTED
 from xpsample.kernels.ula import ULAState
 from xpsample.targets.bound import BoundTarget
@@ -61,7 +70,7 @@ def langevin_noise(x: Array) -> Specs:
 
 
 @dataclass(frozen=True, eq=False)
-class DMALA(Kernel[ChainState, Info]):
+class DMALA(MemorylessKernel[Info]):
     """The Metropolis-adjusted discrete Langevin sampler (Zhang, Liu & Liu 2022; HiSS Eq. 11; SRMC Eq. 29).
 
     All variables are drawn at once, independently, from ``softmax_v(balance s_i (v - x_i) - (v - x_i)^2 / (2
@@ -109,9 +118,6 @@ class DMALA(Kernel[ChainState, Info]):
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)
         settle(self, "balance", check_range, 0, closed=True)
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return langevin_noise(x)
