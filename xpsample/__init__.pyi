@@ -18,6 +18,7 @@ from xpsample import spaces as spaces
 from xpsample import srld as srld
 from xpsample import srmc as srmc
 from xpsample import targets as targets
+from xpsample import trace as trace
 from xpsample import warmup as warmup
 from xpsample import zoo as zoo
 from xpsample.core.covariance import LowRankCovariance as LowRankCovariance
