@@ -250,7 +250,8 @@ def _in_order(leaf: Any) -> Any:
     """
     if not isinstance(leaf, jax.Array) or leaf.ndim < 2:
         return leaf
-    layout = leaf.format.layout
+    form: Any = leaf  # JAX's stubs do not know the attribute
+    layout = form.format.layout
     if layout is None or layout.major_to_minor == tuple(range(leaf.ndim)):
         return leaf
     return jnp.array(leaf, copy=True)

@@ -14,7 +14,7 @@ from xpsample.kernels.blocks import on_target
 from xpsample.run.noise import Portable
 from xpsample.spaces.space import as_floating
 from xpsample.targets import BoundTarget
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 NONE = Evaluations(0, 0, 0)
 

@@ -13,7 +13,7 @@ from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.targets.bound import BoundTarget
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 from xpsample.warmup import Rule, left_out
 
 

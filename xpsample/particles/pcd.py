@@ -24,7 +24,7 @@ from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 
 class PCDState(NamedTuple):

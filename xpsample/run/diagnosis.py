@@ -1,13 +1,14 @@
 """The diagnosis of a run: what the rules of `metrics` say of its draws and statistics, causes first."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning
+from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
 from xpsample.core.registry import to_host
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
@@ -180,7 +181,15 @@ def _findings_of(state: Any) -> Iterator[Finding]:
             yield from _findings_of(part)
 
 
-def category(finding: Finding) -> type[DiagnosisWarning]:
+def warn(findings: Iterable[Finding | None], stacklevel: int = 3) -> None:
+    """A line for each thing that is wrong with a run."""
+    for finding in findings:
+        if finding is not None and finding.kind != "few_draws":
+            text = f"{finding} [{entry(finding.kind, 'diagnosis')}]"
+            warnings.warn(text, _category(finding), stacklevel=stacklevel)
+
+
+def _category(finding: Finding) -> type[DiagnosisWarning]:
     """The class of the warning that tells of a finding."""
     if finding.kind in ("divergences", "bound"):
         return DivergenceWarning

@@ -24,7 +24,7 @@ from xpsample.sosmc.single_chain import SingleChain
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 
 @dataclass(frozen=True)

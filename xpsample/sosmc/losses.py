@@ -19,7 +19,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.parametric import family_of
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 
 class Loss(ABC):

@@ -1,14 +1,14 @@
 """Spaces: where positions live."""
 
+from xpsample.spaces.categorical import Categorical as Categorical
+from xpsample.spaces.categorical import OneHot as OneHot
 from xpsample.spaces.constrained import Circular as Circular
 from xpsample.spaces.constrained import Interval as Interval
 from xpsample.spaces.constrained import LowerBounded as LowerBounded
 from xpsample.spaces.constrained import Positive as Positive
 from xpsample.spaces.constrained import UpperBounded as UpperBounded
 from xpsample.spaces.discrete import Binary as Binary
-from xpsample.spaces.discrete import Categorical as Categorical
 from xpsample.spaces.discrete import Discrete as Discrete
-from xpsample.spaces.discrete import OneHot as OneHot
 from xpsample.spaces.discrete import Spins as Spins
 from xpsample.spaces.json_form import space_from_json as space_from_json
 from xpsample.spaces.matrices import CorrelationCholesky as CorrelationCholesky

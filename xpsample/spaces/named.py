@@ -16,8 +16,9 @@ from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.registry import backend_of, check_same_home
+from xpsample.spaces.categorical import OneHot
 from xpsample.spaces.constrained import Circular
-from xpsample.spaces.discrete import Discrete, OneHot
+from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.names import check_axes, check_names
 from xpsample.spaces.space import AsMany, Constrained, Real, Space, at_place

@@ -37,9 +37,6 @@ class BoundTarget(ABC):
         Whether a log density of -inf is meant.
     acceptance : Acceptance
         What stands for ratios of its densities.
-    compiled : dict
-        For drivers: programs compiled for this target and for others `with_data`, which live as long as they do. Only
-        targets that `sample` takes have it.
     """
 
     if TYPE_CHECKING:  # subclasses have each as a dataclass field or as a property
@@ -62,8 +59,6 @@ class BoundTarget(ABC):
         def constrained(self) -> bool: ...
         @property
         def acceptance(self) -> Acceptance: ...
-        @property
-        def compiled(self) -> dict[Any, Any]: ...
 
     @abstractmethod
     def as_floating(self, x: Array) -> Array:

@@ -1,7 +1,7 @@
 """Geometric paths between two targets: pi_0^(1 - beta) pi_1^beta, the bridges of annealed importance sampling."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from xpsample.core import tree
@@ -92,7 +92,6 @@ class BridgedTarget(OnTarget):
 
     initial: BoundTarget
     target: BoundTarget
-    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def space(self) -> Space:

@@ -1,7 +1,7 @@
 """A target raised to a power: pi^beta, the rungs of tempering and annealing."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import Array, is_array
@@ -64,7 +64,6 @@ class TemperedTarget(WrappedTarget):
 
     target: BoundTarget
     beta: Any
-    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def requires(self) -> Capability:

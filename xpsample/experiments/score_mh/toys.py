@@ -20,7 +20,7 @@ from xpsample.core.checks import check_number
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
-from xpsample.experiments.score_mh.toys_plot import plot_draws, plot_sweeps
+from xpsample.experiments.score_mh.toys_figures import STARTS, plot_draws, plot_sweeps
 from xpsample.experiments.table import Column, Columns, Row, columns, mean_and_error
 from xpsample.experiments.toys import TOYS
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
@@ -87,7 +87,6 @@ MMD^2      squared and unbiased, RBF kernel whose sigma is the median squared di
 paper      Table 1: W1, what it calls W2, what it calls MMD
 accept     mean acceptance probability; scores: evaluations of the score network in a step, per chain
 CPU        seconds, of training all acceptances of the row and of sampling, compilation included"""
-STARTS = ("data", "normal")
 
 
 class Size(NamedTuple):

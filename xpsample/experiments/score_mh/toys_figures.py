@@ -1,4 +1,4 @@
-"""The figures of `xpsample.experiments.score_mh.toys`."""
+"""Figures of the planar data sets of the Score-MH paper."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row
 
+STARTS = ("data", "normal")
 SHOWN = ("data", "ULA", "RW direct", "MALA direct", "MALA ratio", "MALA line", "pCN direct")
 COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#3567A8", "Taylor": "#3B7A57"}
 
@@ -35,7 +36,7 @@ def plot_sweeps(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     """W1 against the step size for each data set, and acceptance against lambda, with clipping and global pairs."""
     steps = [row for row in rows if row["part"] == "steps"]
     weights = [row for row in rows if row.get("pairs") == "global" and row["max_norm"] is not None]
-    panels = [(name, start) for name in dict.fromkeys(row["dataset"] for row in steps) for start in ("normal", "data")]
+    panels = [(name, start) for name in dict.fromkeys(row["dataset"] for row in steps) for start in STARTS[::-1]]
     if not panels and not weights:
         return
     figure.set_size_inches(4.2 * (len(panels) + bool(weights)), 3.6)
