@@ -127,12 +127,3 @@ def named_rows(program: Program, rows: Any) -> Iterator[tuple[str, Any]]:
     """The rows of all recorders, by their names in a trace."""
     for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
         yield from tree.items(own, part_of(recorder))
-
-
-def failed(start: int, stop: int) -> str:
-    """What an error of a user's function in the middle of a run begins with."""
-    return (
-        f"the run failed between steps {start} and {stop}; functions must take whatever a kernel proposes and give "
-        "-inf where the density is 0, with a library's own checks of arguments switched off (validate_args=False); "
-        "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
-    )

@@ -23,7 +23,7 @@ from xpsample.engine.signals import Signals
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
 from xpsample.run.bar import Bar
-from xpsample.run.checkpoint import Checkpoint, Store, opened
+from xpsample.run.checkpoint import Checkpoint, Store, Unsaved, opened
 from xpsample.run.identity import PYTHON
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.run.program import Carry, Program
@@ -169,8 +169,8 @@ def fit(
         source, carry = as_noise_source(seed), program.init(start)
         about = _identity(kernel, target, source) if checkpoint is not None else {}
         ending = Ending()
-        with opened(checkpoint, program, carry, about) as store:
-            training = _Training(store, patience)
+        with opened(checkpoint, program, carry, about) as saved:
+            training = _Training(saved, patience)
             view = training.start(program, carry)
             cut = segments(program.specs(carry), view.step, epochs)
             bar = Bar(progress, epochs, unit="epoch")
@@ -185,8 +185,8 @@ def fit(
             fitted = Fitted(state.best, losses, validated, _stalled(state, patience) and done < epochs)
         if interrupted is not None:
             where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
-            if store is not None:
-                where = f"{store.path}, from where the same call goes on"
+            if saved.where is not None:
+                where = f"{saved.where}, from where the same call goes on"
             message = f"{interrupted} after {done} of {epochs} epochs; what was trained is in {where}"
             raise Interrupted(message, fitted=fitted, by=interrupted)
         return fitted
@@ -197,26 +197,21 @@ class _Training:
 
     Parameters
     ----------
-    store : Store or None
+    saved : Store or Unsaved
         The checkpoint.
     patience : int or None
     """
 
-    def __init__(self, store: Store | None, patience: int | None) -> None:
-        self._store, self._patience = store, patience
-        self.longest = MOST_STEPS if store is None and patience is None else 1
+    def __init__(self, saved: Store | Unsaved, patience: int | None) -> None:
+        self._saved, self._patience, self.keep = saved, patience, saved.keep
+        self.longest = 1 if saved.sinks or patience is not None else MOST_STEPS
 
     def start(self, program: Program, carry: Carry) -> View:
         """Where it begins, or goes on from its checkpoint."""
-        saved = None if self._store is None else self._store.load(carry)
-        view = View(0, carry)
-        if self._store is not None and saved is not None:
-            backend, like = program.target.backend, carry.state.point.x
-            rows = [backend.from_host(array, like) for array in self._store.rows().values()]
-            view = View(saved.step, saved.carry, ((rows[0], rows[1]),))
-        if self._store is not None and view.step < program.steps and not self.begin(view):
-            self._store.check()
-        return view
+        view = self._saved.load(carry, Totals())
+        if view.step < program.steps and not self.begin(view):
+            self._saved.check(lambda: None)
+        return view._replace(buffers=self._saved.buffers(lambda: (_losses(carry.state),)))
 
     def begin(self, view: View) -> str | None:
         """That the validation loss does not improve any more."""
@@ -237,11 +232,6 @@ class _Training:
 
     def end(self, view: View) -> None:
         """Nothing is left to do."""
-
-    def keep(self, view: View, last: bool) -> None:
-        """Save the training, if it is time to."""
-        if self._store is not None:
-            self._store.save(view.step, view.carry, Totals(), view.buffers, final=last)
 
 
 def _stalled(state: EpochState, patience: int | None) -> bool:
