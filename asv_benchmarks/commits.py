@@ -4,7 +4,7 @@ import io
 import os
 import shutil
 import subprocess
-import tarfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -28,9 +28,9 @@ def git(*arguments: str, repository: Path = ROOT) -> str:
 def extract(commit: str, into: Path, repository: Path = ROOT) -> Path:
     """The files of a commit, in a folder."""
     git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", repository=repository)
-    done = subprocess.run(["git", "archive", commit], cwd=repository, capture_output=True, check=True)
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as files:
-        files.extractall(into, filter="data")
+    done = subprocess.run(["git", "archive", "--format=zip", commit], cwd=repository, capture_output=True, check=True)
+    with zipfile.ZipFile(io.BytesIO(done.stdout)) as files:
+        files.extractall(into)
     return into
 
 

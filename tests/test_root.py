@@ -32,11 +32,16 @@ def test_a_name_imports_what_it_needs_and_no_library():
 
 
 def test_type_checkers_see_the_names_that_are_there():
-    body = ast.parse(Path(xpsample.__file__).read_text(encoding="utf-8")).body
-    (block,) = [node for node in body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    assert not any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in body)  # takes any name
-    assert {node.module: tuple(name.name for name in node.names) for node in block.body} == xpsample._HOMES
-    assert sorted(name for names in xpsample._HOMES.values() for name in names) == sorted(xpsample.__all__)
+    """A name that is imported as itself is one that a stub gives on (PEP 484); any other one would be hidden."""
+    stub = ast.parse(Path(xpsample.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    names = [alias for node in stub.body for alias in node.names]
+    assert [alias.name for alias in names] == [alias.asname for alias in names]
+    assert {alias.name for alias in names} == {*xpsample.__all__, *rooms(), "__version__"}
+
+
+def rooms():
+    every = {path.parent.name for path in Path(xpsample.__file__).parent.glob("*/__init__.py")}
+    return every - {"conformance", "experiments"}  # of the command line
 
 
 def test_a_name_is_the_one_of_its_home():
@@ -50,8 +55,7 @@ def test_rooms_are_reached_without_an_import():
     script = "import xpsample; print(xpsample.zoo.__name__, xpsample.metrics.split_rhat.__name__)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "xpsample.zoo split_rhat\n"
-    rooms = {path.parent.name for path in Path(xpsample.__file__).parent.glob("*/__init__.py")}
-    assert rooms - set(xpsample._ROOMS) == {"conformance", "experiments"}  # of the command line
+    assert all(getattr(xpsample, room).__name__ == f"xpsample.{room}" for room in rooms())
 
 
 def test_what_is_not_there_is_said():

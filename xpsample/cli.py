@@ -201,7 +201,7 @@ def _kernels() -> Groups:
     from xpsample.kernels import Kernel
 
     groups: Groups = {title: [] for title in KERNELS.values()}
-    for name in sorted(xpsample.__all__):
+    for name in dir(xpsample):
         kind = getattr(xpsample, name)
         if isinstance(kind, type) and issubclass(kind, Kernel):
             home = max((room for room in KERNELS if kind.__module__.startswith(room)), key=len)

@@ -7,7 +7,7 @@ import cupy
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.backend import Backend, Carry, Device, Source, Stepper
+from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Source, Stepper
 from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.run.eager import eager_drive, eager_repeat
@@ -52,15 +52,8 @@ class CupyBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self,
-        stepper: Stepper,
-        carry: Carry,
-        buffers: tuple | None,
-        source: Source,
-        start: int,
-        stop: int,
-        ending: Ending,
-    ) -> tuple[Carry, tuple | None, Any, int]:
+        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+    ) -> Driven:
         like: Array = stepper.like(carry)
         with like.device:
             return eager_drive(stepper, carry, buffers, source, start, stop, ending)

@@ -11,14 +11,14 @@ from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Carry, Device, Source, Stepper, Unpacked
+from xpsample.core.backend import Autodiff, Backend, Buffers, Carry, Device, Driven, Source, Stepper, Unpacked
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
-from xpsample.core.hyperparameters import arguments
 from xpsample.core.specs import Specs
 from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, Portable, Replay, cut
+from xpsample_jax.constants import dtypes
 from xpsample_jax.modes import OWN_MODES
 from xpsample_jax.noise import draw_rows
 from xpsample_jax.programs import Compiled
@@ -35,9 +35,6 @@ for their products; and products are calls of YNNPACK, alone (docs/measurements/
 """
 
 CONSTANT = 2**20
-
-KEPT = 16
-"""Runners kept for one target, one for each stepper; the oldest goes first."""
 
 
 def _traced(value: Any) -> bool:
@@ -70,6 +67,12 @@ class JaxAutodiff(Autodiff):
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return Compiled(f)
+
+    def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
+        with OWN_MODES:
+            found = max(dtypes(jax.make_jaxpr(f)(x).jaxpr), key=lambda dtype: jnp.finfo(dtype).eps, default=x.dtype)
+        eps = float(jnp.finfo(found).eps)
+        return (str(found), eps) if eps > jnp.finfo(x.dtype).eps else None
 
     def unpack(self, value: object) -> Unpacked | None:
         if jax.tree_util.all_leaves([value]):
@@ -111,15 +114,8 @@ class JaxBackend(Backend):
         return carry
 
     def drive(
-        self,
-        stepper: Stepper,
-        carry: Carry,
-        buffers: tuple | None,
-        source: Source,
-        start: int,
-        stop: int,
-        ending: Ending,
-    ) -> tuple[Carry, tuple | None, Any, int]:
+        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+    ) -> Driven:
         with OWN_MODES:
             return *self._drive(stepper, carry, buffers, source, start, stop), stop
 
@@ -128,29 +124,26 @@ class JaxBackend(Backend):
     ) -> tuple[Carry, tuple | None, Any]:
         like: Array = stepper.like(carry)
         like = like if like.committed else jax.device_put(like, like.sharding)  # as what a block returns, see `_own`
-        target = stepper.target
         specs = stepper.specs(carry)
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
-        constant = few and target.constant_data and _bytes(target.data) <= CONSTANT
-        values = arguments(stepper.kernel, self.owns)
+        constant = few and stepper.constant_data and _bytes(stepper.data) <= CONSTANT
+        values = stepper.values(self.owns)
         values = {path: np.asarray(v, like.dtype) if isinstance(v, float) else v for path, v in values.items()}
-        key = (id(stepper), tuple(specs.items()), few, constant)  # a runner holds its stepper
-        if key not in target.compiled:
-            if len(target.compiled) >= KEPT:
-                target.compiled.pop(next(iter(target.compiled)))
-            target.compiled[key] = Runner(stepper, specs, like.dtype, few, constant)
-        runner = target.compiled[key]
+        key = (tuple(specs.items()), few, constant)
+        if key not in stepper.compiled:
+            stepper.compiled[key] = Runner(stepper, specs, like.dtype, few, constant)
+        runner = stepper.compiled[key]
 
         keep = start >= stepper.burn_in
         if keep and buffers is None:
             with allocating(stepper.held):
-                buffers = runner.allocate(stepper.held, target.data, values, carry)
+                buffers = runner.allocate(stepper.held, values, carry, like)
         elif keep and buffers is not None:
-            buffers = like_rows(buffers, carry.state.point.x)  # those of a checkpoint are not sharded
+            buffers = like_rows(buffers, like)  # those of a checkpoint are not sharded
         rest, total = buffers if keep else None, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             carry, rest, sums = runner.block(
-                target.data, values, _own(carry), rest, noise, *map(_index(), (origin, lo, hi))
+                stepper.data, values, _own(carry, like), rest, noise, *map(_index(), (origin, lo, hi))
             )
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
         runner.let_go()
@@ -255,13 +248,12 @@ def _pad(rows: Array, length: int) -> Array:
     return jnp.concat([rows, jnp.zeros((missing, *rows.shape[1:]), rows.dtype)])
 
 
-def _own(carry: Carry) -> Carry:
-    """A carry to give away: what occurs twice is copied, and all of it is committed to the positions' devices.
+def _own(carry: Carry, x: Array) -> Carry:
+    """A carry to give away: what occurs twice is copied, and all of it is committed to the devices of x.
 
     So is what a block returns, and JAX compiles another program for arguments that are not.
     """
     seen: set[int] = set()
-    x = carry.state.point.x
     spread = len(x.sharding.device_set) > 1
 
     def once(leaf: Array) -> Array:

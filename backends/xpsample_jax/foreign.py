@@ -15,7 +15,7 @@ from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 PARTS = 4
 """Uniforms behind a key of 64 bits, of which each gives 16: as many as a float32 has for certain."""

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from xpsample.core.errors import BackendError
 from xpsample_jax.constants import is_old
@@ -156,6 +157,8 @@ class Compiled:
             return inner(self.f)(*args)
         if _option("jax_disable_jit"):
             return self.f(*args)
+        leaves = [_in_order(leaf) for leaf in leaves]
+        args = jax.tree.unflatten(structure, leaves)
         key = structure, tuple(map(_form, leaves)), _settings()
         ready = self._ready.get(key)
         if ready is None:
@@ -237,6 +240,21 @@ def _fresh(f: Callable[..., Any]) -> Callable[..., Any]:
 
     fresh.__name__ = getattr(f, "__name__", fresh.__name__)
     return fresh
+
+
+def _in_order(leaf: Any) -> Any:
+    """An array with its last axis innermost in memory.
+
+    One that shares the memory of another library may lie otherwise, by its strides and, since JAX copies what is not
+    aligned, by chance of its address. A program is for one layout, and how it rounds may depend on that.
+    """
+    if not isinstance(leaf, jax.Array) or leaf.ndim < 2:
+        return leaf
+    form: Any = leaf  # JAX's stubs do not know the attribute
+    layout = form.format.layout
+    if layout is None or layout.major_to_minor == tuple(range(leaf.ndim)):
+        return leaf
+    return jnp.array(leaf, copy=True)
 
 
 def _form(leaf: Any) -> Hashable:

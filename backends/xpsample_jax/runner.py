@@ -10,11 +10,9 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from xpsample.core.backend import Carry, Stepper
-from xpsample.core.hyperparameters import with_arguments
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
-from xpsample.kernels.kernel import Info
-from xpsample.run.eager import add_sums, summable
+from xpsample.run.eager import add_sums
 from xpsample.run.noise import LEAST_STEPS, chunk_steps, segment_steps
 from xpsample_jax.noise import Keys, draw_rows
 from xpsample_jax.programs import Compiled, Traces, inner
@@ -43,17 +41,14 @@ class Runner:
     """
 
     def __init__(self, program: Stepper, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
-        self.program = program
-        kernel, target = program.kernel, program.target
-        own = target.data
-        self.dtype = dtype
+        self.program, self.dtype = program, dtype
         self.specs, self.ahead = specs, chunk_steps(specs) >= LEAST_STEPS
         self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)
         self._traces: Traces | None = None
         self._empty: dict[Any, Compiled] = {}
 
         def advance(data: Tree, values: dict[str, Array], state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
-            return with_arguments(kernel, values).step(target.with_data(data), state, noise)
+            return program.advance(data, values)(state, noise)
 
         # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
         self._advance, self._record = advance, program.record
@@ -69,7 +64,7 @@ class Runner:
             stop: Array,
         ) -> tuple[Carry, tuple | None, Any]:
             at = self._noise_at(noise, origin)
-            data = own if constant else data
+            data = program.data if constant else data
             step, keep = inner(self._advance), buffers is not None
 
             def record(recorder_states: tuple, buffers: Any, state: Any, info: Any, t: Array) -> tuple[tuple, Any]:
@@ -80,7 +75,7 @@ class Runner:
             def body(t: Array, loop: tuple[Carry, Any, Any]) -> tuple[Carry, Any, Any]:
                 (state, recorder_states), buffers, sums = loop
                 state, info = step(data, values, state, at(t))
-                sums = add_sums(sums, _counted(info))
+                sums = add_sums(sums, program.sums([info]))
                 if keep and program.thinning == 1:
                     recorder_states, buffers = record(recorder_states, buffers, state, info, t)
                 elif keep:
@@ -94,7 +89,7 @@ class Runner:
                 return Carry(state, recorder_states), buffers, sums
 
             _, info = jax.eval_shape(step, data, values, carry.state, at(start))
-            zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(_counted, info))
+            zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(program.sums, [info]))
             return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
 
         self.programs = Compiled(block, donate=(2, 3), few=few)
@@ -114,13 +109,12 @@ class Runner:
         """Keep no trace, and with it no copy of an array that a function read."""
         self._traces = None
 
-    def allocate(self, draws: int, data: Tree, values: dict[str, Array], carry: Carry) -> tuple:
-        """Buffers for the rows of a run, sharded like the positions where their axes are the positions'."""
-        x = carry.state.point.x
+    def allocate(self, draws: int, values: dict[str, Array], carry: Carry, x: Array) -> tuple:
+        """Buffers for the rows of a run, sharded like the positions where their axes are those of x."""
         if (draws, x.sharding, x.shape) not in self._empty:
             noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
             with self.traces.looking():
-                state, info = jax.eval_shape(inner(self._advance), data, values, carry.state, noise)
+                state, info = jax.eval_shape(inner(self._advance), self.program.data, values, carry.state, noise)
                 rows = jax.eval_shape(inner(self._record), carry.recorder_states, state, info)[1]
             shardings = jax.tree.map(lambda row: _row_sharding(row.shape, x), rows)
             self._empty[draws, x.sharding, x.shape] = Compiled(
@@ -147,14 +141,6 @@ class Runner:
         if isinstance(noise, Keys):
             return partial(noise.draw, self.specs)
         return lambda t: {k: _take(noise[k].reshape(-1), t - origin, spec.shape) for k, spec in self.specs.items()}
-
-
-def _counted(info: Any) -> Any:
-    """An info as numbers that can be added up, and give the same sum wherever blocks end."""
-    dtype = info.acceptance_probability.dtype
-    accepts: Any = summable(jnp, info.acceptance_probability)
-    # A kernel's own info may hold more.
-    return Info(accepts, info.moved.astype(dtype), info.diverged.astype(dtype), info.evaluations)
 
 
 def _take(flat: Array, i: Array, shape: tuple[int, ...]) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.backend import Backend, Carry, Device, Source, Stepper
+from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Source, Stepper
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.specs import Normal, Specs, Uniform
@@ -46,15 +46,8 @@ class NumpyBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self,
-        stepper: Stepper,
-        carry: Carry,
-        buffers: tuple | None,
-        source: Source,
-        start: int,
-        stop: int,
-        ending: Ending,
-    ) -> tuple[Carry, tuple | None, Any, int]:
+        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+    ) -> Driven:
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return eager_drive(stepper, carry, buffers, source, start, stop, ending, unstack=list)

@@ -7,7 +7,7 @@ import array_api_strict as xp
 import numpy as np
 from array_api_compat import numpy as numpy_xp
 
-from xpsample.core.backend import Backend, Carry, Device, Source, Stepper
+from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Source, Stepper
 from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree, dtype_name
@@ -49,15 +49,8 @@ class StrictBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self,
-        stepper: Stepper,
-        carry: Carry,
-        buffers: tuple | None,
-        source: Source,
-        start: int,
-        stop: int,
-        ending: Ending,
-    ) -> tuple[Carry, tuple | None, Any, int]:
+        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+    ) -> Driven:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return eager_drive(stepper, carry, buffers, source, start, stop, ending)
 

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Carry, Device, Source, Stepper, Unpacked
+from xpsample.core.backend import Autodiff, Backend, Buffers, Carry, Device, Driven, Source, Stepper, Unpacked
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError, GradientError
-from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import CHUNK_STEPS, draw_chunks, seed_sequence
 from xpsample_torch import namespace as xp
 from xpsample_torch.compiled import compiled_step
+from xpsample_torch.digits import coarsest
 
 Array = Any
 """An array of this library."""
@@ -43,6 +43,9 @@ class TorchAutodiff(Autodiff):
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return f
+
+    def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
+        return coarsest(f, x)
 
     def unpack(self, value: object) -> Unpacked | None:
         return None  # torch's transformations take dicts, lists and tuples
@@ -129,15 +132,8 @@ class TorchBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self,
-        stepper: Stepper,
-        carry: Carry,
-        buffers: tuple | None,
-        source: Source,
-        start: int,
-        stop: int,
-        ending: Ending,
-    ) -> tuple[Carry, tuple | None, Any, int]:
+        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+    ) -> Driven:
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
@@ -193,10 +189,10 @@ def _check_plain(tensor: torch.Tensor) -> None:
 
 
 def _step(stepper: Stepper, like: Any) -> Callable[..., Any]:
-    """The step of a stepper's kernel; a product with a Python number takes torch 1.5 times as long as with a tensor."""
-    numbers = arguments(stepper.kernel, lambda value: False)
+    """A stepper's step; a product with a Python number takes torch 1.5 times as long as with a tensor."""
+    numbers = stepper.values(lambda value: False)
     tensors = {path: torch.tensor(number, dtype=like.dtype, device=like.device) for path, number in numbers.items()}
-    return with_arguments(stepper.kernel, tensors).step
+    return stepper.advance(values=tensors)
 
 
 def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:

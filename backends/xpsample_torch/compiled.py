@@ -5,14 +5,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
 
 from xpsample.core import same, tree
-from xpsample.core.backend import Stepper
+from xpsample.core.backend import Step, Stepper
 from xpsample.core.errors import BackendError
-from xpsample.kernels.kernel import Kernel
 from xpsample.targets.bound import BoundTarget
 
 KEPT = 16
@@ -33,27 +33,29 @@ def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
     BackendError
         At that call, if torch cannot compile the step.
     """
-    target = program.target
-    numberless = target.with_data(tree.map(lambda leaf: (str(leaf.dtype), tuple(leaf.shape)), target.data))
-    key = same.key(program.kernel, numberless)
+    numberless = program.advance(tree.map(lambda leaf: (str(leaf.dtype), tuple(leaf.shape)), program.data))
+    key = same.key(numberless)
     with _lock:
         if key not in _steps:
             if len(_steps) >= KEPT:
                 _steps.pop(next(iter(_steps)))
-            _steps[key] = _CompiledStep(program.kernel, numberless)
-        return _steps[key]
+            _steps[key] = _CompiledStep(numberless)
+        return _steps[key].on(program.data)
 
 
 class _CompiledStep:
-    """``kernel.step``, compiled; with the functions that it was compiled for, which torch knows by identity."""
+    """A kernel's step, compiled; with the functions that it was compiled for, which torch knows by identity."""
 
-    def __init__(self, kernel: Kernel, target: BoundTarget) -> None:
-        self._run: Any = torch.compile(kernel.step, fullgraph=True, dynamic=False)
+    def __init__(self, step: Step) -> None:
+        self._run: Any = torch.compile(step.func, fullgraph=True, dynamic=False)
         self._ran = False
-        self._target = target
+        (self._target,) = step.args
+
+    def on(self, data: tree.Tree) -> Step:
+        """The step on a target with these data."""
+        return partial(self, self._target.with_data(data))
 
     def __call__(self, target: BoundTarget, state: Any, noise: dict[str, torch.Tensor]) -> tuple[Any, Any]:
-        target = self._target.with_data(target.data)
         if self._ran:
             try:
                 return self._run(target, state, noise)

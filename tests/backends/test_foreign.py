@@ -52,6 +52,7 @@ def test_a_wrong_one_fails():
     assert set(failed(wrong)) == {"invariant"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [of_blackjax, of_numpyro])
 def test_chains_and_statistics(kernel):
     target = xps.Target(lambda x: -0.5 * jnp.sum(x**2, axis=-1))

@@ -37,8 +37,8 @@ def slower(found):
 
 def test_copies_of_the_state_at_each_step_are_caught(edited):
     """Twenty, so that a step takes many times as long whatever else the machine does."""
-    plain = "new, info = step(target, state, noise)"
-    copy = "state = tree.map(lambda a: target.xp.asarray(a, copy=True), state)"
+    plain = "new, info = step(state, noise)"
+    copy = "state = tree.map(lambda a: program.backend.xp.asarray(a, copy=True), state)"
     copies = f"for _ in range(20):\n                {copy}\n            "
     slow = edited("xpsample/run/eager.py", plain, f"{copies}{plain}")
     found = compare(ROOT, slow, ["numpy-mala-1", "evaluations-mala"], rounds=3, more_rounds=3)

@@ -11,18 +11,23 @@ BIT_FOR_BIT = {"driven = eager", "resume exact", "alpha 0 = base"}
 """Of these, which do not turn on the precision, the tests make those of float64 only: on JAX each compiles anew."""
 
 
+COMPILED_FIRST = ("rwm", "mala", "hmc", "gibbs", "sr-mala", "srld", "hiss")
+"""Those that the first tier runs on JAX, where each compiles for seconds: one of every kind of step."""
+
+
 def kernels():
     """All scenarios by name; those of the first tier on array-api-strict, torch and JAX are marked.
 
-    These are the first one of every kernel, and of the wrappers one of each kind. Other settings of a kernel, and other
-    bases of a wrapper, run there on NumPy.
+    These are the first one of every kernel, and of the wrappers one of each kind; on JAX a few of these. Other settings
+    of a kernel, and other bases of a wrapper, run there on NumPy.
     """
     seen = set()
     for name, scenario in SCENARIOS.items():
         kind = type(scenario.kernel(reference().array))
         first = name in ("sr-mala", "srld") or (scenario.base is None and kind not in seen)
         seen.add(kind)
-        yield pytest.param(name, marks=pytest.mark.first_tier if first else pytest.mark.numpy_first)
+        on = ("torch", "jax") if name in COMPILED_FIRST else ("torch",)
+        yield pytest.param(name, marks=pytest.mark.first_tier(*on) if first else pytest.mark.numpy_first)
 
 
 def made(check, device):
@@ -61,8 +66,11 @@ def test_every_kernel_of_the_library_is_in_the_suite():
         inner = names(kernel.base) if hasattr(kernel, "base") else set()
         return {type(kernel).__name__} | inner
 
-    public = {n for n in kernels.__all__ if isinstance(getattr(kernels, n), type)}
-    classes = {n for n in public if issubclass(getattr(kernels, n), kernels.Kernel)} - {"Kernel"}
+    public = {name: value for name, value in vars(kernels).items() if isinstance(value, type)}
+    classes = {name for name, value in public.items() if issubclass(value, kernels.Kernel)} - {
+        "Kernel",
+        "MemorylessKernel",
+    }
     covered = set().union(*(names(s.kernel(reference().array)) for s in SCENARIOS.values()))
     assert classes | {"Annealed", "SRMC", "HiSS", "SRLD", "SVGD", "StochasticSVGD"} == covered
 

@@ -35,6 +35,7 @@ def test_functions_of_the_new_packages_take_it(trace):
     np.testing.assert_allclose(float(found["mu"]), trace.summary().ess_bulk[0], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_pymc_predicts_from_it():
     pymc = pytest.importorskip("pymc")
     arviz = pytest.importorskip("arviz")

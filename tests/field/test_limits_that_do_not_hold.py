@@ -141,7 +141,7 @@ def test_a_second_signal_before_the_first_step_is_made():
 
 @pytest.mark.first_tier
 @pytest.mark.parametrize("seed", [3, xps.Portable(3)], ids=["native", "portable"])
-@pytest.mark.parametrize("kernel", [xps.MALA(), xps.NUTS()], ids=["MALA", "NUTS"])
+@pytest.mark.parametrize("kernel", [xps.MALA(), pytest.param(xps.NUTS(), marks=pytest.mark.slow)], ids=["MALA", "NUTS"])
 def test_single_steps_give_the_bits_of_long_blocks(library, seed, kernel, monkeypatch):
     """So a block may be one step: on JAX it is the program of longer ones, whose loop has an end as argument."""
     whole = quartic(library, kernel, seed)

@@ -21,7 +21,7 @@ KERNELS = {"RWM": lambda: xps.RWM(0.5), "HMC": lambda: xps.HMC()}
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", ["RWM", pytest.param("HMC", marks=pytest.mark.slow)])
 def test_a_run_is_the_same_within_a_mode(mode, kernel):
     target = xps.Target(lambda x: -0.5 * jax.numpy.sum(x**2, axis=-1))
     x0 = jax.numpy.asarray(np.random.default_rng(1).normal(size=(4, 2)).astype(np.float32))

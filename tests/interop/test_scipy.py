@@ -49,6 +49,7 @@ def test_distributions_of_the_newer_kind():
     assert model.target.log_density(np.zeros((5, 4))).shape == (5,)
 
 
+@pytest.mark.slow
 def test_samplers_find_the_moments():
     # 200 chains, two coordinates; about 200 x 20 effective draws of RWM and more of NUTS, 5 standard errors.
     distributions = {"x": stats.gamma(3.0), "y": stats.norm(1.0, 2.0)}

@@ -231,6 +231,7 @@ COSTS = [
     (SRMC(UnderdampedLangevin(0.1), alpha=0.5), (0, 1, 2)),
     (SRMC(HMC(0.1, 5), alpha=0.5, tilt=Exact()), (1, 5, 6)),
     (SRMC(MALA(0.1), alpha=0.5, tilt=Shift()), (1, 3, 0)),
+    (SRMC(HMC(0.1, 4), alpha=0.5, tilt=Shift()), (1, 6, 0)),
     (SRMC(MALA(0.1), alpha=0.5, tilt=FiniteDifference(1e-3, "forward")), (1, 3, 0)),
     (SRMC(MALA(0.1), alpha=0.5, tilt=FiniteDifference(1e-3, "central")), (1, 5, 0)),
 ]

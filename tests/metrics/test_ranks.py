@@ -51,6 +51,7 @@ def test_what_has_no_figures():
         np.testing.assert_array_equal(np.isnan(values), [False, True, True, False])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chains", "n"), [(32, 20), (128, 20), (1000, 10), (1000, 100)])
 def test_many_short_chains_that_forget_have_mixed(chains, n):
     """Of 200 coordinates none is above 1.01 (by chance one is in 4 of 100 seeds), where split R-hat is for all."""

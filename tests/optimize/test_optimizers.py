@@ -95,6 +95,7 @@ def test_a_decayed_step_is_a_half_in_the_middle_and_0_at_the_end(library):
     np.testing.assert_allclose(steps, [1.0, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5, 0.0, 0.0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_sosmc_takes_an_optax_optimiser():
     optax = pytest.importorskip("optax")
     from tests.conftest import open_library

@@ -126,8 +126,8 @@ def test_a_backend_imports_its_own_library_only(package):
 
 
 @pytest.mark.parametrize("path", [*CORE, *(p for b in BACKENDS for p in sorted(b.rglob("*.py")))], ids=relative)
-def test_files_are_read_in_one_sitting(path):
-    assert len(path.read_text().splitlines()) < 600
+def test_files_are_read_in_two_sittings(path):
+    assert len(path.read_text().splitlines()) <= 450
 
 
 @pytest.mark.parametrize("path", CORE, ids=relative)

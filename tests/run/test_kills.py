@@ -54,6 +54,7 @@ def test_other_libraries(library):
     assert kill(library, 2, *names) > len(names)
 
 
+@pytest.mark.slow
 def test_two_processes_in_one_folder():
     (row,) = attacked("numpy", "--together", 2, "mala")
     assert row["differing"] == 0, row

@@ -3,6 +3,7 @@
 import tracemalloc
 
 import numpy as np
+import pytest
 
 from xpsample import RWM, BatchMeans, Moments, sample
 from xpsample.run import stored
@@ -20,6 +21,7 @@ def peak(draws):
     return used, trace
 
 
+@pytest.mark.slow
 def test_memory_of_a_moments_run_is_flat():
     peak(100)  # imports and caches
     short, _ = peak(2_000)

@@ -21,8 +21,8 @@ from xpsample.engine.pace import Pace
 from xpsample.engine.signals import Terminated, interruptible, terminable
 from xpsample.kernels import HMC
 from xpsample.run.checkpoint import Store
-from xpsample.run.eager import summable
 from xpsample.run.noise import NoiseSource, Portable
+from xpsample.run.program import summable
 from xpsample.targets import Target
 
 X0 = np.random.default_rng(0).normal(size=(300, 2))

@@ -30,7 +30,9 @@ from xpsample.core.errors import (
 from xpsample.kernels.traits import Trait
 from xpsample.run.noise import Native, derived
 from xpsample.run.recorders import Recorder
-from xpsample.run.shards import Shard, _work, cut
+from xpsample.run.shards import Shard, cut
+from xpsample.run.whole import Whole
+from xpsample.run.workers import _work
 from xpsample.srmc.diagnostics import Repellence
 
 X0 = np.random.default_rng(0).normal(size=(7, 2))
@@ -159,7 +161,7 @@ def test_arrays_of_other_libraries_come_back(library):
 
 
 def test_a_worker_of_other_settings_is_noticed():
-    shard = Shard(run, xps.MALA(0.5), X0.astype(np.float32), "float64", Native(1), None)
+    shard = Shard(Whole(TARGET, xps.MALA(0.5), X0.astype(np.float32), 10, 1, None, 0, 1, (), False), "float64")
     with pytest.raises(BackendError, match="arrived at the worker as float32"):
         shard()
 
@@ -515,6 +517,7 @@ def test_what_does_not_fit_together(settings, error, message):
         run(**settings)
 
 
+@pytest.mark.slow
 def test_what_recorders_and_kernels_ask_for_is_asked_of_the_tuned_kernel():
     recorders = [xps.Draws(), Repellence(), xps.Record("theta", lambda state: state.theta)]
     trace = xps.sample(TARGET, xps.SRMC(xps.MALA()), X0, 50, seed=1, warmup=50, shards=3, recorders=recorders)

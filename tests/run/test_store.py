@@ -19,7 +19,7 @@ from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
 from xpsample.engine import pace
-from xpsample.run import checkpoint, diagnosis, store
+from xpsample.run import checkpoint, diagnosis, screen, store
 from xpsample.run import stored as on_disk
 from xpsample.run.store import RowStore
 from xpsample.zoo.gaussian import gaussian
@@ -95,6 +95,7 @@ def test_brackets_read_as_numpy_does(tmp_path):
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(diagnosis, "COPIED", 2**16)  # which are looked at as a whole
+    monkeypatch.setattr(screen, "COPIED", 2**16)
 
     def peak(draws, where):
         tracemalloc.start()
@@ -110,6 +111,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
     assert long - short < 0.5 * 16_000 * 40 * 5 * 8  # of what the draws between them take
 
 
+@pytest.mark.slow
 def test_a_compiled_run_has_one_program(tmp_path):
     library = open_library("jax", "float32")
     executables = importlib.import_module("xpsample_jax.programs").EXECUTABLES

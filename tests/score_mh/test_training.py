@@ -219,6 +219,7 @@ def test_a_torch_module_is_a_network():
     assert found.losses[-1] < 0.6 * found.losses[0]
 
 
+@pytest.mark.slow
 def test_a_jax_function_is_a_network():
     jax = pytest.importorskip("jax")
 

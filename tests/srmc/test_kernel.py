@@ -151,48 +151,6 @@ def test_on_a_gaussian_all_tilts_agree():
         np.testing.assert_allclose(run, runs[0], atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("tilt", "base", "expected"),
-    [
-        (Exact(), MALA(0.3), (1, 1, 2)),
-        (FiniteDifference(0.1, "forward"), MALA(0.3), (1, 3, 0)),
-        (FiniteDifference(0.1), MALA(0.3), (1, 5, 0)),
-        (Shift(), MALA(0.3), (1, 3, 0)),
-        (Exact(), RWM(0.6), (1, 1, 0)),
-        (Exact(), ULA(0.1), (0, 1, 1)),
-        (Exact(), HMC(0.3, 4), (1, 4, 5)),
-        (Shift(), HMC(0.3, 4), (1, 1 + 1 + 1 + 3, 0)),
-    ],
-)
-def test_evaluations_are_those_that_happen(tilt, base, expected):
-    calls = {"log_density": 0, "score": 0, "hvp": 0}
-
-    def counted(name, f):
-        def wrapped(*args):
-            calls[name] += 1
-            return f(*args)
-
-        return wrapped
-
-    from xpsample import Target
-
-    target = Target(
-        counted("log_density", lambda x: -0.5 * np.sum(x * (x @ PRECISION), axis=-1)),
-        score=counted("score", lambda x: -x @ PRECISION),
-        hvp=counted("hvp", lambda x, v: -v @ PRECISION),
-    )
-    kernel, x0 = SRMC(base, 0.5, tilt=tilt), np.ones((CHAINS, DIM))
-
-    def spent(draws):
-        calls.update(dict.fromkeys(calls, 0))
-        trace = sample(target, kernel, x0, draws, seed=1, progress=False)
-        return dict(calls), trace.run_statistics.evaluations
-
-    (short, _), (long, run_statistics) = spent(10), spent(30)  # what a start costs cancels
-    assert {name: (long[name] - short[name]) / 20 for name in calls} == run_statistics
-    assert tuple(run_statistics.values()) == expected
-
-
 def test_a_sweep_of_strengths_is_one_run():
     strengths = np.array([0.0, 0.5, 2.0])
     x0 = np.broadcast_to(np.ones((CHAINS, DIM)), (3, CHAINS, DIM)).copy()

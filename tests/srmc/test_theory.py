@@ -417,6 +417,7 @@ def scores_of(measured, predicted):
     return ((measured.covariance - predicted) / measured.error)[:, i, j]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("base", "rho"), CASES)
 def test_predicted_equals_measured(base, rho):
     # 2,000 chains for each alpha in one run: standard errors of 3.2 % of a variance. A bound of 4.5 of them fails
@@ -454,6 +455,7 @@ def exact_average(eigenvalues, alpha, schedule, steps):
     return [results[n] for n in steps]
 
 
+@pytest.mark.slow
 def test_the_average_is_not_equation_16_for_rho_below_1():
     eigenvalues, basis = np.linalg.eigh(PRECISION)
     schedule, steps = PowerLaw(0.7, offset=10.0), (STEPS, 10_000, 100_000)

@@ -79,6 +79,7 @@ def on_a_bridge():
     return xps.Bridge(initial, MODES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "ladder"), [(MODES, None), (on_a_bridge(), Ladder(hottest=0))], ids=["powers", "bridge"]
 )

@@ -18,8 +18,7 @@ import pytest
 
 import xpsample.zoo.data as data
 from xpsample.core.errors import DataError
-from xpsample.zoo.data import DATASETS, arrays_digest, load_dataset
-from xpsample.zoo.data_files import SOURCE_FILES, SourceFile
+from xpsample.zoo.data import DATASETS, SourceFile, arrays_digest, load_dataset
 from xpsample.zoo.data_sources import CONVERTERS
 
 KEPT = ("deblur_images", "mnist_ebm_uvadlc")
@@ -254,16 +253,17 @@ def _stored(folder, name):
         return dict(archive)
 
 
-def _known(files):
-    """The sizes and digests of files that are rebuilt, and so are not the bytes of the repository."""
-    return {path: SourceFile(len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
+def _know(monkeypatch, name, files):
+    """Know the sizes and digests of files that are rebuilt, and so are not the bytes of the repository."""
+    known = {path: SourceFile(len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
+    monkeypatch.setitem(DATASETS, name, DATASETS[name]._replace(files=known))
 
 
 def _serve(monkeypatch, folder, name):
     rebuilt = REBUILT[name](_stored(folder, name))
     network = Network(name, rebuilt)
     monkeypatch.setattr(data, "_fetch", network)
-    monkeypatch.setattr(data, "SOURCE_FILES", {name: _known(rebuilt)})
+    _know(monkeypatch, name, rebuilt)
     return network
 
 
@@ -294,7 +294,7 @@ def test_arrays_other_than_known_are_refused_with_both_digests(data_folder, cach
     network = _serve(monkeypatch, data_folder, SMALL)
     (url,) = network.files
     network.files[url] = network.files[url].replace(b"\n1 37 52\n", b"\n1 37 53\n")
-    monkeypatch.setattr(data, "SOURCE_FILES", {SMALL: _known({"data/eil51.tsp": network.files[url]})})
+    _know(monkeypatch, SMALL, {"data/eil51.tsp": network.files[url]})
     changed = {key: _stored(data_folder, SMALL)[key] for key in DATASETS[SMALL].arrays}
     for array in changed.values():
         array[0, 1] = 53
@@ -306,7 +306,7 @@ def test_arrays_other_than_known_are_refused_with_both_digests(data_folder, cach
 def test_a_source_that_is_no_table_is_refused(data_folder, cache, monkeypatch):
     network = _serve(monkeypatch, data_folder, SMALL)
     network.files = dict.fromkeys(network.files, b"404: Not Found")
-    monkeypatch.setattr(data, "SOURCE_FILES", {SMALL: _known({"data/eil51.tsp": b"404: Not Found"})})
+    _know(monkeypatch, SMALL, {"data/eil51.tsp": b"404: Not Found"})
     with pytest.raises(DataError, match=r"jam7/tsp@4be9d3f.* cannot be converted: IndexError"):
         load_dataset(SMALL)
     assert _files(cache) == []
@@ -315,7 +315,7 @@ def test_a_source_that_is_no_table_is_refused(data_folder, cache, monkeypatch):
 def test_source_bytes_other_than_known_are_not_parsed(cache, monkeypatch):
     monkeypatch.setattr(data, "_fetch", lambda url, most: b"some bytes")
     monkeypatch.setattr(data, "CONVERTERS", {SMALL: lambda fetch: pytest.fail(str(len(fetch("data/eil51.tsp"))))})
-    expected = SOURCE_FILES[SMALL]["data/eil51.tsp"]
+    expected = DATASETS[SMALL].files["data/eil51.tsp"]
     wrong = rf"has 10 bytes with the SHA-256 digest \w+ instead of 579 bytes with {expected.digest}, and was not read"
     with pytest.raises(DataError, match=wrong):
         load_dataset(SMALL)
@@ -323,9 +323,10 @@ def test_source_bytes_other_than_known_are_not_parsed(cache, monkeypatch):
 
 
 def test_every_source_file_is_known(data_folder, monkeypatch):
-    assert set(SOURCE_FILES) == set(CONVERTERS) - {"breast_cancer_split"}
-    for name, files in SOURCE_FILES.items():
-        assert set(files) == set(REBUILT[name](_stored(data_folder, name)))
+    known = {name: set(dataset.files) for name, dataset in DATASETS.items() if dataset.files}
+    assert set(known) == set(CONVERTERS) - {"breast_cancer_split"}
+    for name, files in known.items():
+        assert files == set(REBUILT[name](_stored(data_folder, name)))
 
 
 @pytest.mark.parametrize("damage", ["cut", "other"])
@@ -384,8 +385,8 @@ def test_without_pooch_the_error_names_the_extra(monkeypatch):
 
 def test_without_pillow_the_error_names_the_extra(cache, monkeypatch):
     monkeypatch.setattr(data, "_fetch", lambda url, most: b"var labels=[1, 2];")
-    files = dict.fromkeys(SOURCE_FILES["cifar10_1000"], b"var labels=[1, 2];")
-    monkeypatch.setattr(data, "SOURCE_FILES", {"cifar10_1000": _known(files)})
+    files = dict.fromkeys(DATASETS["cifar10_1000"].files, b"var labels=[1, 2];")
+    _know(monkeypatch, "cifar10_1000", files)
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(DataError, match=r'needs pillow: pip install "xpsample\[data\]"'):
         load_dataset("cifar10_1000")

@@ -5,28 +5,18 @@ check a backend of your own, register it. `check_all` runs them. ``--kernel pack
 or for scenarios, of any module.
 """
 
-from xpsample.conformance.checks import CHECKS, Outcome, check_all, reference, run_check
-from xpsample.conformance.distributions import Distribution, Enumerated, Invariance, Pushforward
-from xpsample.conformance.invariance import invariance
-from xpsample.conformance.scenario import Scenario
-from xpsample.conformance.scenarios import scenarios
-from xpsample.conformance.third_party import cases_of
-from xpsample.core.devices import DeviceDtype, device_dtypes
-
-__all__ = [
-    "CHECKS",
-    "DeviceDtype",
-    "Distribution",
-    "Enumerated",
-    "Invariance",
-    "Outcome",
-    "Pushforward",
-    "Scenario",
-    "cases_of",
-    "check_all",
-    "device_dtypes",
-    "invariance",
-    "reference",
-    "run_check",
-    "scenarios",
-]
+from xpsample.conformance.checks import CHECKS as CHECKS
+from xpsample.conformance.checks import Outcome as Outcome
+from xpsample.conformance.checks import check_all as check_all
+from xpsample.conformance.checks import reference as reference
+from xpsample.conformance.checks import run_check as run_check
+from xpsample.conformance.distributions import Distribution as Distribution
+from xpsample.conformance.distributions import Enumerated as Enumerated
+from xpsample.conformance.distributions import Invariance as Invariance
+from xpsample.conformance.distributions import Pushforward as Pushforward
+from xpsample.conformance.invariance import invariance as invariance
+from xpsample.conformance.scenario import Scenario as Scenario
+from xpsample.conformance.scenarios import scenarios as scenarios
+from xpsample.conformance.third_party import cases_of as cases_of
+from xpsample.core.devices import DeviceDtype as DeviceDtype
+from xpsample.core.devices import device_dtypes as device_dtypes

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from xpsample.conformance.scenario import Scenario
 from xpsample.core.devices import DeviceDtype
+from xpsample.core.hyperparameters import settings
 from xpsample.core.registry import to_host
 from xpsample.gradients.choices import Evaluations, Functions
 from xpsample.kernels.blocks import on_target
 from xpsample.run.noise import Portable
 from xpsample.spaces.space import as_floating
 from xpsample.targets import BoundTarget
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 NONE = Evaluations(0, 0, 0)
 
@@ -30,8 +31,8 @@ class Counter:
     def counted(self, target: BoundTarget) -> Any:
         """The target, with functions that are counted."""
         if not isinstance(target, PreparedTarget):
-            inner = {f.name: getattr(target, f.name) for f in fields(target) if f.init}  # type: ignore[arg-type]
-            known = {name: self.counted(part) for name, part in inner.items() if isinstance(part, BoundTarget)}
+            inner = {f.name: part for f, part in settings(target) if f.init and isinstance(part, BoundTarget)}
+            known = {name: self.counted(part) for name, part in inner.items()}
             return replace(target, **known)  # type: ignore[type-var]
         costs, density = target.costs, Evaluations(log_density=1)
         costs_of = Functions(

@@ -4,8 +4,9 @@ A backend is a value of a final subclass of `Backend`. The registry (`xpsample.c
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -70,12 +71,26 @@ class Autodiff(ABC):
         Which it is depends on the type of the value alone.
         """
 
+    @abstractmethod
+    def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
+        """The dtype that has the fewest digits of those that ``f(x)`` computes in, and its machine epsilon.
+
+        None where that is the dtype of `x`, or one with more digits.
+        """
+
 
 class Carry(NamedTuple):
     """What one step hands to the next: the state of what is driven, and one tree for each recorder."""
 
     state: Any
     recorder_states: tuple[Any, ...]
+
+
+Buffers = tuple[Any, ...] | None
+"""Memory for the rows of each recorder, a tree of arrays; None until the first row is there."""
+
+Driven = tuple[Carry, Buffers, Any, int]
+"""What a block of steps leaves: the carry, the buffers, the sums of what steps did, and the first that was not made."""
 
 
 class Source(Protocol):
@@ -90,24 +105,37 @@ class Source(Protocol):
         """`block` of some of the steps after the other, with the first step and the end of each."""
 
 
-class Stepper(Protocol):
-    """What a backend drives: `xpsample.run.program.Program`.
+Step = partial[tuple[Any, Any]]
+"""``step(state, noise)`` gives the next state, and what the step did. What every step is given is bound to it."""
 
-    ``kernel.step(target, state, noise)`` makes a step, and gives the next state and what the step did. A backend that
-    compiles may take ``target.data`` and the kernel's hyper-parameters as arguments.
-    """
+
+class Stepper(Protocol):
+    """What a backend drives, such as a `xpsample.run.program.Program`."""
 
     @property
     def backend(self) -> "Backend":
         """Of the arrays."""
 
     @property
-    def kernel(self) -> Any:
-        """Has `step`."""
+    def data(self) -> Tree:
+        """Arrays that every step is given. A backend that compiles may take them as arguments of its program."""
 
     @property
-    def target(self) -> Any:
-        """What every step is given."""
+    def constant_data(self) -> bool:
+        """Whether they may be part of a compiled program, since they never change."""
+
+    @property
+    def compiled(self) -> dict[Any, Any]:
+        """For a backend: what it compiles, which lives as long as the stepper does."""
+
+    def values(self, is_array: Callable[[object], bool]) -> dict[str, Any]:
+        """Numbers, and arrays, that a compiled program may take as arguments, too, by path."""
+
+    def advance(self, data: Tree = None, values: Mapping[str, Any] | None = None) -> Step:
+        """The step, with other `data` and `values` than its own where these are given."""
+
+    def sums(self, infos: Sequence[Any]) -> Tree:
+        """The sums of what some steps did. They are added up, and do not depend on which steps are summed at once."""
 
     @property
     def burn_in(self) -> int:
@@ -199,15 +227,8 @@ class Backend(ABC):
 
     @abstractmethod
     def drive(
-        self,
-        stepper: Stepper,
-        carry: Carry,
-        buffers: tuple[Any, ...] | None,
-        source: Source,
-        start: int,
-        stop: int,
-        ending: Ending,
-    ) -> tuple[Carry, tuple[Any, ...] | None, Any, int]:
+        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+    ) -> Driven:
         """Run steps [start, stop): the new carry, the filled buffers, the sums of the step infos, and where it ended.
 
         The steps of a block do not depend on where it begins and ends.
@@ -215,7 +236,6 @@ class Backend(ABC):
         Parameters
         ----------
         stepper : Stepper
-            A `xpsample.run.program.Program`.
         carry : Carry
         buffers : tuple or None
             None until the first record allocates them, ``stepper.held`` rows each; row i goes to ``i % stepper.held``.
@@ -240,14 +260,14 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def to_host(self, array: Array) -> np.ndarray:
+    def to_host(self, array: Any) -> np.ndarray:
         """A NumPy copy (or view, where the memory is shared) of an array.
 
         Where several processes hold the array, all of them make this call, and each gets all of it.
         """
 
     @abstractmethod
-    def from_host(self, array: np.ndarray, like: Array) -> Array:
+    def from_host(self, array: np.ndarray, like: Any) -> Any:
         """A NumPy array in this library, on `like`'s device, dtype unchanged."""
 
     @abstractmethod

@@ -2,9 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -42,13 +42,17 @@ OF_A_PART = {"part": True}
 """Metadata of a field with a kernel that sees some coordinates only, and is checked against those by its owner."""
 
 
-class ToBeTuned(ABC):
+class ToBeTuned(ABC):  # noqa: B024 (its property is abstract)
     """Stands in a field for the value that a warm-up will find: a rule of `xpsample.warmup`."""
 
-    @property
-    @abstractmethod
-    def patience(self) -> float:
-        """How many times as long as usual a warm-up should be for it, where its steps are not given."""
+    if TYPE_CHECKING:  # rules have it as a class attribute, or `declared`
+        patience: ClassVar[float]
+    else:
+
+        @property
+        @abstractmethod
+        def patience(self) -> float:
+            """How many times as long as usual a warm-up should be for it, where its steps are not given."""
 
 
 def rungs_of(name: str) -> dict[str, str]:
@@ -57,6 +61,13 @@ def rungs_of(name: str) -> dict[str, str]:
     The owner's method `name` gives its length, for positions x.
     """
     return {"rungs": name}
+
+
+def settings(owner: Any) -> Iterator[tuple[Field[Any], Any]]:
+    """The fields of a kernel, or of a value inside one, with what they hold; none of what is no dataclass."""
+    if is_dataclass(owner) and not isinstance(owner, type):
+        for field in fields(owner):
+            yield field, getattr(owner, field.name)
 
 
 def check_range(
@@ -108,15 +119,15 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int
     rungs : tuple of int
         Chain axes that the owner sees before those of x.
     """
-    for f in fields(owner):
-        value, name = getattr(owner, f.name), f"{path}{f.name}"
+    for f, value in settings(owner):
+        name = f"{path}{f.name}"
         if "part" in f.metadata:
             continue
-        if is_dataclass(value) and not isinstance(value, type):
+        if is_array(value) and plain_number(value) is None:
+            check_array(name, value, x, f.metadata, rungs)
+        else:
             more = (getattr(owner, f.metadata["rungs"])(x),) if "rungs" in f.metadata else ()
             check_hyperparameters(value, x, f"{name}.", (*more, *rungs))
-        elif is_array(value) and plain_number(value) is None:
-            check_array(name, value, x, f.metadata, rungs)
 
 
 def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rungs: tuple[int, ...] = ()) -> None:
@@ -174,12 +185,11 @@ def of_chains(owner: Any, axes: int, chains: int, part: slice) -> Any:
         Of the first.
     """
     changed = {}
-    for f in fields(owner):
-        value = getattr(owner, f.name)
+    for f, value in settings(owner):
         if not f.init:
             continue
-        if is_dataclass(value) and not isinstance(value, type):
-            changed[f.name] = of_chains(value, axes, chains, part)
+        if (inside := of_chains(value, axes, chains, part)) is not value:
+            changed[f.name] = inside
         elif is_array(value) and plain_number(value) is None:
             axis = value.ndim - axes - (not f.metadata.get("per_chain"))  # counted from the last chain axis
             known = not {"per_chain", "positions", "coordinates", "groups"}.isdisjoint(f.metadata)
@@ -208,8 +218,8 @@ def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "")
     """
     found: dict[str, Any] = {}
     if is_frozen(owner):
-        for f in fields(owner):
-            value, name = getattr(owner, f.name), f"{path}{f.name}"
+        for f, value in settings(owner):
+            name = f"{path}{f.name}"
             if is_argument(value) or (f.metadata.get("per_chain") and isinstance(value, float)):
                 found[name] = value
             elif f.metadata.get("numbers") and isinstance(value, tuple):
@@ -224,8 +234,8 @@ def with_arguments(owner: Any, values: Mapping[str, Any], path: str = "") -> Any
     if not any(name.startswith(path) for name in values) or not is_frozen(owner):
         return owner
     changed = object.__new__(type(owner))  # the fields and nothing else: what is cached beside them is of other values
-    for f in fields(owner):
-        name, value = f"{path}{f.name}", getattr(owner, f.name)
+    for f, value in settings(owner):
+        name = f"{path}{f.name}"
         if name in values:
             value = values[name]
         elif f.metadata.get("numbers") and f"{name}.0" in values:
@@ -254,8 +264,7 @@ def per_coordinate(value: Any) -> Any:
 def show(value: Any) -> str:
     """A kernel as text: settings by name, arrays by dtype and shape, without those at their defaults."""
     if is_dataclass(value) and not isinstance(value, type):
-        settings = ((f, getattr(value, f.name)) for f in fields(value) if f.init and f.repr)
-        shown = (f"{f.name}={show(v)}" for f, v in settings if v is not f.default)
+        shown = (f"{f.name}={show(v)}" for f, v in settings(value) if f.init and f.repr and v is not f.default)
         return f"{type(value).__name__}({', '.join(shown)})"
     if is_array(value):
         return f"<{dtype_name(value)} {tuple(value.shape)}>"

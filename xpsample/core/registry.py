@@ -113,14 +113,6 @@ def backends_seen() -> list[Backend]:
     return list({id(backend): backend for backend in list(_by_type.values())}.values())
 
 
-def set_backend_of_type(kind: type, backend: Backend | None) -> None:
-    """Say which backend arrays of a type belong to, or (None) forget it."""
-    if backend is None:
-        _by_type.pop(kind, None)
-    else:
-        _by_type[kind] = backend
-
-
 def unpacked(value: object) -> Unpacked | None:
     """A tree that is a library's own, such as a module whose weights are arrays, taken apart; None for what is none."""
     kind = type(value)

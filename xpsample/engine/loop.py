@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from xpsample.core.backend import Carry, Source, Stepper
+from xpsample.core.backend import Buffers, Carry, Source, Stepper
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.ending import Ending
 from xpsample.engine.pace import MOST_STEPS, Pace
@@ -27,7 +27,7 @@ class View(NamedTuple):
 
     step: int
     carry: Carry
-    buffers: tuple[Any, ...] | None = None
+    buffers: Buffers = None
     made: int = 0
     sums: Any = None
 

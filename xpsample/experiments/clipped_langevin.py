@@ -1,19 +1,18 @@
 """The sampler that energy models of images are trained and sampled with (Du & Mordatch 2019)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.core.specs import Specs
-from xpsample.kernels import Kernel
-from xpsample.kernels.kernel import ChainState, Info, normal_like
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, normal_like
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedLangevin(Kernel):
+class ClippedLangevin(MemorylessKernel[Info]):
     """x <- clip(x + step clip(s(x), -limit, limit)), then x <- clip(x + noise xi), clipped to [-1, 1].
 
     Not Langevin: its noise is far below sqrt(2 step), and neither that nor the clipping leaves the density invariant.
@@ -31,10 +30,7 @@ class ClippedLangevin(Kernel):
     noise_sd: Any = field(default=0.005, metadata=PER_CHAIN)
     limit: Any = field(default=0.03, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
+    requires: ClassVar[Capability] = Capability.SCORE
 
     def noise(self, x: Array) -> Specs:
         return {"noise": normal_like(x)}

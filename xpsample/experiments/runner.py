@@ -21,7 +21,7 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
-from xpsample.core.errors import ConvergenceWarning, DivergenceWarning
+from xpsample.core.errors import ConvergenceWarning, DivergenceWarning, RepellenceWarning
 from xpsample.core.registry import registered_backends
 from xpsample.core.same import describe
 from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, terminal_width
@@ -149,7 +149,8 @@ class Run(Generic[Size]):
         """
         what = self.step(label) if label else nullcontext()
         with what, self._bar(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that by themselves
+            warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that by themselves,
+            warnings.simplefilter("ignore", RepellenceWarning)  # and take the strengths of their papers
             if quiet:
                 warnings.simplefilter("ignore", DivergenceWarning)
             return sample(target, kernel, x0, draws, **({"seed": self.seed} | self.checkpoint() | options))

@@ -8,7 +8,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Normal, Uniform
 from xpsample.spaces.discrete import Discrete
-from xpsample.targets.bound import BoundTarget, WrappedTarget
+from xpsample.targets.bound import BoundTarget, SameRatioTarget
 from xpsample.targets.point import Capability, Costs, Point
 
 
@@ -80,7 +80,7 @@ class Gaussian(Smoothing):
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional(WrappedTarget):
+class Conditional(SameRatioTarget):
     """The target given a noisy copy of the position: log pi(x) + sum_i log f((noisy_i - x_i) / scale) (Eq. 5).
 
     Points carry the target's own point in `base`.
@@ -131,11 +131,6 @@ class Conditional(WrappedTarget):
             return self.smoothing.log_density(self.xp, (noisy - v) / scale)
 
         return self.space.changes(self.xp, self.as_floating(x), log_density)
-
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        return self.target.acceptance_correction(proposal.base, current.base)
 
     def log_density(self, x: Array) -> Array:
         return self.target.log_density(x) + self._of_noise(x)

@@ -1,6 +1,7 @@
 """Models of Stan, and all else that has BridgeStan's interface."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -22,15 +23,15 @@ class StanModel(Protocol):
         """Of the values, such as ``theta.1``."""
 
     def param_constrain(
-        self, theta_unc: np.ndarray, *, include_tp: bool = False, include_gq: bool = False
+        self, theta_unc: np.ndarray, /, *, include_tp: bool = False, include_gq: bool = False
     ) -> np.ndarray:
         """The values at one vector of coordinates."""
 
-    def log_density(self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True) -> float:
+    def log_density(self, theta_unc: np.ndarray, /, *, propto: bool = True, jacobian: bool = True) -> float:
         """The log density of one vector of coordinates."""
 
     def log_density_gradient(
-        self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True
+        self, theta_unc: np.ndarray, /, *, propto: bool = True, jacobian: bool = True
     ) -> tuple[float, np.ndarray]:
         """The same with its gradient."""
 
@@ -79,38 +80,56 @@ def stan_target(model: StanModel) -> Target:
     for name in ("log_density", "log_density_gradient", "param_constrain", "param_names", "param_unc_num"):
         if not callable(getattr(model, name, None)):
             raise CapabilityError(f"a Stan model has a method {name}, as bridgestan.StanModel has; got {given(model)}")
-    dim = model.param_unc_num()
+    own = _OneByOne(model, model.param_unc_num())
+    return Target(own.log_density, own.score, log_density_and_score=own.log_density_and_score)
 
-    def rows(x: Array) -> np.ndarray:
+
+@dataclass(frozen=True, eq=False)
+class _OneByOne:
+    """The functions of a Stan model at positions ``(*chains, dim)``, one chain after the other.
+
+    Parameters
+    ----------
+    model : StanModel
+    dim : int
+    """
+
+    model: StanModel
+    dim: int
+
+    def log_density(self, x: Array) -> Array:
+        return np.asarray([self._density(z) for z in self._rows(x)], dtype=x.dtype).reshape(x.shape[:-1])
+
+    def log_density_and_score(self, x: Array) -> tuple[Array, Array]:
+        densities, scores = zip(*map(self._pair, self._rows(x)), strict=True)
+        return (
+            np.asarray(densities, dtype=x.dtype).reshape(x.shape[:-1]),
+            np.asarray(scores, dtype=x.dtype).reshape(x.shape),
+        )
+
+    def score(self, x: Array) -> Array:
+        return self.log_density_and_score(x)[1]
+
+    def _rows(self, x: Array) -> np.ndarray:
+        """The positions as Stan takes them, (rows, dim)."""
         if not is_numpy_array(x):
             raise BackendError(f"a Stan model computes on the host: start from a NumPy array; got {type(x).__name__}")
-        if x.shape[-1] != dim:
-            raise PositionError(f"the Stan model has {dim} unconstrained coordinates; got positions {x.shape}")
-        return np.ascontiguousarray(x, dtype=np.float64).reshape(-1, dim)
+        if x.shape[-1] != self.dim:
+            raise PositionError(f"the Stan model has {self.dim} unconstrained coordinates; got positions {x.shape}")
+        return np.ascontiguousarray(x, dtype=np.float64).reshape(-1, self.dim)
 
-    def one_density(z: np.ndarray) -> float:
+    def _density(self, z: np.ndarray) -> float:
         try:
-            return model.log_density(z, propto=True, jacobian=True)
+            return self.model.log_density(z, propto=True, jacobian=True)
         except RuntimeError:
             return -np.inf
 
-    def one_pair(z: np.ndarray) -> tuple[float, np.ndarray]:
+    def _pair(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         try:
-            density, score = model.log_density_gradient(z, propto=True, jacobian=True)
+            density, score = self.model.log_density_gradient(z, propto=True, jacobian=True)
         except RuntimeError:
-            return -np.inf, np.full(dim, np.nan)
+            return -np.inf, np.full(self.dim, np.nan)
         return density, np.array(score)  # a copy: a model may give the same buffer each time
-
-    def log_density(x: Array) -> Array:
-        return np.asarray([one_density(z) for z in rows(x)], dtype=x.dtype).reshape(x.shape[:-1])
-
-    def log_density_and_score(x: Array) -> tuple[Array, Array]:
-        pairs = [one_pair(z) for z in rows(x)]
-        density = np.asarray([density for density, _ in pairs], dtype=x.dtype)
-        score = np.asarray([score for _, score in pairs], dtype=x.dtype)
-        return density.reshape(x.shape[:-1]), score.reshape(x.shape)
-
-    return Target(log_density, lambda x: log_density_and_score(x)[1], log_density_and_score=log_density_and_score)
 
 
 def stan_parameters(

@@ -1,86 +1,51 @@
 """Kernels: one file per algorithm, each a frozen value with a pure step."""
 
-from xpsample.kernels.discrete.acs import ACS, ACSState
-from xpsample.kernels.discrete.balanced import Balancing, Barker, LocallyBalanced, Max, SquareRoot
-from xpsample.kernels.discrete.cycles import Cosine, Cycle, CycleSearch, Table
-from xpsample.kernels.discrete.dlp import DMALA, DULA
-from xpsample.kernels.discrete.gibbs import Gibbs, SingleFlip
-from xpsample.kernels.discrete.gwg import GWG
-from xpsample.kernels.discrete.two_opt import TwoOpt
-from xpsample.kernels.hmc import HMC
-from xpsample.kernels.independent import IndependentMH
-from xpsample.kernels.kernel import (
-    ChainState,
-    Info,
-    Kernel,
-    freeze,
-    metropolis,
-    none_frozen,
-    normal_like,
-    select,
-    uniform_per_chain,
-    with_position,
-)
-from xpsample.kernels.mala import MALA
-from xpsample.kernels.mams import MAMS, MAMSInfo
-from xpsample.kernels.mclmc import MCLMC, MCLMCInfo
-from xpsample.kernels.myula import MYULA
-from xpsample.kernels.nuts import NUTS, NUTSInfo
-from xpsample.kernels.pcn import PCN
-from xpsample.kernels.rwm import RWM
-from xpsample.kernels.step_sizes import PolynomialDecay, StepSizes
-from xpsample.kernels.tempering import ParallelTempering
-from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, UNADJUSTED, Trait
-from xpsample.kernels.ula import ULA
-from xpsample.kernels.underdamped import UnderdampedLangevin
-
-__all__ = [
-    "ACS",
-    "ADJUSTED",
-    "DMALA",
-    "DULA",
-    "GWG",
-    "HMC",
-    "MALA",
-    "MAMS",
-    "MCLMC",
-    "MEMORYLESS",
-    "MYULA",
-    "NUTS",
-    "PCN",
-    "RWM",
-    "ULA",
-    "UNADJUSTED",
-    "ACSState",
-    "Balancing",
-    "Barker",
-    "ChainState",
-    "Cosine",
-    "Cycle",
-    "CycleSearch",
-    "Gibbs",
-    "IndependentMH",
-    "Info",
-    "Kernel",
-    "LocallyBalanced",
-    "MAMSInfo",
-    "MCLMCInfo",
-    "Max",
-    "NUTSInfo",
-    "ParallelTempering",
-    "PolynomialDecay",
-    "SingleFlip",
-    "SquareRoot",
-    "StepSizes",
-    "Table",
-    "Trait",
-    "TwoOpt",
-    "UnderdampedLangevin",
-    "freeze",
-    "metropolis",
-    "none_frozen",
-    "normal_like",
-    "select",
-    "uniform_per_chain",
-    "with_position",
-]
+from xpsample.kernels.discrete.acs import ACS as ACS
+from xpsample.kernels.discrete.acs import ACSState as ACSState
+from xpsample.kernels.discrete.balanced import Balancing as Balancing
+from xpsample.kernels.discrete.balanced import Barker as Barker
+from xpsample.kernels.discrete.balanced import LocallyBalanced as LocallyBalanced
+from xpsample.kernels.discrete.balanced import Max as Max
+from xpsample.kernels.discrete.balanced import SquareRoot as SquareRoot
+from xpsample.kernels.discrete.cycles import Cosine as Cosine
+from xpsample.kernels.discrete.cycles import Cycle as Cycle
+from xpsample.kernels.discrete.cycles import CycleSearch as CycleSearch
+from xpsample.kernels.discrete.cycles import Table as Table
+from xpsample.kernels.discrete.dlp import DMALA as DMALA
+from xpsample.kernels.discrete.dlp import DULA as DULA
+from xpsample.kernels.discrete.gibbs import Gibbs as Gibbs
+from xpsample.kernels.discrete.gibbs import SingleFlip as SingleFlip
+from xpsample.kernels.discrete.gwg import GWG as GWG
+from xpsample.kernels.discrete.two_opt import TwoOpt as TwoOpt
+from xpsample.kernels.hmc import HMC as HMC
+from xpsample.kernels.independent import IndependentMH as IndependentMH
+from xpsample.kernels.kernel import ChainState as ChainState
+from xpsample.kernels.kernel import Info as Info
+from xpsample.kernels.kernel import Kernel as Kernel
+from xpsample.kernels.kernel import MemorylessKernel as MemorylessKernel
+from xpsample.kernels.kernel import freeze as freeze
+from xpsample.kernels.kernel import metropolis as metropolis
+from xpsample.kernels.kernel import none_frozen as none_frozen
+from xpsample.kernels.kernel import normal_like as normal_like
+from xpsample.kernels.kernel import select as select
+from xpsample.kernels.kernel import uniform_per_chain as uniform_per_chain
+from xpsample.kernels.kernel import with_position as with_position
+from xpsample.kernels.mala import MALA as MALA
+from xpsample.kernels.mams import MAMS as MAMS
+from xpsample.kernels.mams import MAMSInfo as MAMSInfo
+from xpsample.kernels.mclmc import MCLMC as MCLMC
+from xpsample.kernels.mclmc import MCLMCInfo as MCLMCInfo
+from xpsample.kernels.myula import MYULA as MYULA
+from xpsample.kernels.nuts import NUTS as NUTS
+from xpsample.kernels.nuts import NUTSInfo as NUTSInfo
+from xpsample.kernels.pcn import PCN as PCN
+from xpsample.kernels.rwm import RWM as RWM
+from xpsample.kernels.step_sizes import PolynomialDecay as PolynomialDecay
+from xpsample.kernels.step_sizes import StepSizes as StepSizes
+from xpsample.kernels.tempering import ParallelTempering as ParallelTempering
+from xpsample.kernels.traits import ADJUSTED as ADJUSTED
+from xpsample.kernels.traits import MEMORYLESS as MEMORYLESS
+from xpsample.kernels.traits import UNADJUSTED as UNADJUSTED
+from xpsample.kernels.traits import Trait as Trait
+from xpsample.kernels.ula import ULA as ULA
+from xpsample.kernels.underdamped import UnderdampedLangevin as UnderdampedLangevin

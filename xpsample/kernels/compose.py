@@ -1,20 +1,19 @@
 """What kernels that hold another kernel share: what they ask of it, the shape that it sees, its noise among theirs."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError, HyperparameterError
-from xpsample.core.hyperparameters import show
+from xpsample.core.hyperparameters import settings, show
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.targets.bound import BoundTarget
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 from xpsample.warmup import Rule, left_out
 
 
@@ -79,7 +78,7 @@ def _same(kernel: Any, other: Any) -> bool:
     """Whether both are of one type, with the same numbers."""
     if type(kernel) is not type(other):
         return False
-    pairs = [(getattr(kernel, f.name), getattr(other, f.name)) for f in fields(other) if f.init]
+    pairs = [(getattr(kernel, f.name), value) for f, value in settings(other) if f.init]
     return all((a is b) if a is None or b is None else _close(a, b) for a, b in pairs)
 
 
@@ -117,9 +116,7 @@ def rules_inside(kernel: Any) -> list[tuple[str, Rule]]:
 
 def kernels_inside(kernel: Any) -> list[tuple[str, Kernel]]:
     """The kernels that a kernel holds, by field."""
-    own = fields(kernel) if is_dataclass(kernel) else ()
-    pairs = ((f.name, getattr(kernel, f.name)) for f in own if f.init)
-    return [(name, value) for name, value in pairs if isinstance(value, Kernel)]
+    return [(f.name, value) for f, value in settings(kernel) if f.init and isinstance(value, Kernel)]
 
 
 class Shaped(NamedTuple):

@@ -1,14 +1,14 @@
 """The independence sampler: Metropolis-Hastings with proposals that ignore the current position (Tierney 1994)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, VECTOR, check_vector
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
@@ -16,7 +16,7 @@ from xpsample.warmup import ProposalCovariance, ProposalMean, tuned
 
 
 @dataclass(frozen=True, eq=False)
-class IndependentMH(Kernel[ChainState, Info]):
+class IndependentMH(MemorylessKernel[Info]):
     """Independent Gaussian proposals N(mean, covariance), accepted by Metropolis-Hastings.
 
     Parameters
@@ -47,15 +47,12 @@ class IndependentMH(Kernel[ChainState, Info]):
     covariance: Any = field(default=None, metadata=MATRIX | tuned(ProposalCovariance(), only_with="mean"))
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "mean", check_vector)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}

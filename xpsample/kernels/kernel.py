@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
@@ -59,23 +59,20 @@ class Kernel(ABC, Generic[State, StepInfo]):
         A kernel inside that tunes what it leaves out at every step, so that no warm-up has to; None where none does.
     """
 
-    if TYPE_CHECKING:  # kernels have it as a class attribute or as a property
-
-        @property
-        def traits(self) -> Trait: ...
-        @property
-        def optimal_acceptance(self) -> float | None: ...
-        @property
-        def tuning_inside(self) -> "Kernel[Any, Any] | None": ...
+    if TYPE_CHECKING:  # kernels have each as a class attribute, or `declared`
+        requires: ClassVar[Capability]
+        traits: ClassVar[Trait]
+        optimal_acceptance: ClassVar[float | None]
+        tuning_inside: "Kernel[Any, Any] | None"
     else:
         traits = MEMORYLESS
         optimal_acceptance = None
         tuning_inside = None
 
-    @property
-    @abstractmethod
-    def requires(self) -> Capability:
-        """A class attribute of kernels that always need the same."""
+        @property
+        @abstractmethod
+        def requires(self) -> Capability:
+            """A class attribute of kernels that always need the same."""
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> State:
@@ -88,6 +85,13 @@ class Kernel(ABC, Generic[State, StepInfo]):
     @abstractmethod
     def step(self, target: BoundTarget, state: State, noise: dict[str, Array]) -> tuple[State, StepInfo]:
         """One transition: (new state, info), a deterministic function of (state, noise)."""
+
+
+class MemorylessKernel(Kernel[ChainState, StepInfo]):
+    """A kernel that remembers nothing but where it is."""
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        return ChainState(target.evaluate(x))
 
 
 def with_position(state: Any, point: Point) -> Any:

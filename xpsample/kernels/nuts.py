@@ -6,23 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_extra as xpx
 
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count, settle
-from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.elementwise import minimum_with_zero
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR
-from xpsample.kernels.kernel import ChainState, Kernel, normal_like, select, select_point
+from xpsample.kernels.kernel import ChainState, MemorylessKernel, normal_like, select, select_point
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import DiagonalMetric, StepSize, tuned
+from xpsample.warmup import TUNED_MASS, StepSize, tuned
 
 DEEPEST = 30
 """Doublings at most: leaves are counted in 32 bits."""
@@ -93,7 +93,7 @@ class _Half(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NUTS(Kernel[ChainState, NUTSInfo]):
+class NUTS(MemorylessKernel[NUTSInfo]):
     """NUTS: Hamiltonian dynamics whose trajectory doubles, forwards or backwards, until it turns back on itself.
 
     A leaf of the trajectory is drawn by its weight exp(-H): within a doubling by the weights alone, between doublings
@@ -127,23 +127,20 @@ class NUTS(Kernel[ChainState, NUTSInfo]):
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))
-    mass: Array | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
-    )
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     max_depth: int = 10
     _mass: Covariance = field(init=False, repr=False)
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
-    requires = Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = (
+        Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    )
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)
         settle(self, "max_depth", check_count, 1, DEEPEST)
         object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         # A uniform for each doubling: it gives the direction, then chooses each leaf, and then between the halves.

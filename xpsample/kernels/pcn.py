@@ -1,14 +1,14 @@
 """Preconditioned Crank-Nicolson (Cotter, Roberts, Stuart & White 2013)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range, check_vector, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
@@ -16,7 +16,7 @@ from xpsample.warmup import StepSize, tuned
 
 
 @dataclass(frozen=True, eq=False)
-class PCN(Kernel[ChainState, Info]):
+class PCN(MemorylessKernel[Info]):
     """pCN: propose m + sqrt(1 - beta^2) (x - m) + beta A xi, reversible for the reference N(m, A A^T).
 
     The target's log density is the whole one (reference included); the reference cancels in the ratio, so the
@@ -52,16 +52,13 @@ class PCN(Kernel[ChainState, Info]):
     covariance: Array | None = field(default=None, metadata=MATRIX)
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "beta", check_range, 0, 1, optional=True)
         settle(self, "mean", check_vector)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}

@@ -1,14 +1,14 @@
 """Random-walk Metropolis (Metropolis et al. 1953)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, normal_like, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
@@ -16,7 +16,7 @@ from xpsample.warmup import DiagonalMetric, StepSize, tuned
 
 
 @dataclass(frozen=True, eq=False)
-class RWM(Kernel[ChainState, Info]):
+class RWM(MemorylessKernel[Info]):
     """Random-walk Metropolis: propose x + step_size A xi with A A^T the covariance.
 
     Parameters
@@ -46,22 +46,19 @@ class RWM(Kernel[ChainState, Info]):
     True
     """
 
-    optimal_acceptance = 0.234
+    optimal_acceptance: ClassVar[float] = 0.234
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance)))
     covariance: Array | None = field(
         default=None, metadata=MATRIX | tuned(DiagonalMetric(scores=False), only_with="step_size")
     )
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)
         object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}

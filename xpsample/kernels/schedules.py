@@ -1,9 +1,10 @@
 """Hyper-parameters with a value for each step of a schedule, and kernels with the values of one."""
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.hyperparameters import settings
 from xpsample.kernels.kernel import Kernel
 from xpsample.spaces.discrete import as_index
 
@@ -27,8 +28,8 @@ def at_step(xp: Any, kernel: Any, n: Array, axes: int) -> Any:
         Chain axes of the positions.
     """
     changed = kernel
-    for f in fields(kernel):
-        value = getattr(kernel, f"_{f.name}", getattr(kernel, f.name))
+    for f, given in settings(kernel):
+        value = getattr(kernel, f"_{f.name}", given)
         if isinstance(value, Kernel):
             new = at_step(xp, value, n, axes)
         elif f.metadata.get("per_chain") or "coordinates" in f.metadata:
@@ -43,17 +44,17 @@ def at_step(xp: Any, kernel: Any, n: Array, axes: int) -> Any:
 def with_field(kernel: Any, name: str, value: Any) -> Any:
     """A kernel with a value in the field `name`, or in what it derives from that; unchecked, since it may be traced."""
     changed = object.__new__(type(kernel))
-    names = [f.name for f in fields(kernel)]
-    for other in names:
-        object.__setattr__(changed, other, getattr(kernel, other))
+    names = {f.name: held for f, held in settings(kernel)}
+    for other, held in names.items():
+        object.__setattr__(changed, other, held)
     object.__setattr__(changed, f"_{name}" if f"_{name}" in names else name, value)
     return changed
 
 
 def _at_step(xp: Any, value: Any, n: Array, axes: int) -> Any:
     """A value, or a covariance, whose arrays with `axes` axes and one more have a row for each step."""
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = {f.name: getattr(value, f.name) for f in fields(value)}
+    parts = {f.name: part for f, part in settings(value)}
+    if parts:
         new = {name: _at_step(xp, part, n, axes) for name, part in parts.items()}
         return replace(value, **new) if any(new[name] is not part for name, part in parts.items()) else value
     return row(xp, value, n) if is_array(value) and len(value.shape) == axes + 1 else value

@@ -1,7 +1,7 @@
 """A kernel while it warms up: the same steps, with hyper-parameters that follow from what the chains have seen."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 from typing import Any, NamedTuple
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, arguments, with_arguments
+from xpsample.core.hyperparameters import PER_CHAIN, arguments, settings, with_arguments
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import kernels_inside
@@ -69,11 +70,11 @@ class Tuning(Kernel[TuningState, Any]):
         """How each of the hyper-parameters that were left out is tuned."""
         return left_out(self.base)
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.base.traits
 
@@ -133,7 +134,7 @@ class Tuning(Kernel[TuningState, Any]):
     def final(self, xp: Any, memory: dict[str, tree.Tree]) -> dict[str, Any]:
         """The tuned hyper-parameters, as a user could write them: plain ones where there is one group."""
         kernel: Any = self.base
-        metadata = {f.name: f.metadata for f in fields(kernel)}
+        metadata = {f.name: f.metadata for f, _ in settings(kernel)}
         found: dict[str, Any] = {}
         for name, rule in self.rules.items():
             value = rule.final(xp, memory[name])

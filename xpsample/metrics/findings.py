@@ -110,6 +110,12 @@ def of_columns(kind: str, what: str, value: float, advice: str, columns: Sequenc
     return Finding(kind, what, value, advice, tuple(dict.fromkeys(name for _, name in found)), groups=groups)
 
 
+def worst_first(where: np.ndarray, badness: np.ndarray) -> np.ndarray:
+    """The columns of a mask, (column,), those of the largest badness first."""
+    at = np.flatnonzero(where)
+    return at[np.argsort(-badness[at], kind="stable")]
+
+
 def least_ess(chains: int) -> int:
     """The total ESS below which estimates are not to be relied on."""
     return ESS_PER_CHAIN * min(chains, MOST_CHAINS_COUNTED)
@@ -172,9 +178,8 @@ def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draw
         ]
     findings = []
     for kind, where, badness, what, advice in cases:
-        at = np.flatnonzero(where)
+        at = worst_first(where, -badness)
         if at.size:
-            at = at[np.argsort(badness[at], kind="stable")]
             worst = abs(float(badness[at[0]])) if kind not in ("not_finite", "constant") else float(at.size)
             findings.append(of_columns(kind, what.format(worst=worst), worst, advice, columns, at))
     return findings
@@ -199,10 +204,9 @@ def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: 
     """
     with np.errstate(all="ignore"):
         times = np.nan_to_num(total / ess, posinf=0.0)
-    at = np.flatnonzero(SHORTEST_BATCH * times > size)
+    at = worst_first(SHORTEST_BATCH * times > size, times)
     if not at.size:
         return None
-    at = at[np.argsort(-times[at], kind="stable")]
     worst = float(times[at[0]])
     return of_columns(
         "batches",

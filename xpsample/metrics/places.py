@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.metrics.findings import Column, Finding, of_columns
+from xpsample.metrics.findings import Column, Finding, of_columns, worst_first
 
 APART = 2.0
 """Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
@@ -62,10 +62,9 @@ def judge_modes(
         apart = np.where(spread > 0, np.max(gaps, axis=0) / spread, 0.0)
     if walks is not None:
         apart = np.where(walks, 0.0, apart)
-    at = np.flatnonzero(apart > APART)
+    at = worst_first(apart > APART, apart)
     if not at.size:
         return None
-    at = at[np.argsort(-apart[at], kind="stable")]
     first = at[0]
     below = int(np.argmax(gaps[:, first])) + 1
     low, high = np.mean(ordered[:below, first]), np.nanmean(ordered[below:, first])
@@ -191,10 +190,9 @@ def judge_walk(columns: Sequence[Column], walks: np.ndarray, ratio: np.ndarray, 
     high : bool
         Whether nearly all steps are accepted.
     """
-    at = np.flatnonzero(walks)
+    at = worst_first(walks, ratio)
     if not at.size:
         return None
-    at = at[np.argsort(-ratio[at], kind="stable")]
     advice = "take larger steps, " if high else "leave step size and metric out, to have them tuned, "
     return of_columns(
         "slow",
@@ -259,10 +257,9 @@ def judge_growth(columns: Sequence[Column], draws: np.ndarray) -> Finding | None
     first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
     with np.errstate(all="ignore"):
         growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
-    at = np.flatnonzero(growth > GROWTH)
+    at = worst_first(growth > GROWTH, growth)
     if not at.size:
         return None
-    at = at[np.argsort(-growth[at], kind="stable")]
     return of_columns(
         "growth",
         f"chains that grow, by a factor of {growth[at[0]]:.3g} from the first to the last quarter of the run,",
@@ -315,10 +312,9 @@ def judge_start(
                 far[wanted[at]] = np.where(AGAIN * again < out[at], out[at], far[wanted[at]])
             size *= 2
     far = np.where(np.isfinite(far), far, 0.0)
-    at = np.flatnonzero(far > FAR_OUT)
+    at = worst_first(far > FAR_OUT, far)
     if not at.size:
         return None
-    at = at[np.argsort(-far[at], kind="stable")]
     if tilted:
         advice = (
             "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "

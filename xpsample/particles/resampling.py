@@ -43,26 +43,27 @@ class Multinomial(Resampling):
         return search(xp, weights, uniforms)
 
 
-@dataclass(frozen=True)
-class Stratified(Resampling):
+class InStrata(Resampling):
     """One draw in each of N equal parts of the unit interval."""
+
+    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
+        return search(xp, weights, _strata(xp, weights, uniforms))
+
+
+@dataclass(frozen=True)
+class Stratified(InStrata):
+    """One draw in each of N equal parts of the unit interval, with an offset of its own."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, particles))
 
-    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
-        return search(xp, weights, _strata(xp, weights, uniforms))
-
 
 @dataclass(frozen=True)
-class Systematic(Resampling):
+class Systematic(InStrata):
     """As stratified, with the same offset in every part: one uniform a run. Equal weights give one copy of each."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, 1))
-
-    def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
-        return search(xp, weights, _strata(xp, weights, uniforms))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """Convex functions that are not smooth, with their proximal operators."""
 
-from xpsample.prox.line import prox_line
-from xpsample.prox.regularizer import L1, Regularizer, envelope
-from xpsample.prox.total_variation import AnisotropicTV, IsotropicTV, TotalVariation
-
-__all__ = ["L1", "AnisotropicTV", "IsotropicTV", "Regularizer", "TotalVariation", "envelope", "prox_line"]
+from xpsample.prox.line import prox_line as prox_line
+from xpsample.prox.regularizer import L1 as L1
+from xpsample.prox.regularizer import Regularizer as Regularizer
+from xpsample.prox.regularizer import envelope as envelope
+from xpsample.prox.total_variation import AnisotropicTV as AnisotropicTV
+from xpsample.prox.total_variation import IsotropicTV as IsotropicTV
+from xpsample.prox.total_variation import TotalVariation as TotalVariation

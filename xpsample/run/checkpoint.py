@@ -21,7 +21,7 @@ from xpsample.files.archives import structure
 from xpsample.files.common import check_room, reading
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
 from xpsample.run.identity import environment
-from xpsample.run.program import Carry, Program, named_rows
+from xpsample.run.program import Carry, Kept, named_rows
 from xpsample.run.recorders import part_of
 from xpsample.run.store import RowStore
 from xpsample.run.stored import StoredRows, read_about, stored_rows
@@ -105,7 +105,7 @@ class Store:
 
     path: Path
     every: float
-    program: Program
+    program: Kept
     identity: dict[str, Any]
     environment: dict[str, Any]
     start: list[float]
@@ -118,15 +118,15 @@ class Store:
     def __init__(
         self,
         settings: Checkpoint,
-        program: Program,
+        program: Kept,
         carry: Carry,
         identity: dict[str, Any],
         metadata: Any,
         disk: RowStore | None = None,
     ) -> None:
         self.path, self.every, self.program = Path(settings.path), settings.every, program
-        self.identity, self.environment = identity, environment(carry.state.point.x)
-        self.start, self.metadata, self.disk = _values(program, carry), metadata, disk
+        self.identity, self.environment = identity, environment(program.like(carry))
+        self.start, self.metadata, self.disk = program.fingerprint(carry), metadata, disk
         self.counted: tuple[str, int] | None = None
         """Which store of draws the checkpoint counts the rows of, and how many."""
         self.folder: Folder | None = None
@@ -177,7 +177,7 @@ class Store:
             where = "here" if stored is None else f"in {stored['where']}"
             raise CheckpointError(f"{self.path} holds the checkpoint of a run whose draws are {where}: {advice}")
         self.counted = None if stored is None else (stored["token"], stored["rows"])
-        backend, paths = self.program.target.backend, [f"carry/{path}" for path, _ in tree.items(carry)]
+        backend, paths = self.program.backend, [f"carry/{path}" for path, _ in tree.items(carry)]
         if set(paths) != {key for key in state if key.startswith("carry/")}:
             raise CheckpointError(f"{self.path} holds another kind of state; remove it, or use another path")
         leaves = {
@@ -185,7 +185,7 @@ class Store:
             for path, leaf in tree.items(carry)
         }
         carry = tree.fill(carry, leaves)
-        self._check_values("saved", content["now"], _values(self.program, carry))
+        self._check_values("saved", content["now"], self.program.fingerprint(carry))
         totals.steps = content["statistics_steps"]
         totals.sums = {k.removeprefix("sums/"): v for k, v in state.items() if k.startswith("sums/")}
         self.step = content["step"]
@@ -215,7 +215,7 @@ class Store:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
         if step == self.step or (not final and 0.0 <= time.monotonic() - self.last < self.every):
             return  # a clock that was set back says nothing
-        began, now = time.monotonic(), _values(self.program, carry)  # whose errors are none of the disk's
+        began, now = time.monotonic(), self.program.fingerprint(carry)  # whose errors are none of the disk's
         try:
             self._save(step, carry, totals, buffers, now)
         except (OSError, MemoryError) as error:
@@ -295,7 +295,7 @@ class Store:
 @contextmanager
 def opened(
     checkpoint: str | Path | Checkpoint | None,
-    program: Program,
+    program: Kept,
     carry: Carry,
     identity: dict[str, Any],
     metadata: dict[str, Any] | None = None,
@@ -382,7 +382,7 @@ def _stored(path: Path, counted: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _results(
-    program: Program, carry: Carry, totals: Totals, buffers: Any, rows: int
+    program: Kept, carry: Carry, totals: Totals, buffers: Any, rows: int
 ) -> tuple[dict[str, np.ndarray], Any, dict[str, str]]:
     """What a trace holds beside rows, the structure of all of it, and what of it is in a store, under which names."""
     kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}}
@@ -391,14 +391,14 @@ def _results(
     owns = buffers if buffers is not None else (None,) * len(program.recorders)
     stored: dict[str, str] = {}
     for recorder, state, own in zip(program.recorders, carry.recorder_states, owns, strict=True):
-        result = recorder.result(program.target, state, own)
+        result = program.result(recorder, state, own)
         leaves = dict(tree.items(result, part_of(recorder)))
         stored |= {name: leaf.name for name, leaf in leaves.items() if isinstance(leaf, StoredRows)}
         if stored:
             arrays |= {f"trace/{name}": to_host(leaf) for name, leaf in leaves.items() if name not in stored}
         elif result is not own:
             part = tree.map(lambda array: array[:rows, ...], own)
-            result = recorder.result(program.target, state, part)
+            result = program.result(recorder, state, part)
             arrays |= {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(result, part_of(recorder))}
         if part_of(recorder) in kept:
             kept[recorder.name] = result if result is not None else kept[recorder.name]
@@ -407,16 +407,19 @@ def _results(
     return arrays, structure(kept), stored
 
 
-def _restore(program: Program, row: tuple[Any, ...], saved: dict[str, np.ndarray]) -> tuple[Any, ...]:
+def _restore(program: Kept, row: tuple[Any, ...], saved: dict[str, np.ndarray]) -> tuple[Any, ...]:
     """Buffers filled with the rows of a checkpoint, which are taken out of `saved` one by one."""
-    backend = program.target.backend
     return tuple(
-        tree.fill(own, {path: backend.from_host(saved.pop(path), leaf) for path, leaf in tree.items(own, place)}, place)
+        tree.fill(
+            own,
+            {path: program.backend.from_host(saved.pop(path), leaf) for path, leaf in tree.items(own, place)},
+            place,
+        )
         for own, place in zip(row, map(part_of, program.recorders), strict=True)
     )
 
 
-def _check_cut(program: Program, carry: Carry, start: int) -> None:
+def _check_cut(program: Kept, carry: Carry, start: int) -> None:
     """Raise if results of more steps than those asked for cannot be taken back to the end of these."""
     running = [r.name for r, s in zip(program.recorders, carry.recorder_states, strict=True) if tree.leaves(s)]
     if running:
@@ -424,17 +427,6 @@ def _check_cut(program: Program, carry: Carry, start: int) -> None:
             f"the checkpoint holds {program.rows(start)} draws, and {', '.join(running)} cannot be cut back to "
             f"{program.draws}: ask for at least as many, or use another path"
         )
-
-
-def _values(program: Program, carry: Carry) -> list[float]:
-    """A target's values at positions, to notice that it changed. They tolerate the rounding of another machine."""
-    with np.errstate(all="ignore"):  # as in the run, whose positions may leave the finite numbers
-        point = program.target.evaluate(carry.state.point.x)
-        values = point.log_density if point.log_density is not None else point.score
-        if values is None:
-            return []
-        host = to_host(values).astype(np.float64)
-        return [float(host.mean()), float(np.abs(host).mean())]
 
 
 def _order(array: np.ndarray) -> np.ndarray:

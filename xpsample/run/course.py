@@ -152,7 +152,7 @@ def trace_of(
     """The trace of a program's rows and last carry."""
     rows = buffers if buffers is not None else tuple(None for _ in program.recorders)
     results = {
-        r.name: r.result(program.target, recorder_state, row)
+        r.name: program.result(r, recorder_state, row)
         for r, recorder_state, row in zip(program.recorders, carry.recorder_states, rows, strict=True)
     }
     own = [*own_findings(program.recorders, results, carry.state), *(finding.to_json() for finding in found)]

@@ -1,13 +1,14 @@
 """The diagnosis of a run: what the rules of `metrics` say of its draws and statistics, causes first."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning
+from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
 from xpsample.core.registry import to_host
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
@@ -116,7 +117,7 @@ def diagnose(
     if screen is not None and chains and screen.rows < FEWEST_DRAWS:
         mixes.append(few_draws(screen.rows))
     elif screen is not None and chains:
-        own, mixes = _of_draws(screen, figures, moved, accepted, known)
+        own, mixes = _of_draws(screen, figures, moved, accepted, known, bool(np.any(diverged)))
         found += own
     elif running is not None and chains:
         (columns, sd, mixed), rows, count, batch = running
@@ -135,7 +136,12 @@ def diagnose(
 
 
 def _of_draws(
-    screen: Screen, figures: Figures | None, moved: np.ndarray, accepted: np.ndarray, known: Mapping[str, Any]
+    screen: Screen,
+    figures: Figures | None,
+    moved: np.ndarray,
+    accepted: np.ndarray,
+    known: Mapping[str, Any],
+    diverged: bool,
 ) -> tuple[list[Finding | None], list[Finding]]:
     """What draws show of places and numbers, and what their figures show."""
     stuck = moved == 0 if moved.shape == screen.shape else np.zeros(screen.shape, dtype=bool)
@@ -148,7 +154,8 @@ def _of_draws(
     optimum = known.get("optimal_acceptance")
     high = optimum is not None and bool(accepted.size) and float(np.mean(accepted)) > optimum
     unmixed = {kind: f.coordinates for f in mixes if (kind := f.kind) in UNMIXED}
-    found = [*screen.judge_places(stuck, unmixed, high, known), *screen.judge_numbers(known.get("categorical", False))]
+    numbers = screen.judge_numbers(known.get("categorical", False), diverged)
+    found = [*screen.judge_places(stuck, unmixed, high, known), *numbers]
     if any(finding is not None and finding.kind == "growth" for finding in found):
         # All else that the figures show is what growing chains look like.
         mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
@@ -162,7 +169,8 @@ def _of_statistics(statistics: Mapping[str, Array], known: Mapping[str, Any]) ->
     if "depth" in statistics and known.get("deepest"):
         yield judge_depth(to_host(_some(statistics["depth"])), known["deepest"])
     if "log_density" in statistics:
-        yield judge_density_precision(to_host(_some(statistics["log_density"])))
+        density = to_host(_some(statistics["log_density"]))
+        yield judge_density_precision(density, computed_in=known.get("computed_in"))
 
 
 def own_findings(recorders: Sequence[Any], results: Mapping[str, Any], state: Any) -> list[dict[str, Any]]:
@@ -180,7 +188,15 @@ def _findings_of(state: Any) -> Iterator[Finding]:
             yield from _findings_of(part)
 
 
-def category(finding: Finding) -> type[DiagnosisWarning]:
+def warn(findings: Iterable[Finding | None], stacklevel: int = 3) -> None:
+    """A line for each thing that is wrong with a run."""
+    for finding in findings:
+        if finding is not None and finding.kind != "few_draws":
+            text = f"{finding} [{entry(finding.kind, 'diagnosis')}]"
+            warnings.warn(text, _category(finding), stacklevel=stacklevel)
+
+
+def _category(finding: Finding) -> type[DiagnosisWarning]:
     """The class of the warning that tells of a finding."""
     if finding.kind in ("divergences", "bound"):
         return DivergenceWarning

@@ -1,4 +1,4 @@
-"""The loop of the libraries that run eagerly: step the kernel, record, and stack the rows of a block."""
+"""The loop of the libraries that run eagerly: step, record, and stack the rows of a block."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -8,11 +8,9 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Carry, Source, Stepper
+from xpsample.core.backend import Buffers, Carry, Driven, Source, Stepper
 from xpsample.core.ending import Abandoned, Ending
 from xpsample.core.errors import CapabilityError
-from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.kernel import Info
 from xpsample.run.limits import allocating
 from xpsample.run.noise import cut
 
@@ -45,7 +43,7 @@ def eager_repeat(
 def eager_drive(
     program: Stepper,
     carry: Carry,
-    buffers: tuple[Any, ...] | None,
+    buffers: Buffers,
     source: Source,
     start: int,
     stop: int,
@@ -54,7 +52,7 @@ def eager_drive(
     step: Callable[..., tuple[Any, Any]] | None = None,
     unstack: Callable[[Any], Sequence[Any]] = unstacked,
     write: Callable[[Any, Sequence[Any]], None] = write_rows,
-) -> tuple[Carry, tuple[Any, ...] | None, Any, int]:
+) -> Driven:
     """Drive steps [start, stop), or up to the one after which the block is to end: a plain loop.
 
     Parameters
@@ -62,7 +60,7 @@ def eager_drive(
     program, carry, buffers, source, start, stop, ending
         As in `Backend.drive`.
     step : callable, optional
-        Used instead of ``program.kernel.step``, such as that function compiled.
+        ``step(state, noise)``, used instead of ``program.advance()``, such as that compiled.
     unstack : callable, optional
         ``unstack(block)`` gives the rows of a block of noise, where a library is faster than by indexing.
     write : callable, optional
@@ -73,9 +71,9 @@ def eager_drive(
     carry, buffers, sums, stop
     """
     if program.compile and step is None:
-        name = program.target.backend.name
+        name = program.backend.name
         raise CapabilityError(f"{name} arrays cannot run compiled; JAX arrays always do")
-    step, target = step or program.kernel.step, program.target
+    step = step or program.advance()
     (state, recorder_states), recording = carry, start >= program.burn_in
     made = _Made(program, buffers, start, write)
     for t, last, noise in _noise(program, carry, source, start, stop, unstack):
@@ -83,7 +81,7 @@ def eager_drive(
         seen, row = recorder_states, None
         try:
             ending.within = True
-            new, info = step(target, state, noise)
+            new, info = step(state, noise)
             if recording and program.is_recorded(t):
                 seen, row = program.record(recorder_states, new, info)
             ending.within = False
@@ -106,9 +104,7 @@ class _Made:
         As in `eager_drive`.
     """
 
-    def __init__(
-        self, program: Stepper, buffers: tuple[Any, ...] | None, start: int, write: Callable[..., None]
-    ) -> None:
+    def __init__(self, program: Stepper, buffers: Buffers, start: int, write: Callable[..., None]) -> None:
         self._program, self._buffers, self._step, self._write = program, buffers, start, write
         self._sums: Any = None
         self._infos: list[Any] = []
@@ -122,7 +118,7 @@ class _Made:
         if last:
             self._stack()
 
-    def closed(self) -> tuple[tuple[Any, ...] | None, Any, int]:
+    def closed(self) -> tuple[Buffers, Any, int]:
         """Buffers, sums, and the first step that was not made."""
         self._stack()
         return self._buffers, self._sums, self._step
@@ -131,11 +127,11 @@ class _Made:
         program, infos, kept = self._program, self._infos, self._rows
         if kept and self._buffers is None:
             with allocating(program.held):
-                self._buffers = tree.map(lambda a: empty_rows(program.target.xp, program.held, a), kept[0])
+                self._buffers = tree.map(lambda a: empty_rows(program.backend.xp, program.held, a), kept[0])
         for part, some in _places(program, program.rows(self._step), kept):
             tree.map(lambda rows, *arrays: self._write(rows, arrays), _rows(self._buffers, part), *some)
         if infos:
-            self._sums = add_sums(self._sums, block_sums(program.target.xp, infos))
+            self._sums = add_sums(self._sums, program.sums(infos))
         self._step, self._infos, self._rows = self._step + len(infos), [], []
 
 
@@ -148,7 +144,7 @@ def _noise(
     unstack: Callable[[Any], Sequence[Any]],
 ) -> Iterator[tuple[int, bool, dict[str, Array]]]:
     """Steps [start, stop), whether each is the last of at most `STACKED` or of its block of noise, and its noise."""
-    blocks = source.blocks(program.target.backend, program.specs(carry), start, stop, program.like(carry))
+    blocks = source.blocks(program.backend, program.specs(carry), start, stop, program.like(carry))
     for first, last, noise in blocks:
         for lo, hi in cut(first, last, STACKED):
             columns = [unstack(block[lo - first : hi - first, ...]) for block in noise.values()]
@@ -177,33 +173,6 @@ def _rows(buffers: tree.Tree, part: slice) -> tree.Tree:
 def empty_rows(xp: Any, draws: int, array: Array) -> Array:
     """A buffer for `draws` rows like `array`."""
     return xp.empty((draws, *array.shape), dtype=array.dtype, device=device_of(array))
-
-
-def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
-    """The sums of the infos of a block of steps; evaluations may be Python integers."""
-    # A kernel's own info may hold more.
-    accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
-    dtype = accepted[0].dtype
-
-    def stacked(column: Sequence[Array]) -> Array:
-        return xp.astype(xp.stack(column), dtype)
-
-    counts = Evaluations(*(sum(column) for column in zip(*evaluations, strict=True)))
-    parts = (*summable(xp, stacked(accepted)), stacked(moved), stacked(diverged))
-    coarse, fine, moves, divergences = (xp.sum(part, axis=0) for part in parts)
-    accepts: Any = (coarse, fine)
-    return Info(accepts, moves, divergences, counts)
-
-
-def summable(xp: Any, probability: Array) -> tuple[Array, Array]:
-    """A probability as two numbers whose sums over a segment are exact.
-
-    So the sums of a run do not depend on where its blocks end. They are multiples of 2^-12, and of 2^-24 (2^-44 in
-    float64), to which the probability is rounded.
-    """
-    coarse = xp.round(probability * 2.0**12) * 2.0**-12
-    bits = 24 if xp.finfo(probability.dtype).bits < 64 else 44
-    return coarse, xp.round((probability - coarse) * 2.0**bits) * 2.0**-bits
 
 
 def add_sums(sums: Any, more: Any) -> Any:

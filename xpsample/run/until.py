@@ -201,6 +201,10 @@ class Unlimited:
     def end(self, view: View) -> None:
         """Nothing is left to do."""
 
+    def holds(self, step: int, figures: Callable[[], tuple[float, float]]) -> bool:
+        """It never stops."""
+        return False
+
     def findings(self, rows: int) -> list[Finding]:
         """None."""
         return []

@@ -57,6 +57,13 @@ class Warmed:
         """How many were made."""
         return 0 if self.path is None else self.path["acceptance_probability"].shape[0]
 
+    def told(self, known: dict[str, Any]) -> dict[str, Any]:
+        """The metadata of a run, with what they tell of its warm-up."""
+        more: dict[str, Any] = {"warmup": self.steps} if self.steps else {}
+        if self.findings:
+            more["diagnosis"] = known["diagnosis"] | {"findings": [found.to_json() for found in self.findings]}
+        return known | more
+
 
 def warm_up(
     target: AbstractTarget,

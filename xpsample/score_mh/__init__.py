@@ -1,66 +1,37 @@
 """Score-MH: score matching, and acceptance functions that are learned from scores, for Metropolis-Hastings kernels."""
 
-from xpsample.score_mh.activations import gelu, log_sigmoid, softplus
-from xpsample.score_mh.balance import ScoreBalance, balance_residual, negative_entropy
-from xpsample.score_mh.diffusion import (
-    DiffusionSchedule,
-    NoisePrediction,
-    cosine_betas,
-    diffusion_target,
-    linear_betas,
-    variance_exploding,
-    variance_preserving,
-)
-from xpsample.score_mh.learned import Learned
-from xpsample.score_mh.losses import TrainingLoss
-from xpsample.score_mh.matching import AnnealedDenoising, Denoising, ExactTrace, Sliced, geometric_noise_levels
-from xpsample.score_mh.networks import (
-    AcceptanceNetwork,
-    acceptance_network,
-    conditional_acceptance_network,
-    conditional_score_network,
-    init_acceptance_network,
-    init_score_network,
-    score_network,
-)
-from xpsample.score_mh.proposals import CrankNicolson, LangevinProposal, Proposal, RandomWalk
-from xpsample.score_mh.store import load_parameters, save_parameters
-from xpsample.score_mh.training import Fitted, fit
-
-__all__ = [
-    "AcceptanceNetwork",
-    "AnnealedDenoising",
-    "CrankNicolson",
-    "Denoising",
-    "DiffusionSchedule",
-    "ExactTrace",
-    "Fitted",
-    "LangevinProposal",
-    "Learned",
-    "NoisePrediction",
-    "Proposal",
-    "RandomWalk",
-    "ScoreBalance",
-    "Sliced",
-    "TrainingLoss",
-    "acceptance_network",
-    "balance_residual",
-    "conditional_acceptance_network",
-    "conditional_score_network",
-    "cosine_betas",
-    "diffusion_target",
-    "fit",
-    "gelu",
-    "geometric_noise_levels",
-    "init_acceptance_network",
-    "init_score_network",
-    "linear_betas",
-    "load_parameters",
-    "log_sigmoid",
-    "negative_entropy",
-    "save_parameters",
-    "score_network",
-    "softplus",
-    "variance_exploding",
-    "variance_preserving",
-]
+from xpsample.score_mh.activations import gelu as gelu
+from xpsample.score_mh.activations import log_sigmoid as log_sigmoid
+from xpsample.score_mh.activations import softplus as softplus
+from xpsample.score_mh.balance import ScoreBalance as ScoreBalance
+from xpsample.score_mh.balance import balance_residual as balance_residual
+from xpsample.score_mh.balance import negative_entropy as negative_entropy
+from xpsample.score_mh.diffusion import DiffusionSchedule as DiffusionSchedule
+from xpsample.score_mh.diffusion import NoisePrediction as NoisePrediction
+from xpsample.score_mh.diffusion import cosine_betas as cosine_betas
+from xpsample.score_mh.diffusion import diffusion_target as diffusion_target
+from xpsample.score_mh.diffusion import linear_betas as linear_betas
+from xpsample.score_mh.diffusion import variance_exploding as variance_exploding
+from xpsample.score_mh.diffusion import variance_preserving as variance_preserving
+from xpsample.score_mh.learned import Learned as Learned
+from xpsample.score_mh.losses import TrainingLoss as TrainingLoss
+from xpsample.score_mh.matching import AnnealedDenoising as AnnealedDenoising
+from xpsample.score_mh.matching import Denoising as Denoising
+from xpsample.score_mh.matching import ExactTrace as ExactTrace
+from xpsample.score_mh.matching import Sliced as Sliced
+from xpsample.score_mh.matching import geometric_noise_levels as geometric_noise_levels
+from xpsample.score_mh.networks import AcceptanceNetwork as AcceptanceNetwork
+from xpsample.score_mh.networks import acceptance_network as acceptance_network
+from xpsample.score_mh.networks import conditional_acceptance_network as conditional_acceptance_network
+from xpsample.score_mh.networks import conditional_score_network as conditional_score_network
+from xpsample.score_mh.networks import init_acceptance_network as init_acceptance_network
+from xpsample.score_mh.networks import init_score_network as init_score_network
+from xpsample.score_mh.networks import score_network as score_network
+from xpsample.score_mh.proposals import CrankNicolson as CrankNicolson
+from xpsample.score_mh.proposals import LangevinProposal as LangevinProposal
+from xpsample.score_mh.proposals import Proposal as Proposal
+from xpsample.score_mh.proposals import RandomWalk as RandomWalk
+from xpsample.score_mh.store import load_parameters as load_parameters
+from xpsample.score_mh.store import save_parameters as save_parameters
+from xpsample.score_mh.training import Fitted as Fitted
+from xpsample.score_mh.training import fit as fit

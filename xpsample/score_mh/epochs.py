@@ -1,27 +1,28 @@
-"""One epoch of training as the step of a kernel."""
+"""The epochs of a training, as the engine drives them."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend, Carry, Step
+from xpsample.core.checks import errors_of_functions
 from xpsample.core.specs import Specs, Uniform
-from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.kernel import Info, Kernel
-from xpsample.kernels.traits import Trait
 from xpsample.optimize.optimizers import Optimizer, first_parameters, to_use
 from xpsample.particles.batches import take_rows
+from xpsample.run.program import as_one
+from xpsample.run.recorders import Record, Recorder
 from xpsample.score_mh.losses import TrainingLoss
-from xpsample.targets.bound import BoundTarget, counter
-from xpsample.targets.point import Capability, Point
 
 
 class EpochState(NamedTuple):
-    """After an epoch. ``point`` holds one number, for the dtype and the device of the noise."""
+    """After an epoch."""
 
-    point: Point
     parameters: tree.Tree
     optimizer: tree.Tree
     epoch: Array
@@ -33,63 +34,127 @@ class EpochState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Epoch(Kernel[EpochState, Info]):
-    """One epoch as a step, on a target whose data are a dict.
-
-    Its entries are ``rows`` (rows, dim); ``constants``, those of the loss; ``start``, the first parameters;
-    ``validation`` and ``noise``, the rows and random numbers of the validation loss, or None.
+class Epochs:
+    """A training: its steps are epochs, and a row has the losses of one.
 
     Parameters
     ----------
+    backend : Backend
     loss : TrainingLoss
     derivative : callable
         ``derivative(parameters, x, noise, constants, progress)`` -> (loss, gradient in the parameters).
     optimizer : Optimizer
     batch : int or None
         Rows of a batch; None for all.
-    shape : (int, int)
-        Of the rows.
-    steps, epochs : int
-        Updates in an epoch; epochs of the training.
+    updates : int
+        In an epoch.
+    steps : int
+        Epochs.
+    data : dict of trees of arrays
+        ``rows`` (rows, dim); ``constants``, those of the loss; ``start``, the first parameters; ``validation`` and
+        ``noise``, the rows and random numbers of the validation loss, or None.
     """
 
+    backend: Backend
     loss: TrainingLoss
     derivative: Callable[..., tuple[Array, tree.Tree]]
     optimizer: Optimizer
     batch: int | None
-    shape: tuple[int, int]
+    updates: int
     steps: int
-    epochs: int
+    data: dict[str, Any]
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
-    requires = Capability.NONE
-    traits = Trait.NONE  # it moves parameters
+    recorders: ClassVar = (Record("losses", lambda state: (state.loss, state.validation_loss)),)
+    burn_in, thinning, compile = 0, 1, False
 
-    def init(self, target: BoundTarget, x: Array) -> EpochState:
-        parameters = first_parameters(target.data["start"])
-        zero, none = 0.0 * target.xp.sum(x), counter(target, x)
-        validated = target.data["validation"] is not None
-        return EpochState(
-            point=Point(x, None, None),
-            parameters=parameters,
-            optimizer=self.optimizer.init(parameters),
-            epoch=none,
-            loss=zero,
-            validation_loss=zero,
-            best=parameters if validated else None,
-            best_loss=zero + math.inf,
-            waited=none,
-        )
+    @property
+    def constant_data(self) -> bool:
+        """Whether a compiler may take the data for constants: a training without a validation is small."""
+        return self.data["validation"] is None
 
-    def noise(self, x: Array) -> Specs:
-        rows, dim = self.shape
-        own = self.loss.noise(rows if self.batch is None else self.batch, dim)
-        drawn: dict[str, Any] = {} if self.batch is None else {"row": Uniform((self.steps, self.batch))}
-        return drawn | {f"loss_{name}": type(spec)((self.steps, *spec.shape)) for name, spec in own.items()}
+    @property
+    def draws(self) -> int:
+        """A row for each epoch."""
+        return self.steps
 
-    def step(self, target: BoundTarget, state: EpochState, noise: dict[str, Array]) -> tuple[EpochState, Info]:
-        xp, data = target.xp, target.data
+    @property
+    def held(self) -> int:
+        """Rows that buffers hold: all."""
+        return self.steps
+
+    def is_recorded(self, t: Any) -> Any:
+        """Every epoch is."""
+        return True
+
+    def row(self, t: Any) -> Any:
+        """Of epoch t."""
+        return t
+
+    def rows(self, steps: int) -> int:
+        """After a number of epochs."""
+        return steps
+
+    def like(self, carry: Carry) -> Array:
+        """One number of the data."""
+        return one_number(self.data["rows"])
+
+    def specs(self, carry: Carry) -> Specs:
+        """The noise of one epoch."""
+        rows = self.data["rows"]
+        own = self.loss.noise(rows.shape[0] if self.batch is None else self.batch, math.prod(rows.shape[1:]))
+        drawn: dict[str, Any] = {} if self.batch is None else {"row": Uniform((self.updates, self.batch))}
+        return drawn | {f"loss_{name}": type(spec)((self.updates, *spec.shape)) for name, spec in own.items()}
+
+    def start(self) -> Carry:
+        """The carry before the first epoch, whose arrays are no others'."""
+
+        def begin(number: Array) -> EpochState:
+            parameters, zero = first_parameters(self.data["start"]), 0.0 * self.backend.xp.sum(number)
+            none = self.backend.from_host(np.zeros((), dtype=np.int64), number)
+            return EpochState(
+                parameters=parameters,
+                optimizer=self.optimizer.init(parameters),
+                epoch=none,
+                loss=zero,
+                validation_loss=zero,
+                best=None if self.data["validation"] is None else parameters,
+                best_loss=zero + math.inf,
+                waited=none,
+            )
+
+        with errors_of_functions("the training failed at its first parameters"):
+            return Carry(as_one(self.backend, begin, one_number(self.data["rows"])), (None,))
+
+    def advance(self, data: tree.Tree = None, values: Any = None) -> Step:
+        """An epoch as a step."""
+        return partial(self._epoch, self.data if data is None else data)
+
+    def values(self, is_array: Callable[[object], bool]) -> dict[str, Any]:
+        """None: hyper-parameters are those of the optimiser, and stay."""
+        return {}
+
+    def sums(self, infos: Sequence[Any]) -> Any:
+        """Nothing is summed."""
+
+    def record(
+        self, recorder_states: tuple[Any, ...], state: EpochState, info: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The losses of an epoch, as a row."""
+        return recorder_states, tuple(recorder.function(state) for recorder in self.recorders)
+
+    def result(self, recorder: Recorder, recorder_state: Any, rows: Any) -> Any:
+        """The rows."""
+        return rows
+
+    def fingerprint(self, carry: Carry) -> list[float]:
+        """None: the digests of the data tell one training from another."""
+        return []
+
+    def _epoch(self, data: dict[str, Any], state: EpochState, noise: dict[str, Array]) -> tuple[EpochState, None]:
+        xp = self.backend.xp
         one = xp.ones_like(state.loss)
-        progress = xp.astype(state.epoch, one.dtype) / max(self.epochs - 1, 1)
+        progress = xp.astype(state.epoch, one.dtype) / max(self.steps - 1, 1)
 
         def update(i: Any, carry: tuple[tree.Tree, tree.Tree, Array]) -> tuple[tree.Tree, tree.Tree, Array]:
             parameters, optimizer, total = carry
@@ -100,9 +165,9 @@ class Epoch(Kernel[EpochState, Info]):
             return tree.map(lambda a, b: a + b, parameters, updates), optimizer, total + loss
 
         start = state.parameters, state.optimizer, 0.0 * state.loss
-        parameters, optimizer, total = target.backend.repeat(self.steps, update, start)
+        parameters, optimizer, total = self.backend.repeat(self.updates, update, start)
         state = state._replace(
-            parameters=parameters, optimizer=optimizer, loss=total / self.steps, epoch=state.epoch + 1
+            parameters=parameters, optimizer=optimizer, loss=total / self.updates, epoch=state.epoch + 1
         )
         if state.best is not None:
             used = to_use(parameters, optimizer)
@@ -114,5 +179,9 @@ class Epoch(Kernel[EpochState, Info]):
                 best_loss=xp.where(better, found, state.best_loss),
                 waited=xp.where(better, xp.zeros_like(state.waited), state.waited + 1),
             )
-        finite = xp.isfinite(state.loss)
-        return state, Info(xp.astype(finite, one.dtype), finite, ~finite, Evaluations())
+        return state, None
+
+
+def one_number(rows: Array) -> Array:
+    """The first of the data, (1,): its library, dtype and device are those of a training."""
+    return rows[(slice(1), *(0,) * (rows.ndim - 1))]

@@ -54,24 +54,21 @@ class Learned(Acceptance):
         return self.proposal.kernel if self.direct else None
 
     @property
+    def whole(self) -> bool:  # type: ignore[override]
+        """Where it is direct."""
+        return self.direct
+
+    @property
     def needs_score(self) -> bool:  # type: ignore[override]
         """Whether the ratio of q takes scores."""
         return self.proposal.needs_score and not self.direct
 
-    def acceptance_correction(
-        self,
-        target: Any,
-        proposal: Any,
-        current: Any,
-        log_proposal_ratio: Array | float | None = None,
-        parameters: tree.Tree = None,
-    ) -> Array:
+    def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: tree.Tree = None) -> Array:
         x_new, x, q = proposal.x, current.x, self.proposal
         seen_new, seen = (values(shape_of(target.space), position) for position in (x_new, x))
         accept = log_sigmoid(self.network(seen_new, seen, parameters))
         if self.direct:
-            assert log_proposal_ratio is not None  # as `only_with` has it
-            return accept - log_proposal_ratio  # the kernel adds it again
+            return accept
         back = log_sigmoid(self.network(seen, seen_new, parameters))
         return (accept - back) - (q.log_density(x, x_new, proposal.score) - q.log_density(x_new, x, current.score))
 

@@ -19,7 +19,7 @@ from xpsample.score_mh.activations import gelu, softplus
 from xpsample.zoo.networks import Dense, init_mlp
 
 
-class Block(NamedTuple):
+class ResidualBlock(NamedTuple):
     """A residual block: ``h + second(gelu(first(gelu(h))))``."""
 
     first: Dense
@@ -30,7 +30,7 @@ class AcceptanceNetwork(NamedTuple):
     """Parameters of `acceptance_network`."""
 
     first: Dense
-    blocks: tuple[Block, ...]
+    blocks: tuple[ResidualBlock, ...]
     last: Dense
 
 
@@ -103,7 +103,7 @@ def init_acceptance_network(
     if isinstance(blocks, bool) or not isinstance(blocks, int):
         raise HyperparameterError(f"blocks must be an integer; got {blocks!r}")
     first, *inner, last = init_mlp((2 * dim + conditional, *(hidden,) * (2 * blocks + 1), 1), seed)
-    pairs = tuple(Block(*pair) for pair in zip(inner[::2], inner[1::2], strict=True))
+    pairs = tuple(ResidualBlock(*pair) for pair in zip(inner[::2], inner[1::2], strict=True))
     return AcceptanceNetwork(first, pairs, last)
 
 

@@ -1,6 +1,7 @@
-"""Training: a loss is minimised over batches, by the drivers that run chains."""
+"""Training: a loss is minimised over batches, by the engine that makes runs."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,12 +9,13 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.backend import Carry
 from xpsample.core.checks import check_count, check_flag, check_instance, given
 from xpsample.core.devices import current_device
 from xpsample.core.ending import Ending
 from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
-from xpsample.core.registry import check_same_home, to_host
+from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.engine.loop import View, run
@@ -26,14 +28,11 @@ from xpsample.run.bar import Bar
 from xpsample.run.checkpoint import Checkpoint, Store, Unsaved, opened
 from xpsample.run.identity import PYTHON
 from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
-from xpsample.run.program import Carry, Program
-from xpsample.run.recorders import Record
 from xpsample.run.totals import Totals
-from xpsample.score_mh.epochs import Epoch, EpochState
+from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
-from xpsample.targets.bound import BoundTarget
-from xpsample.targets.point import Capability
-from xpsample.targets.target import Target
+from xpsample.spaces.space import Real, check_positions
+from xpsample.targets.placing import placed
 
 
 class Fitted(NamedTuple):
@@ -114,6 +113,45 @@ def fit(
     Interrupted
         On Ctrl-C or SIGTERM, after the block of epochs that is under way. Its `fitted` holds what was trained.
     """
+    check_loss_and_data(loss, data)
+    epochs = check_count("epochs", epochs)
+    batch_size, steps_per_epoch, patience = (
+        None if value is None else check_count(name, value)
+        for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch), ("patience", patience))
+    )
+    optimizer = Adam(1e-3) if optimizer is None else check_optimizer("optimizer", optimizer)
+    check_instance("gradient", gradient, GradientChoice, "FiniteDifference()", optional=True)
+    if progress is not None:
+        check_flag("progress", progress)
+    check_validation(validation, patience, data)
+    Processes.of(data).check_one("fit", "pass data that this process holds whole")
+    updates = steps_per_epoch or max(1, data.shape[0] // (batch_size or data.shape[0]))
+    with current_device(data):
+        held, source = _held(loss, parameters, data, validation), as_noise_source(seed)
+        derivative = _derivative(loss, gradient, data)
+        program = Epochs(backend_of(data), loss, derivative, optimizer, batch_size, updates, epochs, held)
+        carry, ending = program.start(), Ending()
+        about = _identity(program, source) if checkpoint is not None else {}
+        with opened(checkpoint, program, carry, about) as saved:
+            training = _Training(saved, patience)
+            view = training.start(program, carry)
+            cut = segments(program.specs(carry), view.step, epochs)
+            bar = Bar(progress, epochs, unit="epoch")
+            view = run(program, view, source, cut, (training,), (training, bar, Signals(ending)), ending=ending)
+        if view.buffers is None:  # a second signal, before anything was trained
+            raise KeyboardInterrupt
+        fitted = _fitted(program, view, patience)
+        if ending.signal is not None:
+            where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
+            if saved.where is not None:
+                where = f"{saved.where}, from where the same call goes on"
+            message = f"{ending.signal} after {view.step} of {epochs} epochs; what was trained is in {where}"
+            raise Interrupted(message, fitted=fitted, by=ending.signal)
+        return fitted
+
+
+def check_loss_and_data(loss: TrainingLoss, data: Array) -> None:
+    """Check a loss, what it holds, and the data that it is taken over."""
     check_instance("loss", loss, TrainingLoss, "Sliced()")
     check_reals("data", data, "an array (rows, dim)")
     if data.ndim < 2 or 0 in data.shape:
@@ -124,72 +162,50 @@ def fit(
     for name, value in arguments(loss, is_array).items():
         if is_array(value):
             check_array(f"loss.{name}", value, data, {})  # of what shape, the loss knows
-    epochs = check_count("epochs", epochs)
-    batch_size, steps_per_epoch, patience = (
-        None if value is None else check_count(name, value)
-        for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch), ("patience", patience))
-    )
-    optimizer = Adam(1e-3) if optimizer is None else check_optimizer("optimizer", optimizer)
-    check_instance("gradient", gradient, GradientChoice, "FiniteDifference()", optional=True)
-    if progress is not None:
-        check_flag("progress", progress)
-    if patience is not None and validation is None:
-        raise HyperparameterError("patience is counted in validation losses: pass validation=rows as well")
-    if validation is not None:
-        check_reals("validation", validation, "an array (rows, dim)")
-        check_same_home("validation", validation, data)
-        if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
-            raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
-        check_range("validation", validation)
-    Processes.of(data).check_one("fit", "pass data that this process holds whole")
-    steps = steps_per_epoch or (max(1, data.shape[0] // batch_size) if batch_size else 1)
 
-    with current_device(data):
-        # The rows and the constants are the target's data, which drivers pass to a compiled program as arguments.
-        dim, start = math.prod(data.shape[1:]), data[(slice(1), *(0,) * (data.ndim - 1))]
-        held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": None}
-        target = Target(None, score=_no_score, data=held).prepare(start, Capability.NONE)
-        if validation is not None:
-            fixed = Portable(0).block(target.backend, loss.noise(validation.shape[0], dim), 0, 1, start)
-            noise = {name: numbers[0, ...] for name, numbers in fixed.items()}
-            target = target.with_data({**target.data, "noise": noise})
-        chosen = gradient if gradient is not None else Auto()
-        if isinstance(chosen, Auto):
-            chosen = Auto.resolve(target.backend, dtype_name(data))
-        kernel = Epoch(
-            loss,
-            chosen.value_and_gradient(target.backend, loss),
-            optimizer,
-            batch_size,
-            (data.shape[0], dim),
-            steps,
-            epochs,
-        )
-        program = Program(kernel, target, (Record("losses", _losses),), 0, 1, epochs)
-        source, carry = as_noise_source(seed), program.init(start)
-        about = _identity(kernel, target, source) if checkpoint is not None else {}
-        ending = Ending()
-        with opened(checkpoint, program, carry, about) as saved:
-            training = _Training(saved, patience)
-            view = training.start(program, carry)
-            cut = segments(program.specs(carry), view.step, epochs)
-            bar = Bar(progress, epochs, unit="epoch")
-            view = run(program, view, source, cut, (training,), (training, bar, Signals(ending)), ending=ending)
-        if view.buffers is None:  # a second signal, before anything was trained
-            raise KeyboardInterrupt
-        state, buffers, done, interrupted = view.carry.state, view.buffers, view.step, ending.signal
-        losses, validated = (to_host(rows)[:done] for rows in buffers[0])
-        if validation is None:
-            fitted = Fitted(to_use(state.parameters, state.optimizer), losses, None, False)
-        else:
-            fitted = Fitted(state.best, losses, validated, _stalled(state, patience) and done < epochs)
-        if interrupted is not None:
-            where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
-            if saved.where is not None:
-                where = f"{saved.where}, from where the same call goes on"
-            message = f"{interrupted} after {done} of {epochs} epochs; what was trained is in {where}"
-            raise Interrupted(message, fitted=fitted, by=interrupted)
-        return fitted
+
+def check_validation(validation: Array | None, patience: int | None, data: Array) -> None:
+    """Check rows whose loss is computed after every epoch, where there are some."""
+    if validation is None:
+        if patience is not None:
+            raise HyperparameterError("patience is counted in validation losses: pass validation=rows as well")
+        return
+    check_reals("validation", validation, "an array (rows, dim)")
+    check_same_home("validation", validation, data)
+    if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
+        raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
+    check_range("validation", validation)
+
+
+def _held(loss: TrainingLoss, parameters: tree.Tree, data: Array, validation: Array | None) -> dict[str, Any]:
+    """The data of `Epochs`, where a compiled program takes them as arguments."""
+    number = one_number(data)
+    backend = check_positions(number)
+    Real().check(backend.xp, number)
+    noise: dict[str, Array] | None = None
+    if validation is not None:
+        drawn = Portable(0).block(backend, loss.noise(validation.shape[0], math.prod(data.shape[1:])), 0, 1, number)
+        noise = {name: numbers[0, ...] for name, numbers in drawn.items()}
+    held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": noise}
+    return placed("data", held, backend, number)
+
+
+def _derivative(loss: TrainingLoss, choice: GradientChoice | None, data: Array) -> Callable[..., tuple[Array, Any]]:
+    """The loss with its derivative in the parameters."""
+    backend, choice = backend_of(data), Auto() if choice is None else choice
+    if isinstance(choice, Auto):
+        choice = Auto.resolve(backend, dtype_name(data))
+    return choice.value_and_gradient(backend, loss)
+
+
+def _fitted(program: Epochs, view: View, patience: int | None) -> Fitted:
+    """The result of the epochs that were made."""
+    state, done = view.carry.state, view.step
+    assert view.buffers is not None
+    losses, validated = (to_host(rows)[:done] for rows in view.buffers[0])
+    if program.data["validation"] is None:
+        return Fitted(to_use(state.parameters, state.optimizer), losses, None, False)
+    return Fitted(state.best, losses, validated, _stalled(state, patience) and done < program.steps)
 
 
 class _Training:
@@ -206,12 +222,12 @@ class _Training:
         self._saved, self._patience, self.keep = saved, patience, saved.keep
         self.longest = 1 if saved.sinks or patience is not None else MOST_STEPS
 
-    def start(self, program: Program, carry: Carry) -> View:
+    def start(self, program: Epochs, carry: Carry) -> View:
         """Where it begins, or goes on from its checkpoint."""
         view = self._saved.load(carry, Totals())
         if view.step < program.steps and not self.begin(view):
             self._saved.check(lambda: None)
-        return view._replace(buffers=self._saved.buffers(lambda: (_losses(carry.state),)))
+        return view._replace(buffers=self._saved.buffers(lambda: program.record((), carry.state, None)[1]))
 
     def begin(self, view: View) -> str | None:
         """That the validation loss does not improve any more."""
@@ -238,25 +254,16 @@ def _stalled(state: EpochState, patience: int | None) -> bool:
     return patience is not None and int(to_host(state.waited)) >= patience
 
 
-def _identity(kernel: Epoch, target: BoundTarget, source: NoiseSource) -> dict[str, Any]:
+def _identity(program: Epochs, source: NoiseSource) -> dict[str, Any]:
     """What makes a training this one, as JSON values."""
     return {
         "python": PYTHON,
-        "loss": describe(kernel.loss),
-        "optimizer": describe(kernel.optimizer),
-        "batch_size": kernel.batch,
-        "steps_per_epoch": kernel.steps,
-        "epochs": kernel.epochs,
+        "loss": describe(program.loss),
+        "optimizer": describe(program.optimizer),
+        "batch_size": program.batch,
+        "steps_per_epoch": program.updates,
+        "epochs": program.steps,
         "noise": source.describe(),
-        "backend": target.backend.name,
-        **{f"data {path}": describe(leaf) for path, leaf in tree.items(target.data)},
+        "backend": program.backend.name,
+        **{f"data {path}": describe(leaf) for path, leaf in tree.items(program.data)},
     }
-
-
-def _losses(state: EpochState) -> tuple[Array, Array]:
-    return state.loss, state.validation_loss
-
-
-def _no_score(x: Array, data: Any) -> Array:
-    """For the target, which only carries the data; nothing calls it."""
-    return x

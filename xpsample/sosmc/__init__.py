@@ -1,53 +1,33 @@
 """Stochastic optimisation via sequential Monte Carlo, with the parts of particle methods that it takes."""
 
-from xpsample.optimize.optimizers import SGD, Adam, Averaged, Clipped, Optimizer
-from xpsample.particles.batches import Batches, DrawnBatches, RowBatches
-from xpsample.particles.resampling import Multinomial, Resampling, Residual, Stratified, Systematic
-from xpsample.particles.weights import Weights, effective_sample_size
-from xpsample.sosmc.history import SOSMCHistory
-from xpsample.sosmc.kernel import SOSMC, Adaptation, SOSMCState
-from xpsample.sosmc.losses import (
-    EnergyModel,
-    Expectation,
-    Loss,
-    MarginalLikelihood,
-    RewardForwardKL,
-    RewardReverseKL,
-    Surrogate,
-)
-from xpsample.sosmc.moves import LangevinMove, Move, Reversible, Unweighted
-from xpsample.sosmc.single_chain import SingleChain
-
-__all__ = [
-    "SGD",
-    "SOSMC",
-    "Adam",
-    "Adaptation",
-    "Averaged",
-    "Batches",
-    "Clipped",
-    "DrawnBatches",
-    "EnergyModel",
-    "Expectation",
-    "LangevinMove",
-    "Loss",
-    "MarginalLikelihood",
-    "Move",
-    "Multinomial",
-    "Optimizer",
-    "Resampling",
-    "Residual",
-    "Reversible",
-    "RewardForwardKL",
-    "RewardReverseKL",
-    "RowBatches",
-    "SOSMCHistory",
-    "SOSMCState",
-    "SingleChain",
-    "Stratified",
-    "Surrogate",
-    "Systematic",
-    "Unweighted",
-    "Weights",
-    "effective_sample_size",
-]
+from xpsample.optimize.optimizers import SGD as SGD
+from xpsample.optimize.optimizers import Adam as Adam
+from xpsample.optimize.optimizers import Averaged as Averaged
+from xpsample.optimize.optimizers import Clipped as Clipped
+from xpsample.optimize.optimizers import Optimizer as Optimizer
+from xpsample.particles.batches import Batches as Batches
+from xpsample.particles.batches import DrawnBatches as DrawnBatches
+from xpsample.particles.batches import RowBatches as RowBatches
+from xpsample.particles.resampling import Multinomial as Multinomial
+from xpsample.particles.resampling import Resampling as Resampling
+from xpsample.particles.resampling import Residual as Residual
+from xpsample.particles.resampling import Stratified as Stratified
+from xpsample.particles.resampling import Systematic as Systematic
+from xpsample.particles.weights import Weights as Weights
+from xpsample.particles.weights import effective_sample_size as effective_sample_size
+from xpsample.sosmc.history import SOSMCHistory as SOSMCHistory
+from xpsample.sosmc.kernel import SOSMC as SOSMC
+from xpsample.sosmc.kernel import Adaptation as Adaptation
+from xpsample.sosmc.kernel import SOSMCState as SOSMCState
+from xpsample.sosmc.losses import EnergyModel as EnergyModel
+from xpsample.sosmc.losses import Expectation as Expectation
+from xpsample.sosmc.losses import Loss as Loss
+from xpsample.sosmc.losses import MarginalLikelihood as MarginalLikelihood
+from xpsample.sosmc.losses import RewardForwardKL as RewardForwardKL
+from xpsample.sosmc.losses import RewardReverseKL as RewardReverseKL
+from xpsample.sosmc.losses import Surrogate as Surrogate
+from xpsample.sosmc.moves import LangevinMove as LangevinMove
+from xpsample.sosmc.moves import Move as Move
+from xpsample.sosmc.moves import Reversible as Reversible
+from xpsample.sosmc.moves import Unweighted as Unweighted
+from xpsample.sosmc.single_chain import SingleChain as SingleChain

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, errors_of_functions, given, settle
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Specs
 from xpsample.kernels.following import of_chains, with_chains
@@ -24,7 +25,7 @@ from xpsample.sosmc.single_chain import SingleChain
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.target import PreparedTarget
+from xpsample.targets.prepared import PreparedTarget
 
 
 @dataclass(frozen=True)
@@ -169,12 +170,12 @@ class SOSMC(Kernel[SOSMCState, Info]):
                 f"adapt_move needs a step_size, which {self.move} has not: give one, or leave out adapt_move"
             )
 
-    @property
+    @declared
     def tuning_inside(self) -> Kernel[Any, Any] | None:
         """That of the move."""
         return self.move.tuning_inside
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.move.requires | self.loss.requires
 
@@ -247,6 +248,3 @@ def _check_shapes(x: Array, parameters: tree.Tree) -> None:
                 f"particles {tuple(x.shape)} are {runs} runs, whose parameters have leaves {(*runs, 1)} + their own "
                 f"shape; {path or 'the parameter'} has {tuple(leaf.shape)}"
             )
-
-
-__all__ = ["SOSMC", "Adaptation", "Optimizer", "SOSMCState"]

@@ -16,11 +16,11 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
-from xpsample.spaces.space import Constrained, minus_size, put, settle_shape
+from xpsample.spaces.space import AsMany, Constrained, minus_size, put, settle_shape
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Positive(Constrained):
+class Positive(AsMany):
     """Positive numbers, ``value = exp(z)``, with log Jacobian ``sum(z)``.
 
     Parameters
@@ -52,10 +52,6 @@ class Positive(Constrained):
     def __init__(self, *shape: int) -> None:
         settle_shape(self, shape)
 
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
-
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return xp.exp(z), z
 
@@ -67,7 +63,7 @@ class Positive(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LowerBounded(Constrained):
+class LowerBounded(AsMany):
     """Numbers above a bound, ``value = low + exp(z)``, with log Jacobian ``sum(z)``.
 
     Parameters
@@ -98,10 +94,6 @@ class LowerBounded(Constrained):
     def __init__(self, low: Any, *shape: int) -> None:
         _settle_bounds(self, shape, low=low)
 
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
-
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         (low,) = _put_bounds(xp, self._host, z)
         return low + xp.exp(z), z
@@ -116,7 +108,7 @@ class LowerBounded(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class UpperBounded(Constrained):
+class UpperBounded(AsMany):
     """Numbers below a bound, ``value = high - exp(z)``, with log Jacobian ``sum(z)``.
 
     Parameters
@@ -146,10 +138,6 @@ class UpperBounded(Constrained):
     def __init__(self, high: Any, *shape: int) -> None:
         _settle_bounds(self, shape, high=high)
 
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
-
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         (high,) = _put_bounds(xp, self._host, z)
         return high - xp.exp(z), z
@@ -164,7 +152,7 @@ class UpperBounded(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Interval(Constrained):
+class Interval(AsMany):
     """Numbers between two bounds, ``value = low + (high - low) sigmoid(z)``.
 
     The log Jacobian is the sum of ``log(high - low) + log sigmoid(z) + log sigmoid(-z)``.
@@ -198,10 +186,6 @@ class Interval(Constrained):
 
     def __init__(self, low: Any, high: Any, *shape: int) -> None:
         _settle_bounds(self, shape, low=low, high=high)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         low, high, width, log_width = _put_bounds(xp, self._host, z)

@@ -7,8 +7,9 @@ import numpy as np
 
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
+from xpsample.spaces.categorical import Categorical, OneHot
 from xpsample.spaces.constrained import Circular, Interval, LowerBounded, Positive, UpperBounded
-from xpsample.spaces.discrete import Binary, Categorical, OneHot, Spins
+from xpsample.spaces.discrete import Binary, Spins
 from xpsample.spaces.matrices import CorrelationCholesky, CovarianceCholesky
 from xpsample.spaces.permutations import Permutations
 from xpsample.spaces.simplexes import Ordered, PositiveOrdered, Simplex, UnitVector

@@ -16,15 +16,16 @@ from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.registry import backend_of, check_same_home
+from xpsample.spaces.categorical import OneHot
 from xpsample.spaces.constrained import Circular
-from xpsample.spaces.discrete import Discrete, OneHot
+from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.names import check_axes, check_names
-from xpsample.spaces.space import Constrained, Real, Space, at_place
+from xpsample.spaces.space import AsMany, Constrained, Real, Space, at_place
 
 
 @dataclass(frozen=True)
-class States(Constrained):
+class States(AsMany):
     """Values of a discrete space as a parameter: its coordinates are its values.
 
     Parameters
@@ -39,10 +40,6 @@ class States(Constrained):
         variables = self.space.shape or ()
         one_hot = isinstance(self.space, OneHot)
         object.__setattr__(self, "shape", (*variables, self.space.choices) if one_hot else variables)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return z, xp.zeros_like(z)

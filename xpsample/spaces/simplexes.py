@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.spaces.space import Constrained, minus_size, put, settle_shape, tolerance
+from xpsample.spaces.space import AsMany, Constrained, minus_size, put, settle_shape, tolerance
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Ordered(Constrained):
+class Ordered(AsMany):
     """Increasing vectors, ``value_1 = z_1`` and ``value_k = value_{k-1} + exp(z_k)``.
 
     The log Jacobian is ``z_2 + ... + z_n`` (Stan, "Ordered vector"; NumPyro's ``OrderedTransform``).
@@ -42,10 +42,6 @@ class Ordered(Constrained):
     def __init__(self, *shape: int) -> None:
         settle_shape(self, shape, least=1)
 
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
-
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         rest = z[..., 1:]
         steps = xp.concat([z[..., :1], xp.exp(rest)], axis=-1)
@@ -59,7 +55,7 @@ class Ordered(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PositiveOrdered(Constrained):
+class PositiveOrdered(AsMany):
     """Increasing vectors of positive numbers, ``value_k = exp(z_1) + ... + exp(z_k)``.
 
     The log Jacobian is ``z_1 + ... + z_n`` (Stan, "Positive ordered"). NumPyro's map is another one, the exponential of
@@ -87,10 +83,6 @@ class PositiveOrdered(Constrained):
 
     def __init__(self, *shape: int) -> None:
         settle_shape(self, shape, least=1)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return xp.cumulative_sum(xp.exp(z), axis=-1), z
@@ -169,7 +161,7 @@ class Simplex(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class UnitVector(Constrained):
+class UnitVector(AsMany):
     """Vectors of n numbers of length 1, ``value = z / |z|``.
 
     The length of z is free and gets the distribution of a standard normal vector's: the log Jacobian is ``-|z|^2 / 2``
@@ -198,10 +190,6 @@ class UnitVector(Constrained):
 
     def __init__(self, *shape: int) -> None:
         settle_shape(self, shape, least=2)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         half = 0.5 * self.shape[-1]

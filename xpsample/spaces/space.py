@@ -2,16 +2,17 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from array_api_compat import device
 
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array, Mask, Same, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_count, given
 from xpsample.core.errors import BackendError, HyperparameterError, PositionError
+from xpsample.core.hyperparameters import settings
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.tree import dtype_name
 
@@ -52,7 +53,7 @@ class Constrained(Space):
         """How many unconstrained coordinates a value has."""
         return math.prod(self.axes)
 
-    def constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
+    def constrain(self, xp: Any, z: Same) -> tuple[Same, Same]:
         """Values, and the logarithm of the volume that the map makes of a unit volume of coordinates.
 
         Parameters
@@ -87,7 +88,7 @@ class Constrained(Space):
             log_jacobian = xp.reshape(log_jacobian, (*chains, -1))
         return value, xp.sum(log_jacobian, axis=-1) if more else log_jacobian
 
-    def unconstrain(self, xp: Any, value: Array) -> Array:
+    def unconstrain(self, xp: Any, value: Same) -> Same:
         """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside.
 
         Raises
@@ -99,7 +100,7 @@ class Constrained(Space):
         z = xp.reshape(self._unconstrain(xp, value), (*chains, self.dim))
         return _as(xp, z, value)
 
-    def contains(self, xp: Any, value: Array) -> Array:
+    def contains(self, xp: Any, value: Array) -> Mask:
         """Which values are in the space, edges excluded, ``(*chains, *shape) -> (*chains)`` of bool.
 
         Sums and lengths that must be 1 may be off by rounding.
@@ -153,7 +154,7 @@ class Constrained(Space):
 
     def _bounds(self) -> dict[str, Any]:
         """What the user gave beside the shape."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "shape"}  # type: ignore[arg-type]
+        return {f.name: value for f, value in settings(self) if f.init and f.name != "shape"}
 
     def _lengths(self) -> tuple[int, ...]:
         """The shape as the user gave it: the two axes of a matrix are one number."""
@@ -170,8 +171,16 @@ class Constrained(Space):
         return tuple(value.shape[:lead])
 
 
+class AsMany(Constrained):
+    """A constrained space with as many coordinates as a value has entries, in the same shape."""
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.shape
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class Real(Constrained):
+class Real(AsMany):
     """Real numbers, which are their own coordinates.
 
     ``Real()`` is a number, ``Real(8)`` a vector, ``Real(3, 4)`` a matrix. As the space of a `Target`, ``Real()`` is
@@ -200,10 +209,6 @@ class Real(Constrained):
 
     def __init__(self, *shape: int) -> None:
         settle_shape(self, shape)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.shape
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return z, xp.zeros_like(z)
@@ -262,7 +267,7 @@ def tolerance(xp: Any, value: Array) -> float:
     return 16.0 * value.shape[-1] * float(xp.finfo(value.dtype).eps)
 
 
-def _as(xp: Any, array: Array, like: Array) -> Array:
+def _as(xp: Any, array: Any, like: Same) -> Same:
     """In another array's dtype, which NumPy 1 widens where an array is a single number."""
     return array if array.dtype == like.dtype else xp.astype(array, like.dtype)
 

@@ -18,6 +18,7 @@ class Past(NamedTuple):
     score: Array
 
 
+@dataclass(frozen=True)
 class History(ABC):
     """Which M past positions repel. Final subclasses are frozen dataclasses.
 
@@ -32,8 +33,13 @@ class History(ABC):
     """
 
     size: int
-    every: int
-    padded: bool
+    every: int = 1
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        settle(self, "size", check_count)
+        settle(self, "every", check_count)
+        settle(self, "padded", check_flag)
 
     @property
     @abstractmethod
@@ -74,13 +80,6 @@ class Rolling(History):
     >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Rolling(size=10, every=10))
     """
 
-    size: int
-    every: int = 1
-    padded: bool = False
-
-    def __post_init__(self) -> None:
-        _check(self)
-
     @property
     def length(self) -> int:
         return self.size * self.every
@@ -114,13 +113,6 @@ class Thinned(History):
     >>> import xpsample as xps
     >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Thinned(size=10, every=10))
     """
-
-    size: int
-    every: int = 1
-    padded: bool = False
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @property
     def length(self) -> int:
@@ -167,9 +159,3 @@ def _rolled(xp: Any, past: Past, point: Point) -> Past:
         xp.concat([point.x[..., None, :], past.x[..., :-1, :]], axis=-2),
         xp.concat([point.score[..., None, :], past.score[..., :-1, :]], axis=-2),
     )
-
-
-def _check(history: History) -> None:
-    settle(history, "size", check_count)
-    settle(history, "every", check_count)
-    settle(history, "padded", check_flag)

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_instance, settle
+from xpsample.core.declared import declared
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
@@ -23,7 +24,7 @@ from xpsample.kernels.tuning import warming
 from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
 from xpsample.srld.history import History, Past, Thinned, empty, pooled, repeated
 from xpsample.srld.strength import Balanced, Measured
-from xpsample.targets.bound import BoundTarget, WrappedTarget, counter
+from xpsample.targets.bound import BoundTarget, SameRatioTarget, counter
 from xpsample.targets.point import Capability, Costs, Point
 
 
@@ -47,7 +48,7 @@ class SRLDState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Repelled(WrappedTarget):
+class Repelled(SameRatioTarget):
     """A bound target whose score is s(x) + alpha g(x; past); its density is the target's own.
 
     Points carry the plain point in `base`. The scores of the past are stored, so a call costs the target's evaluations
@@ -79,11 +80,6 @@ class Repelled(WrappedTarget):
     def costs(self) -> Costs:
         costs = self.target.costs
         return costs._replace(hvp=costs.score.times(2))
-
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        return self.target.acceptance_correction(proposal.base, current.base)
 
     def from_base(self, base: Point) -> Point:
         return Point(base.x, base.log_density, self._repelled(base.x, base.score), base)
@@ -168,11 +164,11 @@ class SRLD(Kernel[SRLDState, Any]):
             },
         )
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires | Capability.SCORE | Capability.REAL
 
-    @property
+    @declared
     def traits(self) -> Trait:
         together = Trait.SEPARATE if self.shared else Trait.NONE
         return self.base.traits & ~(Trait.INVARIANT | together)

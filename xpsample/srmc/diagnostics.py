@@ -107,4 +107,5 @@ class Repellence(Recorder):
 
     def findings(self, result: RepellenceReport) -> list[Finding]:
         """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
-        return judge(*result, self.limit, self.share, self.least_acceptance)
+        exponent, above, accepted, norm, alpha, gamma = result
+        return judge(exponent, above, accepted, norm == 0, alpha, gamma, self.limit, self.share, self.least_acceptance)

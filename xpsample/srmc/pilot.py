@@ -1,7 +1,7 @@
 """The repellence strength that is left out: chosen by what the theory predicts from the warm-up of the base kernel."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
@@ -16,7 +16,7 @@ from xpsample.srmc.theory.clt import direction_variance
 from xpsample.targets.tilted import Ratio
 from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
-FROM = 0.6
+PILOT_BEGINS = 0.6
 """Share of the warm-up after which the pilot begins: until then the base kernel finds its metric and step size."""
 
 KAPPA = 0.5
@@ -28,7 +28,7 @@ CANDIDATES = 16
 MEMORY = 20.0
 """Steps that the product of the power iteration is averaged over, about."""
 
-LEAST, MOST = 1e-4, 1.99
+LEAST_APART, MOST_APART = 1e-4, 1.99
 """Of 1 minus an autocorrelation."""
 
 
@@ -98,7 +98,7 @@ class LowestError(Rule):
     exponent: float = 1.0
 
     rank = 2
-    patience = 2.0
+    patience: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
         settle(self, "exponent", check_number, 0)
@@ -154,7 +154,7 @@ class LowestError(Rule):
         best = moved & (mean < 1) & (mean <= xp.min(mean, axis=-1, keepdims=True))
         return xp.max(xp.where(best, alpha, 0.0), axis=-1)
 
-    def _most(self, xp: Any, history: "History", square: Array, slow: Array, exponent: Array) -> Array:
+    def _most(self, xp: Any, history: "PowerLawNumbers", square: Array, slow: Array, exponent: Array) -> Array:
         """The largest alpha that is stable, and tilts by little, along directions.
 
         `square` is the variance of the score in them, which is one over that of a Gaussian, `slow` the sum of its
@@ -166,7 +166,7 @@ class LowestError(Rule):
         return xp.minimum(stable, self.exponent / xp.clip(exponent, min=tiny))
 
 
-class History(NamedTuple):
+class PowerLawNumbers(NamedTuple):
     """The numbers of a power law."""
 
     rho: float | Array
@@ -190,18 +190,18 @@ def _power_law(schedule: Schedule) -> Any:
     return schedule.schedule if isinstance(schedule, Stable) else schedule
 
 
-def _history(xp: Any, schedule: Schedule) -> History:
+def _history(xp: Any, schedule: Schedule) -> PowerLawNumbers:
     law = _power_law(schedule)
-    return History(xp.reshape(law.rho, ()) if is_array(law.rho) else law.rho, law.scale, law.offset)
+    return PowerLawNumbers(xp.reshape(law.rho, ()) if is_array(law.rho) else law.rho, law.scale, law.offset)
 
 
-def _gamma(xp: Any, history: History, n: Array) -> Array:
+def _gamma(xp: Any, history: PowerLawNumbers, n: Array) -> Array:
     return xp.clip(history.scale * (n + history.offset) ** -history.rho, max=1.0)
 
 
 def _time(xp: Any, change: Array) -> Array:
     """(1 + c) / (1 - c), from 1 - c."""
-    change = xp.clip(change, min=LEAST, max=MOST)
+    change = xp.clip(change, min=LEAST_APART, max=MOST_APART)
     return (2 - change) / change
 
 
@@ -210,7 +210,7 @@ def _with_step(memory: Pilot, seen: Seen) -> Pilot:
     xp = seen.xp
     x, score = seen.after.x, _finite(xp, seen.info.after)
     moved, changed = x - seen.before.x, score - _finite(xp, seen.info.before)
-    begin = xp.floor(FROM * seen.steps)
+    begin = xp.floor(PILOT_BEGINS * seen.steps)
     weight = xp.where(seen.n > begin, 1 / xp.clip(seen.n - begin, min=1.0), 1.0)
 
     def averaged(old: Array, new: Array) -> Array:

@@ -46,16 +46,16 @@ def judge(
     exponent: Array,
     above: Array,
     accepted: Array,
-    theta_norm: Array,
+    at_zero: Array,
     alpha: Array,
     gamma: Array,
     limit: float = LIMIT,
     share: float = SHARE,
     least_acceptance: float = LEAST_ACCEPTANCE,
 ) -> list[Finding]:
-    """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
-    values = exponent, above, accepted, theta_norm, alpha, gamma
-    exponent, above, accepted, norm, alpha, gamma = (to_host(a) for a in values)
+    """That the tilt was too strong, that next to nothing was accepted, or that nothing repels, since theta is 0."""
+    values = exponent, above, accepted, at_zero, alpha, gamma
+    exponent, above, accepted, at_zero, alpha, gamma = (to_host(a) for a in values)
     count = np.size(alpha)
     found = []
     strong = int(np.sum(((above > share) | ~(exponent <= RUNAWAY * limit)) & (alpha > 0)))
@@ -77,7 +77,7 @@ def judge(
             "leave out alpha or take a smaller one, or a smaller step size if the base kernel alone accepts as little"
         )
         found.append(Finding("tilt_acceptance", what, stuck, advice))
-    idle = int(np.sum((norm == 0) & (gamma == 0) & (alpha > 0)))
+    idle = int(np.sum(at_zero & (gamma == 0) & (alpha > 0)))
     if idle:
         what = f"nothing repels in {idle} of {count} chains, whose gamma and theta are 0"
         advice = (

@@ -19,6 +19,9 @@ class Acceptance(ABC):
     ----------
     exact : bool
         Whether it is the difference of log densities, so that a log density is needed, and nothing else.
+    whole : bool
+        Whether it is the ratio that a kernel accepts by as it is, with that of the proposals in it. No target can be
+        made from one with such an acceptance whose density is another one.
     needs_score, needs_hvp : bool
         Whether points must carry scores; whether Hessian-vector products are taken.
     parameters : tree of arrays
@@ -28,24 +31,18 @@ class Acceptance(ABC):
     """
 
     exact = False
+    whole = False
     needs_score = True
     needs_hvp = False
     parameters: Tree = None
     only_with: Any = None
 
     @abstractmethod
-    def acceptance_correction(
-        self,
-        target: Any,
-        proposal: Any,
-        current: Any,
-        log_proposal_ratio: Array | float | None = None,
-        parameters: Tree = None,
-    ) -> Array | None:
+    def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: Tree = None) -> Array | None:
         """The log ratio, ``(*chains)``, of two points of a bound target; None where their log densities tell it.
 
-        The caller adds the kernel's ``log q(x | x') - log q(x' | x)``, which is None where the kernel runs on a target
-        that is made from this one; `parameters` are those of the attribute, in the points' library.
+        The caller adds the kernel's ``log q(x | x') - log q(x' | x)``, unless it is the `whole` ratio; `parameters` are
+        those of the attribute, in the points' library.
         """
 
     @abstractmethod
@@ -60,14 +57,7 @@ class ByDensity(Acceptance):
     exact = True
     needs_score = False
 
-    def acceptance_correction(
-        self,
-        target: Any,
-        proposal: Any,
-        current: Any,
-        log_proposal_ratio: Array | float | None = None,
-        parameters: Tree = None,
-    ) -> Array | None:
+    def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: Tree = None) -> Array | None:
         return None
 
     def cost(self, score: Evaluations, hvp: Evaluations) -> Evaluations:
@@ -102,14 +92,7 @@ class Taylor(Acceptance):
         """At order 2."""
         return self.order == 2
 
-    def acceptance_correction(
-        self,
-        target: Any,
-        proposal: Any,
-        current: Any,
-        log_proposal_ratio: Array | float | None = None,
-        parameters: Tree = None,
-    ) -> Array | None:
+    def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: Tree = None) -> Array | None:
         xp, x, y = target.xp, current.x, proposal.x
         tau = y - x
         slope = 0.5 * (current.score + proposal.score) if self.averaged else current.score
@@ -143,18 +126,11 @@ class LineIntegral(Acceptance):
     def __post_init__(self) -> None:
         settle(self, "nodes", check_count)
 
-    def acceptance_correction(
-        self,
-        target: Any,
-        proposal: Any,
-        current: Any,
-        log_proposal_ratio: Array | float | None = None,
-        parameters: Tree = None,
-    ) -> Array | None:
+    def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: Tree = None) -> Array | None:
         xp, tau = target.xp, proposal.x - current.x
-        device_dtypes, weights = np.polynomial.legendre.leggauss(self.nodes)
+        nodes, weights = np.polynomial.legendre.leggauss(self.nodes)
         # A leading axis of nodes broadcasts against what the chains have: data, tilts, temperatures.
-        along = xp.stack([current.x + (0.5 + 0.5 * t) * tau for t in device_dtypes.tolist()])
+        along = xp.stack([current.x + (0.5 + 0.5 * t) * tau for t in nodes.tolist()])
         slopes = xp.sum(target.score(along) * tau, axis=-1)
         total = 0.5 * float(weights[0]) * slopes[0, ...]
         for k in range(1, self.nodes):

@@ -1,7 +1,6 @@
 """A target in other coordinates: x = center + factor z."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,9 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.targets.shaped import shape_of
 from xpsample.targets.target import Target
+
+FUNCTIONS = ("log_density", "score", "hvp", "log_density_and_score", "score_plus_hvp")
+"""Those of a target that are taken to other coordinates."""
 
 
 def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
@@ -45,42 +47,41 @@ def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
     if center.ndim != 1 or factor.shape != 2 * center.shape:
         raise HyperparameterError(f"center (dim,) and factor (dim, dim) do not fit: {center.shape} and {factor.shape}")
 
-    own: Any = target  # each function below is taken where the target has the one that it calls
-
-    def inner(data: dict[str, Any]) -> tuple[Any, ...]:
-        return () if target.data is None else (data["target"],)
-
-    def place(z: Array, data: dict[str, Any]) -> Array:
-        return data["center"] + z @ data["factor"].T
-
-    def log_density(z: Array, data: dict[str, Any]) -> Array:
-        return own.log_density(place(z, data), *inner(data))
-
-    def score(z: Array, data: dict[str, Any]) -> Array:
-        return own.score(place(z, data), *inner(data)) @ data["factor"]
-
-    def hvp(z: Array, v: Array, data: dict[str, Any]) -> Array:
-        along = v @ data["factor"].T
-        return own.hvp(place(z, data), along, *inner(data)) @ data["factor"]
-
-    def score_plus_hvp(z: Array, v: Array, data: dict[str, Any]) -> Array:
-        along = v @ data["factor"].T
-        return own.score_plus_hvp(place(z, data), along, *inner(data)) @ data["factor"]
-
-    def both(z: Array, data: dict[str, Any]) -> tuple[Array, Array]:
-        value, gradient = own.log_density_and_score(place(z, data), *inner(data))
-        return value, gradient @ data["factor"]
-
-    def given(function: Callable[..., Any], original: Any) -> Callable[..., Any] | None:
-        return None if original is None else function
-
+    moved = _Moved(target)
+    given = {name: getattr(moved, name) for name in FUNCTIONS if getattr(target, name) is not None}
     data = {"center": center, "factor": factor} | ({} if target.data is None else {"target": target.data})
-    return replace(
-        target,
-        log_density=given(log_density, target.log_density),
-        score=given(score, target.score),
-        hvp=given(hvp, target.hvp),
-        log_density_and_score=given(both, target.log_density_and_score),
-        score_plus_hvp=given(score_plus_hvp, target.score_plus_hvp),
-        data=data,
-    )
+    return replace(target, **given, data=data)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """The functions of a target, of z. Those that it has not are not taken.
+
+    Parameters
+    ----------
+    target : Target
+    """
+
+    target: Any
+
+    def log_density(self, z: Array, data: dict[str, Any]) -> Array:
+        return self.target.log_density(*self._at(z, data))
+
+    def score(self, z: Array, data: dict[str, Any]) -> Array:
+        return self.target.score(*self._at(z, data)) @ data["factor"]
+
+    def hvp(self, z: Array, v: Array, data: dict[str, Any]) -> Array:
+        return self.target.hvp(*self._at(z, data, v)) @ data["factor"]
+
+    def score_plus_hvp(self, z: Array, v: Array, data: dict[str, Any]) -> Array:
+        return self.target.score_plus_hvp(*self._at(z, data, v)) @ data["factor"]
+
+    def log_density_and_score(self, z: Array, data: dict[str, Any]) -> tuple[Array, Array]:
+        value, score = self.target.log_density_and_score(*self._at(z, data))
+        return value, score @ data["factor"]
+
+    def _at(self, z: Array, data: dict[str, Any], *vectors: Array) -> tuple[Any, ...]:
+        """The arguments of the target's function: x, vectors at it, and its own data where it has some."""
+        along = (v @ data["factor"].T for v in vectors)
+        own = () if self.target.data is None else (data["target"],)
+        return data["center"] + z @ data["factor"].T, *along, *own

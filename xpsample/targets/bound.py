@@ -37,9 +37,6 @@ class BoundTarget(ABC):
         Whether a log density of -inf is meant.
     acceptance : Acceptance
         What stands for ratios of its densities.
-    compiled : dict
-        For drivers: programs compiled for this target and for others `with_data`, which live as long as they do. Only
-        targets that `sample` takes have it.
     """
 
     if TYPE_CHECKING:  # subclasses have each as a dataclass field or as a property
@@ -62,8 +59,6 @@ class BoundTarget(ABC):
         def constrained(self) -> bool: ...
         @property
         def acceptance(self) -> Acceptance: ...
-        @property
-        def compiled(self) -> dict[Any, Any]: ...
 
     @abstractmethod
     def as_floating(self, x: Array) -> Array:
@@ -102,13 +97,8 @@ class BoundTarget(ABC):
         """The sum of both, ``(*chains, dim)``: the score at x + v to first order in v. They may share work."""
 
     @abstractmethod
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        """What `log_ratio` adds to the difference of the points' log densities, ``(*chains)``; None for nothing.
-
-        The log proposal ratio is None where a target that is made from this one asks.
-        """
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
+        """What `log_ratio` adds to the difference of the points' log densities, ``(*chains)``; None for nothing."""
 
     @abstractmethod
     def with_data(self, data: tree.Tree) -> "BoundTarget":
@@ -118,9 +108,12 @@ class BoundTarget(ABC):
         """The logarithm of the Metropolis-Hastings ratio, ``(*chains)``, of two of this target's points.
 
         ``log pi(x') - log pi(x)``, by the target's `Acceptance`, plus the kernel's ``log q(x | x') - log q(x' | x)``.
+        An acceptance that is the `whole` ratio has both.
         """
+        correction = self.acceptance_correction(proposal, current)
+        if correction is not None and self.acceptance.whole:
+            return correction
         known = proposal.log_density - current.log_density
-        correction = self.acceptance_correction(proposal, current, log_proposal_ratio)
         return (known if correction is None else known + correction) + log_proposal_ratio
 
 
@@ -131,11 +124,8 @@ class DataAndAcceptance(NamedTuple):
     acceptance: tree.Tree
 
 
-class DerivedTarget(BoundTarget):
-    """A bound target made from another one, `target`, whose library and data it shares. Subclasses are dataclasses.
-
-    They say where their positions live, in ``space``.
-    """
+class OnTarget(BoundTarget):
+    """A bound target made from another one, `target`, whose library and acceptance it shares, and perhaps from more."""
 
     if TYPE_CHECKING:
 
@@ -153,6 +143,21 @@ class DerivedTarget(BoundTarget):
         return self.target.xp
 
     @property
+    def acceptance(self) -> Acceptance:
+        """The underlying target's."""
+        return self.target.acceptance
+
+    def as_floating(self, x: Array) -> Array:
+        return self.target.as_floating(x)
+
+
+class DerivedTarget(OnTarget):
+    """A bound target made from another one, `target`, whose library and data it shares. Subclasses are dataclasses.
+
+    They say where their positions live, in ``space``.
+    """
+
+    @property
     def data(self) -> tree.Tree:
         """The underlying target's."""
         return self.target.data
@@ -166,14 +171,6 @@ class DerivedTarget(BoundTarget):
     def constrained(self) -> bool:
         """The underlying target's."""
         return self.target.constrained
-
-    @property
-    def acceptance(self) -> Acceptance:
-        """The underlying target's."""
-        return self.target.acceptance
-
-    def as_floating(self, x: Array) -> Array:
-        return self.target.as_floating(x)
 
     def score_plus_hvp(self, x: Array, v: Array) -> Array:
         return self.score(x) + self.hvp(x, v)
@@ -211,6 +208,14 @@ class WrappedTarget(DerivedTarget):
 
     def refresh(self, point: Point) -> Point:
         return self.from_base(self.target.refresh(point.base))
+
+
+class SameRatioTarget(WrappedTarget):
+    """A wrapped target that adds to the log density what its points know: the rest of a ratio is the other one's."""
+
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
+        assert not self.acceptance.whole  # whose ratio would leave out what is added; `check_target_fits` says so
+        return self.target.acceptance_correction(proposal.base, current.base)
 
 
 def counter(target: BoundTarget, x: Array) -> Array:

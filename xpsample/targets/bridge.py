@@ -1,18 +1,16 @@
 """Geometric paths between two targets: pi_0^(1 - beta) pi_1^beta, the bridges of annealed importance sampling."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Backend
 from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Space
-from xpsample.targets.acceptance import Acceptance
-from xpsample.targets.bound import BoundTarget, DerivedTarget, WrappedTarget
+from xpsample.targets.bound import BoundTarget, DerivedTarget, OnTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
 from xpsample.targets.target import AbstractTarget, check_target
 from xpsample.targets.tempered import TemperedTarget
@@ -89,22 +87,11 @@ class Bridge(AbstractTarget):
 
 
 @dataclass(frozen=True, eq=False)
-class BridgedTarget(BoundTarget):
+class BridgedTarget(OnTarget):
     """A bound target whose points carry, in `base`, its own ones and those of an initial target (`Ends`)."""
 
     initial: BoundTarget
     target: BoundTarget
-    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def backend(self) -> Backend:
-        """The target's."""
-        return self.target.backend
-
-    @property
-    def xp(self) -> Any:
-        """The target's."""
-        return self.target.xp
 
     @property
     def space(self) -> Space:
@@ -126,11 +113,6 @@ class BridgedTarget(BoundTarget):
         return self.initial.constrained or self.target.constrained
 
     @property
-    def acceptance(self) -> Acceptance:
-        """The last end's: a bridge requires log densities."""
-        return self.target.acceptance
-
-    @property
     def data(self) -> tree.Tree:
         """Of both ends."""
         return self.initial.data, self.target.data
@@ -146,9 +128,6 @@ class BridgedTarget(BoundTarget):
         pairs = zip(self.initial.costs, self.target.costs, strict=True)
         return Costs(*(a.plus(b) for a, b in pairs))
 
-    def as_floating(self, x: Array) -> Array:
-        return self.target.as_floating(x)
-
     def evaluate(self, x: Array) -> Point:
         return self._join(Ends(self.initial.evaluate(x), self.target.evaluate(x)))
 
@@ -162,9 +141,7 @@ class BridgedTarget(BoundTarget):
     def _join(self, ends: Ends) -> Point:
         return ends.target._replace(base=ends)
 
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
         return None  # a bridge requires log densities of both ends
 
     def log_density(self, x: Array) -> Array:
@@ -209,9 +186,7 @@ class AnnealedTarget(WrappedTarget):
             differences = self._between(beta, first.differences, last.differences)
         return Point(base.x, density, score, base, differences)
 
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
         return None  # a bridge requires log densities of both ends
 
     def log_density(self, x: Array) -> Array:

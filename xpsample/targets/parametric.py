@@ -11,7 +11,8 @@ from xpsample.spaces.space import Real, Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.family import Family
 from xpsample.targets.point import Capability
-from xpsample.targets.target import AbstractTarget, PreparedTarget, Target
+from xpsample.targets.prepared import PreparedTarget
+from xpsample.targets.target import AbstractTarget, Target
 
 
 @dataclass(frozen=True, eq=False)

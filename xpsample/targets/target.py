@@ -7,26 +7,33 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
-
-import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
-from xpsample.core.errors import CapabilityError, GradientError, HyperparameterError
-from xpsample.core.registry import backend_of, check_same_home, compiled
-from xpsample.core.tree import dtype_name
-from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
+from xpsample.core.errors import CapabilityError, GradientError
+from xpsample.core.registry import compiled
+from xpsample.gradients.choices import (
+    Analytic,
+    Auto,
+    Derivative,
+    Evaluations,
+    FiniteDifference,
+    Functions,
+    GradientChoice,
+)
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
-from xpsample.targets.contract import check_array, check_form, check_functions, failed
-from xpsample.targets.family import Family
-from xpsample.targets.point import Capability, Costs, Point, wanted
+from xpsample.targets.contract import check_array, check_functions, failed
+from xpsample.targets.placing import placed
+from xpsample.targets.point import Capability, Costs
+from xpsample.targets.prepared import PreparedTarget, positions_around
 from xpsample.targets.shaped import flattened, shape_of
 
 FUNCTIONS = {
@@ -132,7 +139,7 @@ class Target(AbstractTarget):
     (1000, 4, 2)
     """
 
-    log_density: Callable[..., Array] | None
+    log_density: Callable[..., Any] | Any  # None where there is none; checkers let it be called
     score: Callable[..., Array] | None = None
     hvp: Callable[..., Array] | None = None
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
@@ -166,7 +173,7 @@ class Target(AbstractTarget):
         given = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp)
         object.__setattr__(self, "of_coordinates", flattened(given, self.space))
 
-    def prepare(self, x: Array, requires: Capability) -> "PreparedTarget":
+    def prepare(self, x: Array, requires: Capability) -> PreparedTarget:
         """Choose derivatives, check capabilities and evaluate at the start positions.
 
         Each call binds anew, so that functions and data are those of now, whatever changed since another run.
@@ -183,14 +190,14 @@ class Target(AbstractTarget):
         self._check(bound, x, check_functions, given)
         return bound
 
-    def _check(self, bound: "PreparedTarget", x: Array, check: Callable[..., None], *args: Any) -> None:
+    def _check(self, bound: PreparedTarget, x: Array, check: Callable[..., None], *args: Any) -> None:
         """Evaluate and check at the start positions; errors of the user's functions become ours."""
         try:
             check(bound, x, *args)
         except Exception as error:
             self._explain(error, bound, x)
 
-    def _explain(self, error: Exception, bound: "PreparedTarget", x: Array) -> NoReturn:
+    def _explain(self, error: Exception, bound: PreparedTarget, x: Array) -> NoReturn:
         """Raise an error of ours for what went wrong at the start positions, in the log density above all."""
         at = bound.as_floating(x)
         log_density = self.of_coordinates.log_density
@@ -211,58 +218,11 @@ class Target(AbstractTarget):
         none: dict[str, Any] = dict.fromkeys(("score", "hvp", "log_density_and_score", "score_plus_hvp"))
         return replace(self, **none, gradient=gradient)
 
-    def _bind(self, backend: Backend, x: Array, requires: Capability) -> "PreparedTarget":
-        requires = self._with_acceptance(requires)
-        if Capability.LOG_DENSITY in requires and self.log_density is None:
-            raise CapabilityError(
-                "the kernel needs a log density and the target has only a score: pass Target(log_density, ...), let "
-                "kernels that accept or reject do with the score, Target(None, score=..., acceptance=LineIntegral()), "
-                "or use an unadjusted kernel (ULA, UnderdampedLangevin)"
-            )
-        if Capability.REAL in requires and isinstance(self.space, Named) and not is_real(self.space):
-            raise CapabilityError(
-                "the kernel moves real positions and the model has discrete parameters: take Blocks, with a kernel for "
-                'each of them, such as Blocks({"z": Gibbs(), "x": HMC()})'
-            )
-        if Capability.REAL in requires and not is_real(self.space):
-            raise CapabilityError(
-                f"the kernel moves real positions and the target's space is {self.space!r}: take one that stays on it "
-                "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
-            )
-        if Capability.DISCRETE in requires and isinstance(self.space, Named):
-            raise CapabilityError(
-                "the kernel moves on a discrete space, and a model's parameters are moved by name: take Blocks, such "
-                'as Blocks({"z": Gibbs()})'
-            )
-        moved = isinstance(self.space, Discrete | Named)
-        if requires & (Capability.DISCRETE | Capability.DIFFERENCES) and not moved:
-            raise CapabilityError(
-                f"the kernel moves on a discrete space and the target's space is {type(self.space).__name__}(): pass "
-                "Target(..., space=Binary()), Spins(), Categorical(values) or OneHot(choices)"
-            )
-        if Capability.DIFFERENCES in requires:
-            requires |= Capability.LOG_DENSITY
-            if isinstance(self.space, Named) and self.space.mirrors < self.space.dim:
-                requires |= Capability.SCORE
+    def _bind(self, backend: Backend, x: Array, requires: Capability) -> PreparedTarget:
+        requires = self._complete(requires)
         integers, x = x, as_floating(backend.xp, x)
         space = self.space.bind(backend, integers)
-        functions = self.of_coordinates
-        both = score = Derivative(None, Evaluations(score=1))
-        if requires & (Capability.SCORE | Capability.HVP) or not self.acceptance.exact:
-            both = self._both(backend, functions, x)
-            score = Derivative(functions.score or _second(both.call), both.cost)
-        hvp, plus = Derivative(None, Evaluations(hvp=1)), None
-        if Capability.HVP in requires:
-            hvp, plus = self._curvature(backend, functions, score, x)
-        at = both.cost if Capability.SCORE in requires else Evaluations()
-        if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
-            at = at.plus(Evaluations(log_density=1))
-        if Capability.DIFFERENCES in requires:
-            moves = _positions_around(space, x.shape[-1])
-            at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
-        ratio = Evaluations()  # what the acceptance of each proposal takes beside its point
-        if Capability.DENSITY_RATIO in requires:
-            ratio = self.acceptance.cost(score.cost, hvp.cost)
+        functions, costs = self._chosen(backend, space, x, requires)
         data = self._data(backend, x)
         # Python values among the data may be a shape, say, which no argument of a compiled function is.
         compiles = all(map(is_array, tree.leaves(data)))
@@ -274,17 +234,65 @@ class Target(AbstractTarget):
             backend=backend,
             xp=backend.xp,
             requires=requires,
-            costs=Costs(at.plus(ratio), at, Evaluations(), Evaluations(log_density=1), score.cost, hvp.cost),
-            functions=Functions(
-                ready(functions.log_density), ready(score.call), ready(hvp.call), ready(both.call), ready(plus)
-            ),
+            costs=costs,
+            functions=Functions(*map(ready, functions)),
             space=space,
             differences=ready(self.differences),
             acceptance=self.acceptance,
             constrained=self.constrained,
             dtype=None if x is integers else x.dtype,
             data=data,
+            part=self._part(backend, x, ready),
         )
+
+    def _part(self, backend: Backend, x: Array, ready: Callable[..., Any]) -> Callable[..., Derivative] | None:
+        """Log density and score of some coordinates alone, where a score costs more the more there are of them."""
+        choice, own = self.gradient, (self.score, self.log_density_and_score)
+        if not isinstance(choice, FiniteDifference) or own != (None, None) or not self.acceptance.exact:
+            return None
+
+        def part(places: tuple[tuple[int, int], ...]) -> Derivative:
+            found = choice.score_of_part(backend, self.of_coordinates, x, places)
+            return found._replace(call=ready(found.call))
+
+        return cache(part)
+
+    def _complete(self, requires: Capability) -> Capability:
+        """`requires` with all that it is made from, where this target can have it."""
+        requires = self._with_acceptance(requires)
+        if Capability.LOG_DENSITY in requires and self.log_density is None:
+            raise CapabilityError(
+                "the kernel needs a log density and the target has only a score: pass Target(log_density, ...), let "
+                "kernels that accept or reject do with the score, Target(None, score=..., acceptance=LineIntegral()), "
+                "or use an unadjusted kernel (ULA, UnderdampedLangevin)"
+            )
+        check_moves(self.space, requires)
+        if Capability.DIFFERENCES not in requires:
+            return requires
+        real = isinstance(self.space, Named) and self.space.mirrors < self.space.dim
+        return requires | Capability.LOG_DENSITY | (Capability.SCORE if real else Capability.NONE)
+
+    def _chosen(self, backend: Backend, space: Space, x: Array, requires: Capability) -> tuple[Functions, Costs]:
+        """The functions of a bound target, and what each call costs."""
+        given = self.of_coordinates
+        both = score = Derivative(None, Evaluations(score=1))
+        if requires & (Capability.SCORE | Capability.HVP) or not self.acceptance.exact:
+            both = self._both(backend, given, x)
+            score = Derivative(given.score or _second(both.call), both.cost)
+        hvp, plus = Derivative(None, Evaluations(hvp=1)), None
+        if Capability.HVP in requires:
+            hvp, plus = self._curvature(backend, given, score, x)
+        at = both.cost if Capability.SCORE in requires else Evaluations()
+        if Capability.LOG_DENSITY in requires and at.log_density == 0:  # a score by differences gives the density, too
+            at = at.plus(Evaluations(log_density=1))
+        if Capability.DIFFERENCES in requires:
+            moves = positions_around(space, x.shape[-1])
+            at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
+        ratio = Evaluations()  # what the acceptance of each proposal takes beside its point
+        if Capability.DENSITY_RATIO in requires:
+            ratio = self.acceptance.cost(score.cost, hvp.cost)
+        costs = Costs(at.plus(ratio), at, Evaluations(), Evaluations(log_density=1), score.cost, hvp.cost)
+        return Functions(given.log_density, score.call, hvp.call, both.call, plus), costs
 
     def _with_acceptance(self, requires: Capability) -> Capability:
         """`requires` with what the ratio of densities is made from."""
@@ -335,148 +343,36 @@ class Target(AbstractTarget):
         return Derivative(_second(found.call), found.cost), functions.score_plus_hvp or plus
 
     def _data(self, backend: Backend, x: Array) -> tree.Tree:
-        own, parameters = self._place("data", self.data, backend, x), self.acceptance.parameters
+        own, parameters = placed("data", self.data, backend, x), self.acceptance.parameters
         if parameters is None:
             return own
-        return DataAndAcceptance(own, self._place("the acceptance's parameters", parameters, backend, x))
-
-    @staticmethod
-    def _place(what: str, values: tree.Tree, backend: Backend, x: Array) -> tree.Tree:
-        floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
-
-        def place(path: str, leaf: Any) -> Any:
-            leaf = np.asarray(leaf) if isinstance(leaf, np.bool_ | np.number) else leaf
-            if isinstance(leaf, np.ndarray):
-                backend_of(leaf)  # refuses what is no plain array
-                if leaf.dtype.kind not in "biufc":
-                    raise HyperparameterError(
-                        f"{what} {path!r} must be a plain array of numbers; got a {type(leaf).__name__} of {leaf.dtype}"
-                    )
-                if leaf.dtype.kind == "f" and floating is not None:
-                    leaf = leaf.astype(floating, copy=False)
-                return backend.from_host(leaf, x)
-            if is_array(leaf):
-                check_same_home(f"{what} {path!r}", leaf, x)
-            elif callable(leaf):
-                raise HyperparameterError(
-                    f"{what} {path!r} is a function, such as a module's activation: keep apart what is no array, as "
-                    "from_module.parameters and equinox.partition do"
-                )
-            return leaf
-
-        return tree.fill(values, {path: place(path, leaf) for path, leaf in tree.items(values)})
+        return DataAndAcceptance(own, placed("the acceptance's parameters", parameters, backend, x))
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedTarget(BoundTarget):
-    """A target given by functions; made by `Target.prepare`.
-
-    One with a `Family` changes its data, the parameters, from step to step: `refresh` evaluates again.
-    """
-
-    backend: Backend
-    xp: Any
-    requires: Capability
-    costs: Costs
-    functions: Functions
-    space: Space
-    differences: Callable[..., Array] | None = None
-    acceptance: Acceptance = ByDensity()
-    constrained: bool = False
-    dtype: Any = None  # the functions', where the positions are integers
-    data: tree.Tree = None
-    constant_data: bool = True
-    family: Family | None = None
-    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
-    _args: tuple[Any, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        own = self.data.own if isinstance(self.data, DataAndAcceptance) else self.data
-        object.__setattr__(self, "_args", () if own is None else (own,))
-
-    def as_floating(self, x: Array) -> Array:
-        return x if self.dtype is None else self.xp.astype(x, self.dtype)
-
-    def evaluate(self, x: Array) -> Point:
-        wants_density, wants_score, wants_ratio, wants_differences = wanted(self.requires)
-        args, at = self._args, self.as_floating(x)
-        density: Any = None
-        score = differences = None
-        if wants_score and wants_density:
-            density, score = self.functions.log_density_and_score(at, *args)
-            check_form("the score", score, at, at.shape)
-        elif wants_score:
-            score = self.score(x)
-        elif wants_density:
-            density = self.functions.log_density(at, *args)
-        if wants_density:
-            check_form("the log density", density, at, at.shape[:-1])
-        if wants_ratio and density is None:
-            density = self.xp.zeros_like(at[..., 0])
-        if wants_differences:
-            own = self.differences
-            differences = self._around(at, density, args) if own is None else own(at, *args)
-        return Point(x, density, score, None, differences)
-
-    def _around(self, x: Array, log_density: Array, args: tuple[Any, ...]) -> Array:
-        xp, space = self.xp, self.space
-        if isinstance(space, Named):
-            if not space.mirrors:
-                return xp.zeros_like(x[..., :0])[..., None]
-            around = self.functions.log_density(space.mirrored(xp, x), *args) - log_density
-            return xp.permute_dims(around, (*range(1, around.ndim), 0))[..., None]
-        assert isinstance(space, Discrete)
-        return space.around(xp, x, lambda y: self.functions.log_density(y, *args) - log_density)
-
-    def evaluate_lazily(self, x: Array) -> Point:
-        return self.evaluate(x)
-
-    def refresh(self, point: Point) -> Point:
-        return point if self.family is None else self.evaluate(point.x)
-
-    def log_density(self, x: Array) -> Array:
-        at = self.as_floating(x)
-        return check_form("the log density", self.functions.log_density(at, *self._args), at, at.shape[:-1])
-
-    def score(self, x: Array) -> Array:
-        at = self.as_floating(x)
-        return check_form("the score", self.functions.score(at, *self._args), at, at.shape)
-
-    def hvp(self, x: Array, v: Array) -> Array:
-        at = self.as_floating(x)
-        if v.shape != at.shape:  # one vector for several axes of chains, such as the rungs of a ladder
-            v = self.xp.broadcast_to(v, at.shape)
-        return check_form("the hvp", self.functions.hvp(at, v, *self._args), at, at.shape)
-
-    def score_plus_hvp(self, x: Array, v: Array) -> Array:
-        if self.functions.score_plus_hvp is None:
-            return self.score(x) + self.hvp(x, v)
-        return self.functions.score_plus_hvp(self.as_floating(x), v, *self._args)
-
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        if isinstance(self.data, DataAndAcceptance):
-            return self.acceptance.acceptance_correction(
-                self, proposal, current, log_proposal_ratio, self.data.acceptance
+def check_moves(space: Space, requires: Capability) -> None:
+    """Raise CapabilityError where a kernel that requires this does not move on the space."""
+    discrete = requires & (Capability.DISCRETE | Capability.DIFFERENCES)
+    named = isinstance(space, Named)
+    if Capability.REAL in requires and not is_real(space):
+        if named:
+            raise CapabilityError(
+                "the kernel moves real positions and the model has discrete parameters: take Blocks, with a kernel for "
+                'each of them, such as Blocks({"z": Gibbs(), "x": HMC()})'
             )
-        return self.acceptance.acceptance_correction(self, proposal, current, log_proposal_ratio)
-
-    def with_data(self, data: tree.Tree) -> "PreparedTarget":
-        return replace(self, data=data, constant_data=False)
-
-    def member(self, parameters: tree.Tree) -> "PreparedTarget":
-        """The member of a family at parameters, as a target that stays the same: its `refresh` costs nothing."""
-        costs = self.costs._replace(refresh=Evaluations())
-        return replace(self, data=parameters, constant_data=False, family=None, costs=costs, compiled={})
-
-
-def _positions_around(space: Space, dim: int) -> int:
-    """How many positions the differences are of."""
-    if isinstance(space, Named):
-        return space.mirrors
-    assert isinstance(space, Discrete)
-    return space.variables(dim) * (space.choices - 1)
+        raise CapabilityError(
+            f"the kernel moves real positions and the target's space is {space!r}: take one that stays on it "
+            "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
+        )
+    if Capability.DISCRETE in requires and named:
+        raise CapabilityError(
+            "the kernel moves on a discrete space, and a model's parameters are moved by name: take Blocks, such "
+            'as Blocks({"z": Gibbs()})'
+        )
+    if discrete and not isinstance(space, Discrete | Named):
+        raise CapabilityError(
+            f"the kernel moves on a discrete space and the target's space is {type(space).__name__}(): pass "
+            "Target(..., space=Binary()), Spins(), Categorical(values) or OneHot(choices)"
+        )
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:

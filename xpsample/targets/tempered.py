@@ -1,7 +1,7 @@
 """A target raised to a power: pi^beta, the rungs of tempering and annealing."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import Array, is_array
@@ -64,7 +64,6 @@ class TemperedTarget(WrappedTarget):
 
     target: BoundTarget
     beta: Any
-    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def requires(self) -> Capability:
@@ -87,9 +86,8 @@ class TemperedTarget(WrappedTarget):
         impossible = logs == -math.inf
         return self.xp.where(impossible, -math.inf, beta * self.xp.where(impossible, 0.0, logs))
 
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
+    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
+        assert not self.acceptance.whole
         base = self.target.acceptance_correction(proposal.base, current.base)
         return None if base is None else self.beta * base
 

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
@@ -11,7 +11,7 @@ from xpsample.core.hyperparameters import per_coordinate
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.spaces.discrete import Discrete, pick
 from xpsample.spaces.named import Named, States
-from xpsample.targets.bound import BoundTarget, WrappedTarget
+from xpsample.targets.bound import BoundTarget, SameRatioTarget
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
 
@@ -30,8 +30,8 @@ class Tilt(ABC):
         Whether the surrogate's differences on a discrete space (`Point.differences`) are its own, or the target's.
     """
 
-    needs: Capability
-    requires: Capability
+    needs: ClassVar[Capability]
+    requires: ClassVar[Capability]
     needs_score: bool
     moves: bool
 
@@ -48,8 +48,17 @@ class Tilt(ABC):
         """The surrogate's score at x; `own` is the target's score there, None if it is not known."""
 
 
+class ScoreTilt(Tilt):
+    """A tilt that is made of the target's own score."""
+
+    needs = Capability.SCORE
+
+    def feature(self, target: BoundTarget, point: Point) -> Array:
+        return point.score
+
+
 @dataclass(frozen=True)
-class Exact(Tilt):
+class Exact(ScoreTilt):
     """By a Hessian-vector product.
 
     See Also
@@ -65,13 +74,9 @@ class Exact(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Exact())
     """
 
-    needs = Capability.SCORE
-    requires = Capability.SCORE | Capability.HVP
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.HVP
     needs_score = True
     moves = True
-
-    def feature(self, target: BoundTarget, point: Point) -> Array:
-        return point.score
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.hvp
@@ -83,7 +88,7 @@ class Exact(Tilt):
 
 
 @dataclass(frozen=True)
-class Shift(Tilt):
+class Shift(ScoreTilt):
     """By a shifted score, s(x - alpha theta): equal to `Exact` to first order in alpha theta.
 
     See Also
@@ -98,13 +103,9 @@ class Shift(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Shift())
     """
 
-    needs = Capability.SCORE
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = False
     moves = True
-
-    def feature(self, target: BoundTarget, point: Point) -> Array:
-        return point.score
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score
@@ -114,17 +115,13 @@ class Shift(Tilt):
 
 
 @dataclass(frozen=True)
-class Difference(Tilt):
+class Difference(ScoreTilt):
     """By a difference quotient of scores (Eq. 6)."""
 
     by: FiniteDifference
-    needs = Capability.SCORE
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = True
-
-    def feature(self, target: BoundTarget, point: Point) -> Array:
-        return point.score
 
     def cost(self, costs: Costs) -> Evaluations:
         return costs.score.times(2 if self.by.scheme == "central" else 1)
@@ -137,7 +134,7 @@ class Difference(Tilt):
 
 
 @dataclass(frozen=True)
-class Untilted(Tilt):
+class Untilted(ScoreTilt):
     """No tilt of the score: the base kernel proposes as on the target itself, and only the accept step sees the tilt.
 
     Costs nothing, and is right for every kernel that accepts or rejects. The practical choice on discrete spaces.
@@ -154,13 +151,9 @@ class Untilted(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Untilted())
     """
 
-    needs = Capability.SCORE
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = False
-
-    def feature(self, target: BoundTarget, point: Point) -> Array:
-        return point.score
 
     def cost(self, costs: Costs) -> Evaluations:
         return Evaluations()
@@ -194,8 +187,8 @@ class Ratio(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Ratio())
     """
 
-    needs = Capability.LOG_DENSITY | Capability.DIFFERENCES
-    requires = Capability.SCORE
+    needs: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DIFFERENCES
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = False
 
@@ -245,7 +238,7 @@ def _check_coordinates(space: Discrete, variables: int, dim: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Tilted(WrappedTarget):
+class Tilted(SameRatioTarget):
     """A bound target tilted by a history theta; its points carry the untilted point in `base`.
 
     Re-tilting a point when theta has moved reuses the density and the score in `base`; a kernel that needs no score
@@ -317,11 +310,6 @@ class Tilted(WrappedTarget):
         xp, space = self.xp, self.space
         assert isinstance(space, Discrete)
         return space.around(xp, base.x, lambda y: xp.sum(self.shift * (self.target.score(y) - base.score), axis=-1))
-
-    def acceptance_correction(
-        self, proposal: Point, current: Point, log_proposal_ratio: Array | float | None = None
-    ) -> Array | None:
-        return self.target.acceptance_correction(proposal.base, current.base)
 
     def log_density(self, x: Array) -> Array:
         base = self.target.evaluate(x)  # the tilt is made of scores, too

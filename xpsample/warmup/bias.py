@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_number, check_text, settle, settle_given
 from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
-FIRST = 1e-8
+FIRST_ETA = 1e-8
 """eta of the first step, which shows how the score changes."""
 
 BEGINNING = 20
@@ -21,7 +21,7 @@ MEMORY = 20.0
 """Steps that averages are taken over, about."""
 
 
-class Curvature(NamedTuple):
+class MeasuredCurvature(NamedTuple):
     """What is known of H, minus the Hessian of the log density in units of the metric.
 
     ``product`` (*groups, 1, dim) is the running sum of q H w, with q the mean square of a move and w the product
@@ -35,13 +35,13 @@ class Curvature(NamedTuple):
     seen: Array
 
 
-def no_curvature(xp: Any, x: Array, pooled: bool) -> Curvature:
+def no_curvature(xp: Any, x: Array, pooled: bool) -> MeasuredCurvature:
     """The memory before the first step."""
     zero = per_group(xp, x, pooled)
-    return Curvature(vector_per_group(xp, x, pooled), zero, zero, xp.sum(zero))
+    return MeasuredCurvature(vector_per_group(xp, x, pooled), zero, zero, xp.sum(zero))
 
 
-def with_step(memory: Curvature, seen: Seen, metric: str | None) -> Curvature:
+def with_step(memory: MeasuredCurvature, seen: Seen, metric: str | None) -> MeasuredCurvature:
     """The memory after one more step of each chain.
 
     A move v, in units of the metric, has nearly the covariance q I, and changes the score by -u = -H v: so q H w is the
@@ -65,7 +65,7 @@ def with_step(memory: Curvature, seen: Seen, metric: str | None) -> Curvature:
     size = xp.sqrt(xp.sum(memory.product**2, axis=-1, keepdims=True))
     w = xp.where(size > 0, memory.product / xp.where(size > 0, size, 1.0), 1 / math.sqrt(v.shape[-1]))
     keep = 1 - xp.clip(2 / (memory.seen + 2), min=1 / MEMORY)
-    return Curvature(
+    return MeasuredCurvature(
         keep * memory.product + seen.mean_vector(u * xp.sum(v * w, axis=-1, keepdims=True)),
         keep * memory.square + seen.mean(xp.sum(u * u, axis=-1)),
         keep * memory.weight + seen.mean(xp.mean(v * v, axis=-1)),
@@ -73,7 +73,7 @@ def with_step(memory: Curvature, seen: Seen, metric: str | None) -> Curvature:
     )
 
 
-def largest(xp: Any, memory: Curvature) -> Array:
+def largest(xp: Any, memory: MeasuredCurvature) -> Array:
     """The largest curvature, (*groups, 1): first a bound, the root of the sum of all squares; 0 where none is known."""
     known = memory.weight > 0
     weight = xp.where(known, memory.weight, 1.0)
@@ -128,7 +128,7 @@ class BoundedBias(Rule):
     smoothing: str | None = None
 
     rank = 1
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
     def __post_init__(self) -> None:
         settle(self, "bias", check_number, 0, 1, below=True)
@@ -137,7 +137,7 @@ class BoundedBias(Rule):
         settle_given(self, "smoothing", check_text)
 
     def init(self, xp: Any, point: Any, pooled: bool) -> "BiasMemory":
-        first = math.sqrt(FIRST) if self.underdamped else FIRST
+        first = math.sqrt(FIRST_ETA) if self.underdamped else FIRST_ETA
         return BiasMemory(no_curvature(xp, point.x, pooled), per_group(xp, point.x, pooled) + math.log(first))
 
     def value(self, xp: Any, memory: "BiasMemory", kernel: Any) -> Array:
@@ -166,7 +166,7 @@ class BoundedBias(Rule):
 class BiasMemory(NamedTuple):
     """The memory of `BoundedBias`: what is known of the curvature, and the logarithm of the step size (*groups, 1)."""
 
-    curvature: Curvature
+    curvature: MeasuredCurvature
     log_step: Array
 
 
@@ -179,20 +179,20 @@ class MoreauSmoothing(Rule):
     """
 
     rank = 0
-    patience = 1.0
+    patience: ClassVar[float] = 1.0
 
-    def init(self, xp: Any, point: Any, pooled: bool) -> Curvature:
+    def init(self, xp: Any, point: Any, pooled: bool) -> MeasuredCurvature:
         return no_curvature(xp, point.x, pooled)
 
-    def value(self, xp: Any, memory: Curvature, kernel: Any) -> Array:
+    def value(self, xp: Any, memory: MeasuredCurvature, kernel: Any) -> Array:
         most = largest(xp, memory)
         return rounded(xp, -xp.log(xp.where(most > 0, most, 1.0)), STEP_BITS)
 
-    def update(self, memory: Curvature, seen: Seen) -> tuple[Curvature, Seen]:
+    def update(self, memory: MeasuredCurvature, seen: Seen) -> tuple[MeasuredCurvature, Seen]:
         return with_step(memory, seen, None), seen
 
-    def final(self, xp: Any, memory: Curvature) -> Array:
+    def final(self, xp: Any, memory: MeasuredCurvature) -> Array:
         return self.value(xp, memory, None)
 
-    def path(self, xp: Any, memory: Curvature) -> Array:
+    def path(self, xp: Any, memory: MeasuredCurvature) -> Array:
         return self.value(xp, memory, None)

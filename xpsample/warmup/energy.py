@@ -3,7 +3,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.warmup.length import step_size_of
@@ -56,7 +56,7 @@ class EnergyVariance(Rule):
     per_coordinate: float = 5e-4
 
     rank = 1
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
     def init(self, xp: Any, point: Any, pooled: bool) -> EnergyErrors:
         zero = per_group(xp, point.x, pooled)
@@ -94,7 +94,7 @@ class EnergyVariance(Rule):
         return xp.exp(memory.log_step)
 
 
-class BatchMeans(NamedTuple):
+class BatchSums(NamedTuple):
     """The memory of the rule, of positions in units of the metric less ``centre``, since the metric settled.
 
     ``total`` of the batch so far, ``(*chains, dim)``, and ``whole``, whether no step of it diverged, ``(*chains)``. Of
@@ -130,18 +130,18 @@ class DecoherenceLength(Rule):
     metric: str
 
     rank = 2
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
-    def init(self, xp: Any, point: Any, pooled: bool) -> BatchMeans:
+    def init(self, xp: Any, point: Any, pooled: bool) -> BatchSums:
         x = xp.zeros_like(point.x)
         zero, count = vector_per_group(xp, x, pooled), per_group(xp, x, pooled)
         sums = (count, zero, zero)
-        return BatchMeans(zero, x, x[..., 0] != 0, sums, sums, xp.sum(count), count)
+        return BatchSums(zero, x, x[..., 0] != 0, sums, sums, xp.sum(count), count)
 
-    def value(self, xp: Any, memory: BatchMeans, kernel: Any) -> Array:
+    def value(self, xp: Any, memory: BatchSums, kernel: Any) -> Array:
         return 0.0 * memory.step_size + math.sqrt(memory.total.shape[-1])
 
-    def update(self, memory: BatchMeans, seen: Seen) -> tuple[BatchMeans, Seen]:
+    def update(self, memory: BatchSums, seen: Seen) -> tuple[BatchSums, Seen]:
         xp = seen.xp
         chains = seen.after.x.shape[-2] if seen.pooled else 1
         frozen = xp.floor(FROZEN * seen.steps)
@@ -158,9 +158,9 @@ class DecoherenceLength(Rule):
         means = _added(seen, memory.means, total / batch, whole & ends & (n > 0) & (n <= batch * batches))
         step_size = step_size_of(seen.kernel, memory.step_size)
         step_size = xp.where(n > 1, memory.step_size + (step_size - memory.step_size) / xp.clip(n, min=1.0), step_size)
-        return BatchMeans(centre, total, whole, positions, means, batch, step_size), seen
+        return BatchSums(centre, total, whole, positions, means, batch, step_size), seen
 
-    def final(self, xp: Any, memory: BatchMeans) -> Array:
+    def final(self, xp: Any, memory: BatchSums) -> Array:
         dim = memory.total.shape[-1]
         (variance, known), (of_means, some) = _variance(xp, *memory.positions), _variance(xp, *memory.means)
         moves = variance > 0
@@ -171,7 +171,7 @@ class DecoherenceLength(Rule):
         length = xp.where(travelled > radius, travelled, radius)
         return rounded(xp, xp.log(xp.where(known & (length > 0), length, math.sqrt(dim))), STEP_BITS)
 
-    def path(self, xp: Any, memory: BatchMeans) -> Array:
+    def path(self, xp: Any, memory: BatchSums) -> Array:
         return self.final(xp, memory)
 
 

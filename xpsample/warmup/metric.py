@@ -11,7 +11,9 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, settle_given
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
-from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, vector_per_group
+from xpsample.core.declared import declared
+from xpsample.core.hyperparameters import MATRIX
+from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, tuned, vector_per_group
 
 FROZEN = 0.7
 """Share of the warm-up after which a metric stays as it is, so that the step size can settle."""
@@ -39,7 +41,7 @@ WITHOUT_SCORES = 4.0
 """How many times as long a warm-up should be whose metric has no scores to go by."""
 
 
-class Moments(NamedTuple):
+class DrawMoments(NamedTuple):
     """Draws seen (0-d), and means and sums of squared deviations of positions and of scores, ``(*groups, 1, dim)``.
 
     A dense metric has sums of products, ``(*groups, dim, dim)``. Those of scores are None where they do not count.
@@ -60,8 +62,8 @@ class Windows(NamedTuple):
     """
 
     estimate: Array
-    front: Moments
-    back: Moments
+    front: DrawMoments
+    back: DrawMoments
 
 
 class Metric(FollowingRule):
@@ -72,14 +74,14 @@ class Metric(FollowingRule):
 
     rank = 0
 
-    @property
+    @declared
     def patience(self) -> float:
         return 1.0 if self._by_scores else WITHOUT_SCORES
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Windows:
         x = point.x
         zero = vector_per_group(xp, x, pooled)
-        moments = self._moments(xp, point, Moments(xp.sum(zero) * 0.0, zero, zero, zero, zero), pooled)
+        moments = self._moments(xp, point, DrawMoments(xp.sum(zero) * 0.0, zero, zero, zero, zero), pooled)
         return Windows(self._start(xp, moments), moments, moments)
 
     def follow(self, xp: Any, memory: Windows, point: Any, pooled: bool) -> Windows:
@@ -110,26 +112,26 @@ class Metric(FollowingRule):
         """Sums over the chains of a group of squares, or of all products, of values ``(*chains, dim)``."""
 
     @abstractmethod
-    def _start(self, xp: Any, moments: Moments) -> Array:
+    def _start(self, xp: Any, moments: DrawMoments) -> Array:
         """The first estimate."""
 
     @abstractmethod
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         """The next one, where it adapts."""
 
-    def _moments(self, xp: Any, point: Any, before: Moments, pooled: bool) -> Moments:
+    def _moments(self, xp: Any, point: Any, before: DrawMoments, pooled: bool) -> DrawMoments:
         """The moments of the chains' positions, and scores; where one is not finite, the mean before stands for it."""
         x = self._of_values(xp, point.x, before.mean, pooled)
         scores = self._of_values(xp, point.score, before.score_mean, pooled) if self._by_scores else (None, None)
         count = float(point.x.shape[-2]) if pooled else 1.0
-        return Moments(xp.zeros_like(before.seen) + count, *x, *scores)
+        return DrawMoments(xp.zeros_like(before.seen) + count, *x, *scores)
 
     def _of_values(self, xp: Any, values: Array, mean: Array, pooled: bool) -> tuple[Array, Array]:
         values = xp.where(xp.isfinite(values), values, mean)
         mean = xp.mean(values, axis=-2, keepdims=True) if pooled else values
         return mean, self._products(xp, values - mean, pooled)
 
-    def _merged(self, xp: Any, a: Moments, b: Moments, pooled: bool) -> Moments:
+    def _merged(self, xp: Any, a: DrawMoments, b: DrawMoments, pooled: bool) -> DrawMoments:
         """The moments of two samples together (Chan, Golub & LeVeque 1983)."""
         share = b.seen / (a.seen + b.seen)
 
@@ -141,7 +143,7 @@ class Metric(FollowingRule):
         scores: tuple[Any, Any] = (None, None)
         if self._by_scores:
             scores = both(a.score_mean, a.score_squares, b.score_mean, b.score_squares)
-        return Moments(a.seen + b.seen, *x, *scores)
+        return DrawMoments(a.seen + b.seen, *x, *scores)
 
 
 @dataclass(frozen=True)
@@ -200,10 +202,10 @@ class DiagonalMetric(Metric):
     def _products(self, xp: Any, values: Array, pooled: bool) -> Array:
         return xp.sum(values * values, axis=-2, keepdims=True) if pooled else values * values
 
-    def _start(self, xp: Any, moments: Moments) -> Array:
+    def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return log_scale(xp, moments, moments.squares, moments.score_squares)
 
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         return seen.xp.where(adapts, self._start(seen.xp, moments), estimate)
 
 
@@ -260,16 +262,16 @@ class DenseMetric(Metric):
             return xp.matrix_transpose(values) @ values
         return values[..., :, None] * values[..., None, :]
 
-    def _start(self, xp: Any, moments: Moments) -> Array:
+    def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return self._root(xp, moments)
 
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: Moments) -> Array:
+    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         xp = seen.xp
         now = adapts & (xp.remainder(seen.n, EVERY) == 0)
         # Once or not at all: a matrix that is not used is not computed.
         return seen.backend.repeat(xp.astype(now, xp.int32), lambda i, old: self._root(xp, moments), estimate)
 
-    def _root(self, xp: Any, moments: Moments) -> Array:
+    def _root(self, xp: Any, moments: DrawMoments) -> Array:
         """The lower Cholesky factor of the metric, (*groups, dim, dim), rounded."""
         variance = xp.linalg.diagonal(moments.squares)[..., None, :]
         by_scores = self._by_scores
@@ -322,7 +324,7 @@ def geometric_mean(xp: Any, a: Array, b: Array) -> Array:
     return 0.5 * (matrix + xp.matrix_transpose(matrix))
 
 
-def log_scale(xp: Any, moments: Moments, squares: Array, score_squares: Any) -> Array:
+def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any) -> Array:
     """Logarithms of the standard deviations, from sums of squares of positions, and of scores or None.
 
     Where the score is the same everywhere, as it is of an exponential distribution and in a box, it says nothing of the
@@ -338,3 +340,7 @@ def log_scale(xp: Any, moments: Moments, squares: Array, score_squares: Any) -> 
         both = xp.where(moved & varies, squares, 1.0) / xp.where(moved & varies, score_squares, 1.0)
         log_variance = xp.where(varies, 0.5 * xp.log(both), log_variance)
     return 0.5 * seen / (seen + SHRINKAGE) * log_variance
+
+
+TUNED_MASS = MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
+"""Metadata of a kernel's field with a mass, which is tuned with the step size."""

@@ -1,12 +1,12 @@
 """What a warm-up rule is: how a hyper-parameter that the user leaves out is tuned while the chains warm up."""
 
 from abc import abstractmethod
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import ToBeTuned, show
+from xpsample.core.hyperparameters import ToBeTuned, settings, show
 from xpsample.core.tree import Tree
 
 STEP_BITS, METRIC_BITS = 1024, 64
@@ -135,8 +135,8 @@ def left_out(kernel: Any) -> dict[str, Rule]:
         If a rule stands in a field that it cannot tune.
     """
     found = {}
-    for f in fields(kernel) if is_dataclass(kernel) else ():
-        value, own = getattr(kernel, f.name), f.metadata.get("tuned")
+    for f, value in settings(kernel):
+        own = f.metadata.get("tuned")
         if isinstance(value, Rule):
             found[f.name] = _in_place_of(own, value, f"{type(kernel).__name__}'s {f.name}")
         elif own is not None and value is None:
@@ -159,7 +159,7 @@ def _in_place_of(own: Rule | None, rule: Rule, where: str) -> Rule:
         raise HyperparameterError(
             f"{where} is tuned by a rule such as {show(own)}, which {show(rule)} cannot stand for"
         )
-    missing = [f.name for f in fields(cast(Any, rule)) if getattr(rule, f.name) is None]
+    missing = [f.name for f, value in settings(rule) if value is None]
     return replace(cast(Any, rule), **{name: getattr(own, name) for name in missing if hasattr(own, name)})
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_number, settle, settle_given
@@ -22,7 +22,7 @@ number of steps are stable.
 LARGEST_CHANGE = 0.7
 """Of the logarithm of a step size, from one step to the next."""
 
-LEAST_ACCEPTANCE, LEAST_AT_FIRST, FIRST = 0.02, 0.001, 1 / 3
+LEAST_ACCEPTANCE, LEAST_AT_FIRST, UNTIL = 0.02, 0.001, 1 / 3
 """Acceptance probabilities below count as this in a harmonic mean; and as that in the first third of the warm-up.
 
 There one chain of many that is stuck far out should make the steps of all small until it is free.
@@ -86,7 +86,7 @@ class StepSize(FollowingRule):
     most: float | None = None
 
     rank = 1
-    patience = 1.0
+    patience: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         settle(self, "acceptance", check_number, 0, 1, below=True)
@@ -152,7 +152,7 @@ class StepSize(FollowingRule):
         if not self.harmonic:
             return seen.mean(accepted)
         xp = seen.xp
-        least = xp.where(seen.n < FIRST * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
+        least = xp.where(seen.n < UNTIL * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
         inverse = 1 / xp.where(accepted > least, accepted, least)
         if not seen.constrained:
             return 1 / seen.mean(inverse)

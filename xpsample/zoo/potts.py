@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError, HyperparameterError
-from xpsample.spaces.discrete import Categorical, OneHot, as_index
+from xpsample.spaces.categorical import Categorical, OneHot
+from xpsample.spaces.discrete import as_index
 from xpsample.targets.target import Target
 from xpsample.zoo.ising import check_lattice, neighbour_sum
 
@@ -63,54 +65,77 @@ def potts(
         "states": np.arange(states, dtype=np.int32),
     }
 
-    def pulls(blocks: Array) -> Array:
-        """The pull of all neighbours on every state of every site, (*chains, sites, states), the shape of `blocks`."""
-        xp = array_namespace(blocks)
-        by_state = neighbour_sum(xp.moveaxis(blocks, -1, -2), shape, periodic)
-        return coupling * xp.moveaxis(by_state, -2, -1)
+    own = _Potts(shape, states, coupling, periodic)
+    if one_hot:
+        return Target(
+            own.log_density,
+            score=own.score,
+            hvp=own.hvp,
+            differences=own.differences,
+            data=data,
+            space=OneHot(states),
+        )
+    return Target(
+        own.log_density_of_integers,
+        score=_no_score,
+        differences=own.differences_of_integers,
+        data=data,
+        space=Categorical(tuple(range(states))),
+    )
 
-    def density(blocks: Array, data: Any) -> Array:
-        weights = 0.5 * pulls(blocks) + data["field"]
+
+@dataclass(frozen=True, eq=False)
+class _Potts:
+    """The functions of a Potts model. Blocks ``(*chains, sites, states)`` are a row of 0 and 1 for each site."""
+
+    shape: tuple[int, ...]
+    states: int
+    coupling: float
+    periodic: bool
+
+    def log_density(self, x: Array, data: Any) -> Array:
+        return self._density(self._split(x), data)
+
+    def score(self, x: Array, data: Any) -> Array:
+        return array_namespace(x).reshape(self._pulls(self._split(x)) + data["field"], x.shape)
+
+    def hvp(self, x: Array, v: Array, data: Any) -> Array:
+        return array_namespace(x).reshape(self._pulls(self._split(v)), x.shape)
+
+    def differences(self, x: Array, data: Any) -> Array:
+        xp, blocks = array_namespace(x), self._split(x)
+        return self._changes(xp.astype(xp.argmax(blocks, axis=-1), xp.int32), blocks, data)
+
+    def log_density_of_integers(self, x: Array, data: Any) -> Array:
+        return self._density(self._written(x, data)[1], data)
+
+    def differences_of_integers(self, x: Array, data: Any) -> Array:
+        return self._changes(*self._written(x, data), data)
+
+    def _pulls(self, blocks: Array) -> Array:
+        """The pull of all neighbours on every state of every site, in the shape of `blocks`."""
+        xp = array_namespace(blocks)
+        by_state = neighbour_sum(xp.moveaxis(blocks, -1, -2), self.shape, self.periodic)
+        return self.coupling * xp.moveaxis(by_state, -2, -1)
+
+    def _density(self, blocks: Array, data: Any) -> Array:
+        weights = 0.5 * self._pulls(blocks) + data["field"]
         return array_namespace(blocks).sum(blocks * weights, axis=(-2, -1))
 
-    def changes(index: Array, blocks: Array, data: Any) -> Array:
+    def _changes(self, index: Array, blocks: Array, data: Any) -> Array:
         xp = array_namespace(blocks)
-        gain = pulls(blocks) + data["field"]
-        gain = xp.take_along_axis(gain, as_index(xp, (index[..., None] + data["states"]) % states), axis=-1)
+        gain = self._pulls(blocks) + data["field"]
+        gain = xp.take_along_axis(gain, as_index(xp, (index[..., None] + data["states"]) % self.states), axis=-1)
         return gain[..., 1:] - gain[..., :1]
 
-    def split(x: Array) -> Array:
-        return array_namespace(x).reshape(x, (*x.shape[:-1], sites, states))
+    def _split(self, x: Array) -> Array:
+        return array_namespace(x).reshape(x, (*x.shape[:-1], math.prod(self.shape), self.states))
 
-    def written(x: Array, data: Any) -> tuple[Array, Array]:
+    def _written(self, x: Array, data: Any) -> tuple[Array, Array]:
+        """Integers (*chains, sites), and their blocks."""
         xp = array_namespace(x)
         index = xp.astype(x, xp.int32)
         return index, xp.astype(index[..., None] == data["states"], x.dtype)
-
-    if not one_hot:
-        return Target(
-            lambda x, data: density(written(x, data)[1], data),
-            score=_no_score,
-            differences=lambda x, data: changes(*written(x, data), data),
-            data=data,
-            space=Categorical(tuple(range(states))),
-        )
-
-    def score(x: Array, data: Any) -> Array:
-        return array_namespace(x).reshape(pulls(split(x)) + data["field"], x.shape)
-
-    def differences(x: Array, data: Any) -> Array:
-        xp, blocks = array_namespace(x), split(x)
-        return changes(xp.astype(xp.argmax(blocks, axis=-1), xp.int32), blocks, data)
-
-    return Target(
-        lambda x, data: density(split(x), data),
-        score=score,
-        hvp=lambda x, v, data: array_namespace(x).reshape(pulls(split(v)), x.shape),
-        differences=differences,
-        data=data,
-        space=OneHot(states),
-    )
 
 
 def _no_score(x: Array, data: Any) -> Array:

@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
-from xpsample.spaces.discrete import OneHot
+from xpsample.spaces.categorical import OneHot
 from xpsample.spaces.permutations import Permutations
 from xpsample.targets.target import Target
 

@@ -1,11 +1,8 @@
 """The hiss-bnn experiment in its quick size, through the command line, and its data."""
 
-import json
-
 import numpy as np
 import pytest
 
-from xpsample.cli import main
 from xpsample.experiments.hiss.bnn import PROBLEMS
 
 SHAPES = {
@@ -16,15 +13,12 @@ SHAPES = {
 }
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory, data_folder):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "hiss-bnn", "--quick", "--data", "breast-cancer", "--out", str(folder)]) == 0
-    return folder
+RUN = "hiss-bnn --data breast-cancer"
+NEEDS = ("data",)
 
 
-def test_table(out):
-    rows = {row["sampler"]: row for row in json.loads((out / "results.json").read_text())}
+def test_table(rows):
+    rows = {row["sampler"]: row for row in rows}
     assert list(rows) == [
         "GWG",
         "DMALA",

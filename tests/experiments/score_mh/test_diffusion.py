@@ -1,13 +1,11 @@
 """The score-mh-diffusion experiment: its quick size through the command line."""
 
 import importlib.util
-import json
 import re
 
 import numpy as np
 import pytest
 
-from xpsample.cli import main
 from xpsample.experiments.score_mh.diffusion import QUICK, SCHEDULE
 from xpsample.experiments.score_mh.unet import init_unet, unet
 from xpsample.score_mh import diffusion_target, load_parameters
@@ -17,15 +15,11 @@ for module in ("ot", "sklearn"):
     pytest.importorskip(module)
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "score-mh-diffusion", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "score-mh-diffusion"
 
 
-def test_rows(out):
-    held_out, ula, mala = json.loads((out / "results.json").read_text())
+def test_rows(out, rows):
+    held_out, ula, mala = rows
     assert [row["method"] for row in (held_out, ula, mala)] == ["held-out images", "ULA", "MALA, line integral"]
     assert held_out["w1"] < min(ula["w1"], mala["w1"])  # hardly trained
     assert ula["accepted"] == pytest.approx(1.0) and 0.3 < mala["accepted"] < 1.0

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.kernels.support import noise_of, walk
-from xpsample.cli import main
 from xpsample.experiments.score_mh.digits import QUICK, TAUS
 from xpsample.experiments.score_mh.digits_models import (
     LearnedAtLevels,
@@ -28,15 +27,10 @@ SPECTRUM = np.asarray([0.2, 0.5, 1.0, 2.0, 3.0])
 DIM, NETWORKS = 5, Networks(tuple(SPECTRUM.tolist()))
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "score-mh-digits", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "score-mh-digits"
 
 
-def test_rows(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_rows(out, rows):
     floors, runs = rows[:3], rows[3:]
     assert [row["method"] for row in floors] == ["held-out images", "the same, with noise", "known mixture"]
     assert [(row["method"], row["tau"]) for row in runs] == [(method, tau) for method in QUICK.methods for tau in TAUS]

@@ -1,13 +1,11 @@
 """The score-mh-gev experiment in its quick size, and the score that its training sees."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
 
 from xpsample import ULA
-from xpsample.cli import main
 from xpsample.experiments.score_mh.gev import BOUND, ETAS, QUICK, bounded
 from xpsample.experiments.score_mh.gev_problem import gev
 
@@ -15,15 +13,10 @@ LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
 METHODS = ("MALA direct", "MALA ratio", "MALA line", "MALA Taylor")
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "score-mh-gev", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
-    return folder
+RUN = f"score-mh-gev --backend {LIBRARY}"
 
 
-def test_rows(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_rows(rows):
     by = {(row["eta"], row["shape"], row["sampler"], row["score"]): row for row in rows}
     assert len(by) == len(rows) == len(ETAS) * len(QUICK.shapes) * (1 + 2 + 1 + 2 * len(METHODS))
     for eta in ETAS:

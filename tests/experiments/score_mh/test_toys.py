@@ -29,16 +29,11 @@ from xpsample.zoo.networks import Dense
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    pytest.importorskip("ot")
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "score-mh-toys", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
-    return folder
+RUN = f"score-mh-toys --backend {LIBRARY}"
+NEEDS = ("ot",)
 
 
-def test_rows(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_rows(rows):
     assert [part for part in PARTS if any(row["part"] == part for row in rows)] == list(PARTS)
     by = {(row["sampler"], row["acceptance"]): row for row in rows if row["part"] == "table"}
     assert len(by) == 3 + 3 * 4

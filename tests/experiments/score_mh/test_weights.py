@@ -1,28 +1,22 @@
 """The score-mh-weights experiment in its quick size, and what it counts."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
 
-from xpsample.cli import main
 from xpsample.experiments.score_mh.weights import QUICK, STARTS, draw, is_heavy, mixture, samplers, starts
 from xpsample.kernels import MALA
 
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "score-mh-weights", "--quick", "--backend", LIBRARY, "--out", str(folder)]) == 0
-    return folder
+RUN = f"score-mh-weights --backend {LIBRARY}"
 
 
-@pytest.fixture(scope="module")
-def rows(out):
-    return {row["sampler"]: row for row in json.loads((out / "results.json").read_text())}
+@pytest.fixture
+def rows(rows):
+    return {row["sampler"]: row for row in rows}
 
 
 def test_local_samplers_keep_the_weights_of_their_starts(rows):

@@ -1,27 +1,22 @@
 """The deblurring experiment in its quick size, through the command line."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
 
-from xpsample.cli import main
 from xpsample.experiments.sosmc.deblur import METHODS, SETUPS
 
 pytest.importorskip("skimage")
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory, data_folder):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "sosmc-deblur", "--quick", "--setup", "A", "--out", str(folder)]) == 0
-    return folder
+RUN = "sosmc-deblur --setup A"
+NEEDS = ("data",)
 
 
-@pytest.fixture(scope="module")
-def rows(out):
-    return {row["method"].removesuffix(" numpy"): row for row in json.loads((out / "results.json").read_text())}
+@pytest.fixture
+def rows(rows):
+    return {row["method"].removesuffix(" numpy"): row for row in rows}
 
 
 def test_rows(rows):

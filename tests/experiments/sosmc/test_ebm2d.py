@@ -1,27 +1,19 @@
 """sosmc-ebm2d in its quick size; its data, quadrature and optimum against other generators and closed forms."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from xpsample.cli import main
 from xpsample.experiments.sosmc import ebm2d_problems as problems
 from xpsample.experiments.sosmc.ebm2d import METHODS
 
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    pytest.importorskip("torch")  # lends NumPy the gradient in the parameters
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "sosmc-ebm2d", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "sosmc-ebm2d"
+NEEDS = ("torch",)
 
 
-def test_table(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_table(rows):
     assert [(r["method"], r["beta"]) for r in rows] == [(m, b) for m in METHODS for b in (0.25, 1.0)]
     for row in rows:
         assert row["start"] + 0.02 < row["model"] < row["optimum"]

@@ -1,7 +1,6 @@
 """sosmc-langevin in its quick size, and its problems against independent formulas."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from array_api_compat import numpy as numpy_xp
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from xpsample.cli import main
 from xpsample.experiments.sosmc.langevin import methods
 from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Reward, family, reference, softmax, start_positions
 from xpsample.kernels import MALA
@@ -18,17 +16,12 @@ METHODS = list(methods(2))
 BEST = (0.6485, 0.0185, 0.0367, 0.3996)
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    """A quick run, with no library named."""
-    pytest.importorskip("torch")  # lends NumPy the gradient in the parameters
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "sosmc-langevin", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "sosmc-langevin"
+NEEDS = ("torch",)
 
 
-def test_table(out):
-    rows = {(r["problem"], r["floor"], r["method"]): r for r in json.loads((out / "results.json").read_text())}
+def test_table(rows):
+    rows = {(r["problem"], r["floor"], r["method"]): r for r in rows}
     assert len(rows) == 3 * len(METHODS)
     smooth, tight = PROBLEMS[0].name, PROBLEMS[3].name
     for method in METHODS[3:]:

@@ -1,7 +1,6 @@
 """The srld-banana experiment in its quick size, through the command line, and its target."""
 
 import importlib.util
-import json
 import sys
 
 import numpy as np
@@ -26,8 +25,7 @@ def out(tmp_path_factory):
     return folder
 
 
-def test_table(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_table(rows):
     assert [row["sampler"] for row in rows] == ["LD", "SRLD", "SRLD - LD"] * 2
     for ld, srld, gain in (rows[:3], rows[3:]):
         assert srld["eta"] == pytest.approx(0.01)
@@ -37,9 +35,9 @@ def test_table(out):
         assert gain["eta"] is None and ld["ess"] > 1 and 0 < ld["marginal_w1"] < 3
 
 
-def test_report(out):
+def test_report(out, rows):
     text = (out / "report.txt").read_text()
-    assert "it needs POT" in text and "w1" not in json.loads((out / "results.json").read_text())[0]
+    assert "it needs POT" in text and "w1" not in rows[0]
     assert "numpy, Eq. 3, App. A: SRLD is worse in MMD^2; undecided in marginal W1, ESS" in text
     assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
 

@@ -27,16 +27,11 @@ CODES = np.array([[0, 1], [1, 0], [2, 1]])
 SMALL = Mushroom(CODES, np.array([1, 0, 0]))
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory, data_folder):
-    """A quick run, with no library named."""
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "srld-bandits", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "srld-bandits"
+NEEDS = ("data",)
 
 
-def test_table(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_table(out, rows):
     assert [row["policy"] for row in rows] == [*DEFAULT, *DEFAULT]
     curves = np.load(out / "curves.npz")
     for row in rows:

@@ -25,8 +25,7 @@ def out(tmp_path_factory):
     return folder
 
 
-def test_table(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_table(rows):
     by = {(row["problem"], row["setting"], row["sampler"], row["alpha"]): row for row in rows}
     assert len(by) == len(rows)
     for name, setting in itertools.product(PROBLEMS, SETTINGS):
@@ -45,9 +44,8 @@ def test_table(out):
                 assert fast[key] == pytest.approx(srld[key] - scaled[key], abs=1e-12)
 
 
-def test_repulsion_grows_with_alpha(out):
+def test_repulsion_grows_with_alpha(rows):
     """In 100 dimensions the drift that it adds is far above the noise of three repeats."""
-    rows = json.loads((out / "results.json").read_text())
     rows = [row for row in rows if row["sampler"] == "LD scaled" and row["problem"] == "Gaussian, d = 100"]
     etas = {row["alpha"]: row["eta"] for row in rows if row["setting"] == "authors' code"}
     assert [etas[alpha] for alpha in (10.0, 20.0, 50.0, 100.0)] == sorted(etas.values())

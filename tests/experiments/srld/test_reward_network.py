@@ -6,7 +6,7 @@ import pytest
 from xpsample import ULA
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Uniform
-from xpsample.experiments.srld.reward_network import RewardNetwork, Seen, SeenMinibatch, draw_seen
+from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards, draw_seen
 from xpsample.targets import check_gradient
 
 NETWORK = RewardNetwork(3, 2, hidden=4, prior_variance=8.0, noise=0.5)
@@ -19,7 +19,7 @@ X = RNG.normal(size=(TRIALS, NETWORK.dim))
 
 
 def seen(count=COUNT, weight=1.0):
-    return Seen(CONTEXTS, ARMS, REWARDS, np.asarray(count, dtype=np.int32), np.asarray(weight))
+    return SeenRewards(CONTEXTS, ARMS, REWARDS, np.asarray(count, dtype=np.int32), np.asarray(weight))
 
 
 def bound(x, rows=None):
@@ -58,7 +58,7 @@ def test_the_density_is_the_loops(library):
 def test_the_score_is_the_densitys(library):
     rows = seen()
     for t in range(TRIALS):  # one trial each: finite differences add leading axes
-        one = Seen(*(leaf[t : t + 1] for leaf in rows[:3]), *rows[3:])
+        one = SeenRewards(*(leaf[t : t + 1] for leaf in rows[:3]), *rows[3:])
         check_gradient(NETWORK.target(one), library.array(X[t : t + 1]))
 
 
@@ -113,7 +113,7 @@ def test_a_step_on_a_batch(library):
     first = library.host(target.score(x))
     np.testing.assert_allclose(library.host(state.point.x), X + 0.01 * first + np.sqrt(0.02) * normals, rtol=1e-12)
     at = np.floor(uniforms * COUNT).astype(int)
-    rows = Seen(
+    rows = SeenRewards(
         *(
             np.take_along_axis(a, at.reshape(*at.shape, *(1,) * (a.ndim - 2)), axis=1)
             for a in (CONTEXTS, ARMS, REWARDS)

@@ -1,24 +1,16 @@
 """The srmc-digits experiment in its quick size, through the command line."""
 
 import importlib.util
-import json
 
 import numpy as np
-import pytest
 
-from xpsample.cli import main
 from xpsample.experiments.srmc.digits import ALPHAS
 
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory, data_folder):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "srmc-digits", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "srmc-digits"
+NEEDS = ("data",)
 
 
-def test_rows(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_rows(rows):
     assert [row["alpha"] for row in rows] == [*ALPHAS, 0.0, 0.0, 0.0, 0.0]
     assert [row["sampler"].split()[0] for row in rows[len(ALPHAS) :]] == ["single", "PT+GWG", "model,", "model,"]
     assert rows[0]["theta"] == 0.0 and rows[3]["theta"] > rows[2]["theta"] > 0.0

@@ -1,7 +1,6 @@
 """The energy-model experiment in its quick size; its sampler, its classifier, and what it counts."""
 
 import importlib.util
-import json
 import math
 
 import numpy as np
@@ -14,16 +13,11 @@ from xpsample.experiments.digits import Digits, classify, load_digits
 from xpsample.experiments.mnist_ebm import load_parameters, mnist_ebm
 from xpsample.experiments.srmc.ebm import measures, model, uniform_measures
 
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory, data_folder):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "srmc-ebm", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "srmc-ebm"
+NEEDS = ("data",)
 
 
-def test_table(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_table(rows):
     parts = {part: [row for row in rows if row["part"] == part] for part in ("parallel", "single", "seven", "density")}
     assert [len(part) for part in parts.values()] == [4, 4, 4, 5]
     for row in rows[:12]:

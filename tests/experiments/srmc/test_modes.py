@@ -1,7 +1,6 @@
 """The 1,000-mode experiment in its quick size, its reduction to the span of the centres, and what it counts."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
@@ -14,16 +13,11 @@ from xpsample.metrics import nearest_centre
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.mixture import gaussian_mixture
 
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory, data_folder):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "srmc-modes", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "srmc-modes"
+NEEDS = ("data",)
 
 
-def test_table(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_table(rows):
     found = {(row["pixels"], row["noise"], row["sampler"]): row for row in rows}
     assert len(found) == 10
     for row in rows:

@@ -2,14 +2,12 @@
 
 import csv
 import importlib.util
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.cli import main
 from xpsample.experiments.srmc.mse import ALPHAS, Curve, RunningMean, equal_work, plot
 from xpsample.run.recorders import Record
 from xpsample.zoo.gaussian import gaussian
@@ -28,16 +26,7 @@ SWEEPS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "srmc-mse", "--quick", "--out", str(folder)]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def rows(out):
-    return json.loads((out / "results.json").read_text())
+RUN = "srmc-mse"
 
 
 def of(rows, target, kernel, scale, alpha):

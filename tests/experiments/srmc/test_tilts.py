@@ -1,25 +1,13 @@
 """The srmc-tilts experiment in its quick size, and what it says of a setting."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
 
-from xpsample.cli import main
 from xpsample.experiments.srmc.tilts import ALPHAS, GUARDS, QUICK, SETTINGS, TILTS, summary
 
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tilts")
-    assert main(["run", "srmc-tilts", "--quick", "--out", str(folder)]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def rows(out):
-    return json.loads((out / "results.json").read_text())
+RUN = "srmc-tilts"
 
 
 def test_a_row_for_every_setting(rows):

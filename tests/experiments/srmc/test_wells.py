@@ -2,30 +2,21 @@
 
 import csv
 import importlib.util
-import json
 
 import numpy as np
-import pytest
 from scipy.stats import binomtest
 
 from xpsample import MALA, ULA, sample
-from xpsample.cli import main
 from xpsample.experiments.srmc.wells import ETA, RADIUS, escaped, responsibility, truth, ula_sd, wells, wilson
 from xpsample.zoo.gaussian import gaussian
 
 SAMPLERS = ["ULA", "SR-ULA Exact", "SR-ULA Shift"]
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    """A quick run, with no library named."""
-    folder = tmp_path_factory.mktemp("run")
-    assert main(["run", "srmc-wells", "--quick", "--out", str(folder)]) == 0
-    return folder
+RUN = "srmc-wells"
 
 
-def test_table(out):
-    rows = json.loads((out / "results.json").read_text())
+def test_table(out, rows):
     assert [row["sampler"] for row in rows] == SAMPLERS
     for row in rows:
         assert (row["backend"], row["dtype"]) == ("numpy", "float64")

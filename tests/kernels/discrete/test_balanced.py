@@ -1,6 +1,5 @@
 """Locally balanced proposals against their transition matrices."""
 
-import math
 from contextlib import nullcontext
 
 import numpy as np
@@ -8,20 +7,7 @@ import pytest
 from array_api_compat import array_namespace
 
 from tests.kernels.discrete.discrete_support import (
-    ERROR,
-    PROBLEMS,
-    G,
-    assert_acceptance_on,
-    assert_proposals,
-    assert_transitions,
-    balance_error,
-    balanced,
     every_problem,
-    invariance_error,
-    metropolis_hastings,
-    misfit,
-    per_state,
-    step_from_every_state,
 )
 from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import LocallyBalanced, sample
@@ -35,17 +21,6 @@ every_function = pytest.mark.parametrize("name", FUNCTIONS)
 
 
 @every_problem
-@every_function
-def test_a_balanced_kernel_is_its_matrix(problem, name):
-    kernel, proposal = LocallyBalanced(FUNCTIONS[name]), balanced(problem, G[name])
-    matrix = metropolis_hastings(proposal, problem.log_pi)
-    assert invariance_error(matrix, problem.log_pi) < 1e-12
-    assert balance_error(matrix, problem.log_pi) < 1e-12
-    assert_proposals(problem, kernel, proposal)
-    assert_transitions(problem, kernel, matrix)
-
-
-@every_problem
 def test_the_state_holds_the_point_of_its_position(problem):
     """Densities and differences are those of the proposal where it was taken, and else the old ones."""
     kernel, x = LocallyBalanced(), problem.states[:40]
@@ -54,22 +29,6 @@ def test_the_state_holds_the_point_of_its_position(problem):
     np.testing.assert_allclose(state.point.log_density, expected.log_density, rtol=1e-12)
     np.testing.assert_allclose(state.point.differences, expected.differences, rtol=1e-12)
     assert 0 < np.mean(infos[-1].moved) < 1
-
-
-@every_function
-@pytest.mark.parametrize("problem", ["ragged", "one-hot"])
-def test_acceptance_on_every_library(library, name, problem):
-    problem = PROBLEMS[problem]
-    assert_acceptance_on(library, problem, LocallyBalanced(FUNCTIONS[name]), balanced(problem, G[name]))
-
-
-@every_function
-def test_functions_are_told_apart(name):
-    problem = PROBLEMS["levels"]
-    found, _ = step_from_every_state(problem, LocallyBalanced(FUNCTIONS[name]), per_state(problem), seed=1)
-    for other in set(FUNCTIONS) - {name}:
-        matrix = metropolis_hastings(balanced(problem, G[other]), problem.log_pi)
-        assert misfit(found, matrix) < 2 * math.log(ERROR)
 
 
 @every_function

@@ -7,35 +7,18 @@ import pytest
 from array_api_compat import array_namespace
 
 from tests.kernels.discrete.discrete_support import (
-    ERROR,
     PROBLEMS,
-    assert_acceptance_on,
-    assert_proposals,
     assert_transitions,
     balance_error,
     every_problem,
     heat_bath,
     invariance_error,
-    metropolis_hastings,
-    misfit,
-    per_state,
     stationary,
-    step_from_every_state,
-    uniform,
 )
 from tests.kernels.support import NumPy, walk
-from xpsample import Gibbs, SingleFlip, sample
+from xpsample import Gibbs, sample
 from xpsample.spaces import Categorical
 from xpsample.targets import Target
-
-
-@every_problem
-def test_single_flip_is_its_matrix(problem):
-    matrix = metropolis_hastings(uniform(problem), problem.log_pi)
-    assert invariance_error(matrix, problem.log_pi) < 1e-12
-    assert balance_error(matrix, problem.log_pi) < 1e-12
-    assert_proposals(problem, SingleFlip(), uniform(problem))
-    assert_transitions(problem, SingleFlip(), matrix)
 
 
 @every_problem
@@ -44,18 +27,6 @@ def test_the_heat_bath_is_its_matrix(problem):
     assert invariance_error(matrix, problem.log_pi) < 1e-12
     assert balance_error(matrix, problem.log_pi) < 1e-12
     assert_transitions(problem, Gibbs(), matrix)
-
-
-def test_the_two_are_told_apart():
-    problem = PROBLEMS["levels"]
-    found, _ = step_from_every_state(problem, Gibbs(), per_state(problem), seed=1)
-    assert misfit(found, metropolis_hastings(uniform(problem), problem.log_pi)) < 2 * math.log(ERROR)
-
-
-@pytest.mark.parametrize("name", ["ragged", "one-hot"])
-def test_acceptance_on_every_library(library, name):
-    problem = PROBLEMS[name]
-    assert_acceptance_on(library, problem, SingleFlip(), uniform(problem))
 
 
 @pytest.mark.parametrize("name", ["ragged", "one-hot"])

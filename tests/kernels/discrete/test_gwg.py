@@ -1,25 +1,13 @@
 """Gibbs with gradients against its transition matrix."""
 
-import math
-
 import numpy as np
 import pytest
 
 from tests.kernels.discrete.discrete_support import (
-    ERROR,
     PROBLEMS,
-    assert_acceptance_on,
     assert_proposals,
-    assert_transitions,
-    balance_error,
     every_problem,
-    invariance_error,
-    metropolis_hastings,
-    misfit,
-    per_state,
-    step_from_every_state,
     uniform,
-    with_gradients,
 )
 from xpsample import GWG
 from xpsample.core.errors import HyperparameterError
@@ -27,32 +15,9 @@ from xpsample.kernels.discrete.common import choose, log_probability
 
 
 @every_problem
-@pytest.mark.parametrize("temperature", [0.5, 1.0])
-def test_gwg_is_its_matrix(problem, temperature):
-    proposal = with_gradients(problem, temperature)
-    matrix = metropolis_hastings(proposal, problem.log_pi)
-    assert invariance_error(matrix, problem.log_pi) < 1e-12
-    assert balance_error(matrix, problem.log_pi) < 1e-12
-    assert_proposals(problem, GWG(temperature), proposal)
-    assert_transitions(problem, GWG(temperature), matrix)
-
-
-@every_problem
 def test_at_temperature_zero_all_moves_are_alike(problem):
     """Also where variables have different numbers of values."""
     assert_proposals(problem, GWG(0.0), uniform(problem))
-
-
-@pytest.mark.parametrize("name", ["ragged", "one-hot"])
-def test_acceptance_on_every_library(library, name):
-    problem = PROBLEMS[name]
-    assert_acceptance_on(library, problem, GWG(), with_gradients(problem))
-
-
-def test_another_temperature_is_told_apart():
-    problem = PROBLEMS["ragged"]
-    found, _ = step_from_every_state(problem, GWG(0.6), per_state(problem), seed=1)
-    assert misfit(found, metropolis_hastings(with_gradients(problem, 0.5), problem.log_pi)) < 2 * math.log(ERROR)
 
 
 def test_temperatures_are_swept():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.support import noise_of, walk
-from xpsample import Portable, sample
+from xpsample import sample
 from xpsample.core.errors import CapabilityError
 from xpsample.kernels.discrete.two_opt import TwoOpt
 from xpsample.spaces import Binary
@@ -77,14 +77,6 @@ def test_a_step_by_hand(library):
         expected.append(other if np.log(noise["accept"][0, k]) < gain else tour)
     np.testing.assert_array_equal(positions[0], expected)
     assert 0 < np.mean(library.host(infos[0].moved)) < 1 and infos[0].evaluations.log_density == 1
-
-
-def test_one_chain_on_every_library(library):
-    x = np.array([np.random.default_rng(k).permutation(5) for k in range(6)]).astype(float)
-    target = tsp(CITIES, 0.3)
-    expected = sample(target, TwoOpt(), x, 30, seed=Portable(3), progress=False).draws
-    found = sample(target, TwoOpt(), library.array(x), 30, seed=Portable(3), progress=False).draws
-    np.testing.assert_array_equal(library.host(found), expected)
 
 
 TEN = np.random.default_rng(2).random((10, 2)) * 60

@@ -65,7 +65,7 @@ PER_STEP = 4
 """MALA steps per HMC step, and per kept draw: four scores against HMC's three."""
 
 
-class Posterior(NamedTuple):
+class WhitenedPosterior(NamedTuple):
     """The target in the coefficients w and in whitened coordinates z, with ``w = center + factor z``."""
 
     original: Target
@@ -133,7 +133,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
             yield row
 
 
-def whitened(data: BreastCancer, draws: int = 200) -> Posterior:
+def whitened(data: BreastCancer, draws: int = 200) -> WhitenedPosterior:
     """The posterior in coordinates in which it is near a standard normal.
 
     The centre is the maximum a posteriori, found by Newton's method. The scale comes from the Hessian, averaged over
@@ -154,10 +154,10 @@ def whitened(data: BreastCancer, draws: int = 200) -> Posterior:
     around = center + np.random.default_rng(0).standard_normal((draws, dim)) @ laplace.T
     factor = np.linalg.cholesky(np.linalg.inv(np.mean([precision(w) for w in around], axis=0)))
     original = logistic_regression(data.train_features, data.train_labels)
-    return Posterior(original, affine(original, center, factor), center, factor)
+    return WhitenedPosterior(original, affine(original, center, factor), center, factor)
 
 
-def _prepare(posterior: Posterior, run: Run[Size]) -> tuple[np.ndarray, Reference]:
+def _prepare(posterior: WhitenedPosterior, run: Run[Size]) -> tuple[np.ndarray, Reference]:
     """The start positions that all runs share, and the reference; both on NumPy.
 
     Overdispersed positions lie in tails where the curvature is up to forty times that of the middle: with the runs'
@@ -196,7 +196,9 @@ def _prepare(posterior: Posterior, run: Run[Size]) -> tuple[np.ndarray, Referenc
     return warm.state.point.x, reference
 
 
-def _sample(run: Run[Size], posterior: Posterior, kernel: Kernel, steps: int, x0: Array) -> tuple[Trace, float, float]:
+def _sample(
+    run: Run[Size], posterior: WhitenedPosterior, kernel: Kernel, steps: int, x0: Array
+) -> tuple[Trace, float, float]:
     """The trace, the seconds of the run, and those of its compilation (0 where nothing is compiled)."""
     size = run.size
 

@@ -1,25 +1,23 @@
 """A control of every HiSS table: Metropolis with proposals that are uniform over all states."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.discrete.common import space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class UniformProposals(Kernel[ChainState, Info]):
+class UniformProposals(MemorylessKernel[Info]):
     """A state drawn uniformly from all, on a space whose variables have equally many values."""
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         # One-hot positions have fewer variables than entries, and leave the other numbers.

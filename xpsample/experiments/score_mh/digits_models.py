@@ -16,7 +16,7 @@ from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.experiments.digits import Digits, load_digits
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.kernel import ChainState, Info, Kernel, normal_like
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, normal_like
 from xpsample.score_mh import LangevinProposal, TrainingLoss, balance_residual, gelu, log_sigmoid, negative_entropy
 from xpsample.score_mh.matching import drawn_level
 from xpsample.targets import Acceptance
@@ -166,23 +166,14 @@ class LearnedAtLevels(Acceptance):
     parameters: tree.Tree = field()
     networks: Networks = field()
     direct: bool = True
+    whole = True
     needs_score = False
 
-    def acceptance_correction(
-        self,
-        target: Any,
-        proposal: Any,
-        current: Any,
-        log_proposal_ratio: Array | float | None = None,
-        parameters: Any = None,
-    ) -> Array:
-        assert log_proposal_ratio is not None
+    def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: Any = None) -> Array:
         sigma, log_acceptance = target.data.own["sigma"], self.networks.log_acceptance
         y_new, y, settings = proposal.x / sigma, current.x / sigma, (sigma, parameters["tau"], parameters["layers"])
         log_a = log_acceptance(y_new, y, *settings)
-        if not self.direct:
-            log_a = log_a - log_acceptance(y, y_new, *settings)
-        return log_a - log_proposal_ratio  # which the kernel adds
+        return log_a if self.direct else log_a - log_acceptance(y, y_new, *settings)
 
     def cost(self, score: Evaluations, hvp: Evaluations) -> Evaluations:
         return Evaluations()
@@ -192,7 +183,7 @@ class LearnedAtLevels(Acceptance):
 
 
 @dataclass(frozen=True, eq=False)
-class NormULA(Kernel):
+class NormULA(MemorylessKernel[Info]):
     """ULA whose step size is ``2 (tau sqrt(dim) / |s(x)|)^2``, measured in each chain.
 
     The Langevin corrector of Song et al. (2021), which averages the norms over the batch. The step depends on x, so
@@ -201,9 +192,6 @@ class NormULA(Kernel):
 
     tau: Any
     requires = Capability.SCORE
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}

@@ -24,7 +24,7 @@ class Convolution(NamedTuple):
     bias: Array
 
 
-class Residual(NamedTuple):
+class ResidualConvolution(NamedTuple):
     """A residual block. `time` gives a scale and a shift of every channel; `skip` is a matrix (in, out)."""
 
     first: Convolution
@@ -38,11 +38,11 @@ class UNet(NamedTuple):
 
     time: tuple[Dense, Dense]
     enter: Convolution
-    down: Residual
+    down: ResidualConvolution
     shrink: Dense
-    middle: tuple[Residual, ...]
+    middle: tuple[ResidualConvolution, ...]
     grow: Dense
-    up: Residual
+    up: ResidualConvolution
     leave: Convolution
 
 
@@ -69,9 +69,9 @@ def init_unet(channels: int, width: int, seed: int, *, middle: int = 2) -> UNet:
     def dense(a: int, b: int) -> Dense:
         return Dense(rng.standard_normal((a, b)) * a**-0.5, np.zeros(b))
 
-    def residual(a: int, b: int) -> Residual:
+    def residual(a: int, b: int) -> ResidualConvolution:
         second = Convolution(np.zeros((3, 3, b, b)), np.zeros(b))  # the block is its skip at first
-        return Residual(convolution(a, b), dense(4 * width, 2 * b), second, dense(a, b).weight)
+        return ResidualConvolution(convolution(a, b), dense(4 * width, 2 * b), second, dense(a, b).weight)
 
     return UNet(
         time=(dense(2 * width, 4 * width), dense(4 * width, 4 * width)),
@@ -115,7 +115,7 @@ def unet(x: Array, t: Array, parameters: UNet) -> Array:
     return xp.permute_dims(h, (0, 3, 1, 2))
 
 
-def _residual(xp: Any, x: Array, time: Array, block: Residual) -> Array:
+def _residual(xp: Any, x: Array, time: Array, block: ResidualConvolution) -> Array:
     moved, channels = (time @ block.time.weight + block.time.bias)[:, None, None, :], block.skip.shape[-1]
     scale, shift = moved[..., :channels], moved[..., channels:]
     h = _convolve(xp, _swish(xp, _normalized(xp, x)), block.first)

@@ -97,7 +97,7 @@ FULL = Size(3000, (slice(100, 196), slice(12, 108)))
 QUICK = Size(150, (slice(130, 178), slice(40, 88)))
 
 
-class Course(NamedTuple):
+class ImageCourse(NamedTuple):
     """What is shown of a run: the weighted mean image, and curves (row,) by name."""
 
     image: np.ndarray
@@ -135,7 +135,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def measure(run: Run[Size]) -> Iterator[Row]:
     """All setups and methods; images and courses are left for the figure."""
-    shown: dict[str, dict[str, Course]] = run.shown
+    shown: dict[str, dict[str, ImageCourse]] = run.shown
     for name in run.args.setup or ["A", "C"]:
         setup = SETUPS[name]
         truth = load_dataset("deblur_images")[setup.image].astype(np.float64)
@@ -146,7 +146,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
             f"sigma = {setup.noise}, N = {PARTICLES}, {run.size.iterations} iterations, {run.args.prox} prox"
         )
         yield {"setup": name, "method": "the observation", "theta": None} | _errors(truth, blurred[None], np.zeros(1))
-        shown[name] = {"truth": Course(truth, {}), "observation": Course(blurred, {})}
+        shown[name] = {"truth": ImageCourse(truth, {}), "observation": ImageCourse(blurred, {})}
         for device in run.devices:
             for method in run.args.method or METHODS:
                 row, course = _estimated(run, device, setup, truth, blurred, method, f"{device} {name}: {method}")
@@ -170,7 +170,7 @@ def _estimated(
     blurred: np.ndarray,
     method: str,
     label: str,
-) -> tuple[Row, Course]:
+) -> tuple[Row, ImageCourse]:
     """The row of a method, and its course."""
     (weighted, adapt), shape, flat = METHODS[method], truth.shape, device.array(truth.ravel())
     variation = IsotropicTV(shape)  # in the density and in the gradient, whatever the prox
@@ -206,7 +206,7 @@ def _estimated(
         "gap": np.max(in_prox.gap(np, x[:1], u, scale)) / truth.size,
         "seconds": trace.metadata["seconds"],
     }
-    return row, Course(_mean_image(x, logs).reshape(shape), curves)
+    return row, ImageCourse(_mean_image(x, logs).reshape(shape), curves)
 
 
 def _mean_image(x: np.ndarray, logs: np.ndarray) -> np.ndarray:
@@ -258,7 +258,7 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
 
 def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     """For each setup, a row of images and a row of curves against iterations."""
-    shown: dict[str, dict[str, Course]] = run.shown
+    shown: dict[str, dict[str, ImageCourse]] = run.shown
     height = max(course.image.shape[0] / course.image.shape[1] for part in shown.values() for course in part.values())
     figure.set_size_inches(13, len(shown) * (3.2 + 1.7 * height))
     parts = figure.subfigures(2 * len(shown), 1, squeeze=False, height_ratios=[1.7 * height, 3.0] * len(shown)).ravel()

@@ -29,7 +29,7 @@ def blobs(rows: int, rng: np.random.Generator, sd: float = 0.5) -> np.ndarray:
     return CENTRES[np.arange(rows) % len(CENTRES)] + sd * rng.standard_normal((rows, 2))
 
 
-class Dataset(NamedTuple):
+class PlanarDataset(NamedTuple):
     """A generator, the scale of the standardised data, and how much of the full training the paper gives it."""
 
     generate: Callable[[int, np.random.Generator], np.ndarray]
@@ -42,10 +42,10 @@ class Dataset(NamedTuple):
         return self.scale * (x - np.mean(x, axis=0)) / np.std(x, axis=0)
 
 
-DATASETS: Mapping[str, Dataset] = {
-    "moons": Dataset(lambda rows, rng: moons(rows, rng, 0.08), 2.2),
-    "circles": Dataset(circles, 2.5),
-    "blobs": Dataset(blobs, 2.0, 0.4),
+DATASETS: Mapping[str, PlanarDataset] = {
+    "moons": PlanarDataset(lambda rows, rng: moons(rows, rng, 0.08), 2.2),
+    "circles": PlanarDataset(circles, 2.5),
+    "blobs": PlanarDataset(blobs, 2.0, 0.4),
 }
 
 

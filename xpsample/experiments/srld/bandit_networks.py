@@ -12,7 +12,7 @@ from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Uniform
 from xpsample.experiments.srld.bandit_problems import Game, blocks
-from xpsample.experiments.srld.reward_network import RewardNetwork, Seen, SeenMinibatch
+from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards
 from xpsample.kernels import Kernel
 from xpsample.run.noise import Native, Portable
 from xpsample.run.program import Carry, Program
@@ -84,7 +84,7 @@ class NetworkPolicy:
                 arms[:, now] = self._choose(chains.samples(), held[:, now, :], pick[:, now])
             seen_rewards[:, now] = np.take_along_axis(rewards[:, now], arms[:, now, None], axis=-1)[..., 0]
             if stop < rounds:
-                seen = Seen(held, *(device.array(a) for a in (arms, seen_rewards, *_scalars(stop, device))))
+                seen = SeenRewards(held, *(device.array(a) for a in (arms, seen_rewards, *_scalars(stop, device))))
                 chains.train(seen, self.steps(training))
         frozen = to_host(chains.frozen())
         return Played(arms.T, np.any(frozen.reshape(trials, -1), axis=1))
@@ -109,14 +109,14 @@ class _Chains:
         x0 = device.array(normals * np.sqrt(network.prior_variances()))
         # Bound to one row with the weight 0: the start is drawn from the prior.
         one = np.zeros((trials, 1))
-        first = Seen(contexts[:, :1], one.astype(np.int32), one, np.asarray(1, dtype=np.int32), np.asarray(0.0))
+        first = SeenRewards(contexts[:, :1], one.astype(np.int32), one, np.asarray(1, dtype=np.int32), np.asarray(0.0))
         self.target: BoundTarget = network.target(first).prepare(x0, kernel.requires)
         # All steps count as burn-in, which records nothing.
         self.program = Program(kernel, self.target, (), steps, 1, 1)
         self.carry: Carry = self.program.init(x0)
         self.last: deque[Array] = deque(maxlen=policy.kept)
 
-    def train(self, seen: Seen, steps: int) -> None:
+    def train(self, seen: SeenRewards, steps: int) -> None:
         """Make steps on these rows; a sample is kept after every c of them."""
         target = self.target.with_data({**self.target.data, "seen": seen})
         program = replace(self.program, target=target)

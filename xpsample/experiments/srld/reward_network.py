@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Specs, Uniform
@@ -24,7 +25,7 @@ from xpsample.targets.point import Capability
 from xpsample.targets.target import Target
 
 
-class Seen(NamedTuple):
+class SeenRewards(NamedTuple):
     """Rows seen so far, in arrays of a fixed capacity; trials are the first axis of the positions.
 
     ``contexts`` (trials, capacity, features); ``arms`` (trials, capacity) of int32, the arms pulled; ``rewards``
@@ -89,10 +90,10 @@ class RewardNetwork:
         """Rewards (*chains, rows, arms) of contexts (*chains, rows, features), chain axes broadcasting."""
         return self._forward(x, contexts)[-1]
 
-    def target(self, seen: Seen) -> Target:
+    def target(self, seen: SeenRewards) -> Target:
         """The posterior given rows, with its score; positions (trials, *chains, dim).
 
-        ``BoundTarget.with_data`` takes a `Seen` of any capacity.
+        ``BoundTarget.with_data`` takes a `SeenRewards` of any capacity.
         """
         if np.shape(seen.arms) != np.shape(seen.rewards) or np.shape(seen.contexts)[:-1] != np.shape(seen.arms):
             raise HyperparameterError(f"rows do not fit together: {[np.shape(leaf) for leaf in seen]}")
@@ -125,7 +126,7 @@ class RewardNetwork:
         two = _relu(one @ second[0] + second[1])
         return one, two, two @ last[0] + last[1]
 
-    def _log_density_and_score(self, x: Array, seen: Seen, variances: Array) -> tuple[Array, Array]:
+    def _log_density_and_score(self, x: Array, seen: SeenRewards, variances: Array) -> tuple[Array, Array]:
         xp, inner = array_namespace(x), x.ndim - 2  # chain axes after the trials
         contexts, arms, rewards = (_inserted(leaf, inner) for leaf in (seen.contexts, seen.arms, seen.rewards))
         one, two, output = self._forward(x, contexts)
@@ -167,11 +168,11 @@ class SeenMinibatch(Kernel):
     def __post_init__(self) -> None:
         check_base("SeenMinibatch", self.base, {Trait.TAKES_ESTIMATES: "take a kernel without an accept step"})
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.base.traits & ~(Trait.EXACT | Trait.TAKES_ESTIMATES)
 
@@ -187,7 +188,7 @@ class SeenMinibatch(Kernel):
         return self.base.step(batch, state, noise)
 
 
-def draw_seen(xp: Any, seen: Seen, uniforms: Array) -> Seen:
+def draw_seen(xp: Any, seen: SeenRewards, uniforms: Array) -> SeenRewards:
     """The rows that uniforms (trials, n) choose among the first `count`, weighted by count / n."""
     trials, capacity = seen.arms.shape
     n = uniforms.shape[-1]
@@ -202,7 +203,7 @@ def draw_seen(xp: Any, seen: Seen, uniforms: Array) -> Seen:
         return xp.reshape(xp.take(xp.reshape(leaf, (trials * capacity, *rest)), flat, axis=0), (trials, n, *rest))
 
     drawn, weight = xp.zeros_like(seen.count) + n, seen.weight * count / n
-    return Seen(take(seen.contexts), take(seen.arms), take(seen.rewards), drawn, weight)
+    return SeenRewards(take(seen.contexts), take(seen.arms), take(seen.rewards), drawn, weight)
 
 
 def _relu(a: Array) -> Array:

@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import informed_step, space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -47,7 +47,7 @@ class Max(Balancing):
 
 
 @dataclass(frozen=True, eq=False)
-class LocallyBalanced(Kernel[ChainState, Info]):
+class LocallyBalanced(MemorylessKernel[Info]):
     """A locally balanced proposal (Zanella 2020; SRMC Eq. 24), with the exact Metropolis-Hastings correction.
 
     A move takes one variable to one other value, x to y, with probability proportional to ``g(pi(y) / pi(x))``. The
@@ -79,14 +79,11 @@ class LocallyBalanced(Kernel[ChainState, Info]):
 
     balancing: Balancing = Barker()
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "balancing", check_instance, Balancing, "Barker()")
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}

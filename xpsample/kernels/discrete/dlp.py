@@ -1,7 +1,7 @@
 """Discrete Langevin proposals: all variables moved at once, each by a categorical choice that the score informs."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -9,14 +9,23 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of, uniform_per_variable
-from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, metropolis, none_frozen, uniform_per_chain
+from xpsample.kernels.kernel import (
+    ChainState,
+    Info,
+    Kernel,
+    MemorylessKernel,
+    freeze,
+    metropolis,
+    none_frozen,
+    uniform_per_chain,
+)
 from xpsample.kernels.traits import ADJUSTED, UNADJUSTED
 from xpsample.kernels.ula import ULAState
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import StepSize, tuned
 
-MOST = 1e6
+LARGEST_STEP_SIZE = 1e6
 """The largest tuned step size: where it is reached, the way from one value to the next counts for nothing."""
 
 
@@ -61,7 +70,7 @@ def langevin_noise(x: Array) -> Specs:
 
 
 @dataclass(frozen=True, eq=False)
-class DMALA(Kernel[ChainState, Info]):
+class DMALA(MemorylessKernel[Info]):
     """The Metropolis-adjusted discrete Langevin sampler (Zhang, Liu & Liu 2022; HiSS Eq. 11; SRMC Eq. 29).
 
     All variables are drawn at once, independently, from ``softmax_v(balance s_i (v - x_i) - (v - x_i)^2 / (2
@@ -99,19 +108,18 @@ class DMALA(Kernel[ChainState, Info]):
     True
     """
 
-    optimal_acceptance = 0.574
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, most=MOST)))
+    optimal_acceptance: ClassVar[float] = 0.574
+    step_size: Any = field(
+        default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, most=LARGEST_STEP_SIZE))
+    )
     balance: Any = field(default=0.5, metadata=PER_CHAIN)
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)
         settle(self, "balance", check_range, 0, closed=True)
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return langevin_noise(x)
@@ -151,7 +159,7 @@ class DULA(Kernel[ULAState, Info]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.DISCRETE
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:

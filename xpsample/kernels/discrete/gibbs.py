@@ -3,21 +3,21 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.discrete.common import choose, choose_or_stay, informed_step, space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, select, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, select, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
-class SingleFlip(Kernel[ChainState, Info]):
+class SingleFlip(MemorylessKernel[Info]):
     """Metropolis et al. (1953) with uniform proposals: one variable to one other value, all such moves alike.
 
     Needs a log density only: the control that an informed sampler has to beat.
@@ -38,11 +38,8 @@ class SingleFlip(Kernel[ChainState, Info]):
     True
     """
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
@@ -59,7 +56,7 @@ class SingleFlip(Kernel[ChainState, Info]):
 
 
 @dataclass(frozen=True, eq=False)
-class Gibbs(Kernel[ChainState, Info]):
+class Gibbs(MemorylessKernel[Info]):
     """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its distribution given all others.
 
     That distribution is normalised over all values of the variable, which takes choices - 1 evaluations in one
@@ -82,11 +79,8 @@ class Gibbs(Kernel[ChainState, Info]):
     True
     """
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"variable": uniform_per_chain(x), "value": uniform_per_chain(x)}

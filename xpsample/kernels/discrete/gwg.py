@@ -1,21 +1,21 @@
 """Gibbs with gradients: one variable changed at a time, chosen by what the score says of every change."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import estimated_differences, informed_step
-from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
-class GWG(Kernel[ChainState, Info]):
+class GWG(MemorylessKernel[Info]):
     """Gibbs with gradients (Grathwohl et al., 2021; SRMC Eq. 27), with the exact Metropolis-Hastings correction.
 
     A move takes one variable to one other value, with probability proportional to ``exp(temperature * D)``, D the
@@ -45,14 +45,11 @@ class GWG(Kernel[ChainState, Info]):
 
     temperature: Any = field(default=0.5, metadata=PER_CHAIN)
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
         settle(self, "temperature", check_range, 0, closed=True)
-
-    def init(self, target: BoundTarget, x: Array) -> ChainState:
-        return ChainState(target.evaluate(x))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}

@@ -1,0 +1,111 @@
+"""A run of one piece, from what it is asked for to its trace."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xpsample.core.arrays import Array
+from xpsample.core.devices import current_device
+from xpsample.core.errors import Interrupted
+from xpsample.engine.loop import Watcher, run
+from xpsample.engine.processes import Processes
+from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.tuning import Tuning
+from xpsample.run.checkpoint import Checkpoint, opened
+from xpsample.run.course import Course
+from xpsample.run.diagnosis import warn
+from xpsample.run.limits import check_limits
+from xpsample.run.noise import NoiseSource, as_noise_source
+from xpsample.run.prepare import identity, metadata, prepare
+from xpsample.run.probes import computed_in, say_precision
+from xpsample.run.program import Program
+from xpsample.run.recorders import Recorder, check_recorders, without_store
+from xpsample.run.store import RowStore, locked
+from xpsample.run.trace import Trace
+from xpsample.run.until import Until
+from xpsample.run.warm_up import TunedPath
+from xpsample.run.warming import warm_up
+from xpsample.targets.target import AbstractTarget
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """A run of one piece, as `sample` is asked for it.
+
+    Parameters
+    ----------
+    target, kernel, x0, draws, seed, warmup, burn_in, thinning, recorders, compile
+        As in `sample`, with positions (*chains, dim).
+    checkpoint, until, progress, watchers
+        As in `sample`.
+    """
+
+    target: AbstractTarget
+    kernel: Kernel
+    x0: Array
+    draws: int
+    seed: int | NoiseSource
+    warmup: int | None
+    burn_in: int
+    thinning: int
+    recorders: Sequence[Recorder]
+    compile: bool
+    checkpoint: str | Path | Checkpoint | None = None
+    until: Until | None = None
+    progress: bool | None = None
+    watchers: Sequence[Watcher] = ()
+
+    def program(self) -> Program:
+        """What is driven, before the warm-up."""
+        given = (self.recorders, self.burn_in, self.thinning, self.draws, self.compile)
+        return prepare(self.target, self.kernel, self.x0, *given)
+
+    def trace(self) -> Trace:
+        """Make it. Nothing is said of what is wrong with it, but of a log density that has too few digits."""
+        clock, checkpoint, until, progress = time.perf_counter(), self.checkpoint, self.until, self.progress
+        with current_device(self.x0):
+            program = self.program()
+            kept, where = without_store(program.recorders)
+            program, disk = replace(program, recorders=kept), None if where is None else RowStore(where)
+            processes = Processes.of(self.x0)
+            if checkpoint is not None:
+                processes.check_one("checkpoint=", "make shorter runs, and save the trace of each")
+            if disk is not None:
+                processes.check_one(
+                    "Draws(store=...)", "keep Moments(), or the draws themselves, a part in each process"
+                )
+            source, own = as_noise_source(self.seed), _path_inside(self.kernel)
+            if own is not None:
+                program = replace(program, recorders=check_recorders((*program.recorders, own)))
+            in_time = None if until is None or until.seconds is None else replace(until, ess=None, rhat=None)
+            warmed = warm_up(self.target, program, self.x0, source, self.warmup, checkpoint, progress, in_time, clock)
+            if warmed.trace is not None:
+                return warmed.trace
+            program, carry = warmed.program, warmed.carry
+            check_limits(program, carry, source, program.draws if disk is None else 0)
+            about = warmed.told(metadata(program, self.x0, source) | processes.about)
+            if not processes.several:
+                about["diagnosis"] |= computed_in(program.target, self.x0)
+                warn([say_precision(carry.state, self.burn_in, about["diagnosis"])], stacklevel=4)
+            described = identity(self.target, program, carry.state.point.x, source) if checkpoint is not None else {}
+            with opened(checkpoint, program, carry, described, about, disk) as store, locked(disk):
+                course = Course(program, carry, source, about, store, disk, progress, until, clock, self.watchers)
+                try:
+                    trace = course.trace(run(**course.given))
+                except Interrupted as stop:
+                    stop.trace = _with_path(stop.trace, warmed.path, own)
+                    raise
+            return _with_path(trace, warmed.path, own)
+
+
+def _path_inside(kernel: Kernel) -> TunedPath | None:
+    """What records the path of what a kernel tunes at each of its own steps."""
+    inside = kernel.tuning_inside
+    return TunedPath.of(inside) if isinstance(inside, Tuning) else None
+
+
+def _with_path(trace: Trace, path: dict[str, Array] | None, own: TunedPath | None) -> Trace:
+    """The trace with the path of its warm-up, or with that which a recorder has of what was tuned on the way."""
+    recorded = dict(trace.recorded)
+    return replace(trace, warmup=path if own is None else recorded.pop(own.name), recorded=recorded)
