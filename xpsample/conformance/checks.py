@@ -31,7 +31,7 @@ from xpsample.engine.noise import Portable, Replay
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.traits import Trait
-from xpsample.run.checkpoint import opened
+from xpsample.run.checkpoint import Store, opened
 from xpsample.run.prepare import identity
 from xpsample.run.program import Program
 from xpsample.run.sampling import sample
@@ -259,7 +259,7 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
         with opened(folder, program, carry, identity(target, program, x0, source)) as store:
-            assert store is not None
+            assert isinstance(store, Store)
             carry, buffers, sums, _ = device.backend.drive(program, carry, None, source, 0, third, Ending())
             totals.add(third, sums)
             store.save(third, carry, totals, buffers, final=True)

@@ -34,6 +34,10 @@ class Kept(Protocol):
         """An array of those that the run is made of."""
 
     @property
+    def steps(self) -> int:
+        """Those of the whole run."""
+
+    @property
     def draws(self) -> int:
         """Rows of the whole run."""
 

@@ -38,10 +38,6 @@ class Totals:
         self._waiting: list[Info] = []
         self._most, self._fetched = 1, time.perf_counter()
 
-    def begin_from(self, saved: "Totals") -> None:
-        """Go on from the sums of a checkpoint."""
-        self.steps, self.sums = saved.steps, saved.sums
-
     def begin(self, view: View) -> None:
         """They are 0."""
 
