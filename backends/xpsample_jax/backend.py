@@ -18,6 +18,7 @@ from xpsample.core.specs import Specs
 from xpsample.run.eager import eager_repeat
 from xpsample.run.limits import allocating
 from xpsample.run.noise import Native, Portable, Replay, cut
+from xpsample_jax.constants import dtypes
 from xpsample_jax.modes import OWN_MODES
 from xpsample_jax.noise import draw_rows
 from xpsample_jax.programs import Compiled
@@ -66,6 +67,12 @@ class JaxAutodiff(Autodiff):
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return Compiled(f)
+
+    def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
+        with OWN_MODES:
+            found = max(dtypes(jax.make_jaxpr(f)(x).jaxpr), key=lambda dtype: jnp.finfo(dtype).eps, default=x.dtype)
+        eps = float(jnp.finfo(found).eps)
+        return (str(found), eps) if eps > jnp.finfo(x.dtype).eps else None
 
     def unpack(self, value: object) -> Unpacked | None:
         if jax.tree_util.all_leaves([value]):

@@ -1,4 +1,4 @@
-"""Numbers of NumPy arrays that functions read, as JAX copies them into traces.
+"""What traces hold: numbers of NumPy arrays that functions read, as JAX copies them, and dtypes.
 
 With 64-bit types off, JAX copies a wide array into a narrow one, and keeps the copy by the array's identity as long as
 a trace holds it: a change in place is not seen (jax 0.10).
@@ -42,3 +42,13 @@ def _constants(jaxpr: Any) -> Iterator[Any]:
         for leaf in jax.tree.leaves(list(equation.params.values())):
             if hasattr(leaf, "eqns"):
                 yield from _constants(leaf)
+
+
+def dtypes(jaxpr: Any) -> Iterator[Any]:
+    """The floating dtypes of what a trace and those within compute."""
+    for equation in jaxpr.eqns:
+        results = (getattr(atom.aval, "dtype", None) for atom in equation.outvars)
+        yield from (dtype for dtype in results if dtype is not None and jnp.issubdtype(dtype, jnp.floating))
+        for leaf in jax.tree.leaves(list(equation.params.values())):
+            if hasattr(leaf, "eqns"):
+                yield from dtypes(getattr(leaf, "jaxpr", leaf))

@@ -16,6 +16,7 @@ from xpsample.run.eager import eager_drive, eager_repeat
 from xpsample.run.noise import CHUNK_STEPS, draw_chunks, seed_sequence
 from xpsample_torch import namespace as xp
 from xpsample_torch.compiled import compiled_step
+from xpsample_torch.digits import coarsest
 
 Array = Any
 """An array of this library."""
@@ -42,6 +43,9 @@ class TorchAutodiff(Autodiff):
 
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return f
+
+    def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
+        return coarsest(f, x)
 
     def unpack(self, value: object) -> Unpacked | None:
         return None  # torch's transformations take dicts, lists and tuples

@@ -5,6 +5,7 @@ Also what the neighbours of a point take in memory, and what a message says of a
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,12 +45,46 @@ def rows_a_step(n, kernel, steps=10):
 
 @pytest.mark.parametrize("kernel", [xps.LocallyBalanced(), xps.Gibbs()], ids=["balanced", "gibbs"])
 def test_a_step_takes_a_density_for_each_neighbour(kernel):
-    """A score by differences at each of 60 neighbours was 15,237 rows; densities and three scores are 370."""
+    """A score by differences at each of 60 neighbours was 15,237 rows; densities and two scores of mu are 131."""
     n = 60
     rows, said = rows_a_step(n, xps.Blocks({"z": kernel, "mu": xps.MALA(0.1)}))
     assert rows == said
-    scores = 2 * (1 + 2 * (n + 2))
-    assert rows == scores + (2 * n if isinstance(kernel, xps.LocallyBalanced) else 0)
+    scores_of_mu = 2 * (1 + 2 * 2)
+    assert rows == 1 + scores_of_mu + (2 * n if isinstance(kernel, xps.LocallyBalanced) else 0)
+
+
+@pytest.mark.parametrize("scheme", ["central", "forward"])
+@pytest.mark.parametrize("kernel", [xps.MALA(0.1), xps.HMC(0.1, 3), xps.ULA(0.01)], ids=lambda k: type(k).__name__)
+def test_a_block_is_differenced_in_its_own_coordinates(kernel, scheme):
+    """A step of 3 blocks of 1, 2 and 30 coordinates; the chains are those of a score that is given."""
+    rows, spread = [0], np.linspace(1.0, 2.0, 30)
+
+    def log_density(p):
+        rows[0] += math.prod(np.shape(p.a))
+        return -0.5 * (p.a**2 + np.sum((p.b - p.a[..., None]) ** 2, axis=-1) + np.sum((p.c / spread) ** 2, axis=-1))
+
+    def score(x):
+        a, b, c = x[..., :1], x[..., 1:3], x[..., 3:]
+        return np.concatenate([np.sum(b - a, axis=-1, keepdims=True) - a, a - b, -c / spread**2], axis=-1)
+
+    model = xps.Model(
+        log_density, a=xps.Real(), b=xps.Real(2), c=xps.Real(30), gradient=xps.FiniteDifference(1e-5, scheme)
+    )
+    blocks = xps.Blocks({"a": kernel, "c": xps.RWM(0.5), "b": kernel})
+    x0 = model.start(np.zeros(0), chains=CHAINS, seed=0)
+    made = []
+    for draws in (10, 20):
+        rows[0] = 0
+        trace = xps.sample(model, blocks, x0, draws, seed=1, progress=False)
+        made.append(rows[0] / CHAINS)
+    each = 2 if scheme == "central" else 1
+    at_a_point, points = (1 + each) + (1 + 2 * each), 1 + (3 if isinstance(kernel, xps.HMC) else 1)
+    assert (made[1] - made[0]) / 10 == points * at_a_point + 1
+    assert trace.run_statistics.evaluations["log_density"] == points * at_a_point + 1
+
+    exact = xps.Model.of_target(replace(model.target, score=score))
+    again = xps.sample(exact, blocks, x0, 20, seed=1, progress=False)
+    np.testing.assert_allclose(trace.draws, again.draws, atol=1e-3)
 
 
 def test_the_neighbours_of_a_large_block_do_not_fill_the_memory(monkeypatch):

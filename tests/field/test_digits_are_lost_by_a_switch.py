@@ -1,5 +1,8 @@
-"""A switch of the library that takes digits from the density without a word: torch.autocast around a run."""
+"""A switch of the library that takes digits from the density without a word: torch.autocast around a run, or inside."""
 
+import warnings
+
+import numpy as np
 import pytest
 
 import xpsample as xps
@@ -17,3 +20,55 @@ def test_autocast_is_refused(kernel):
     xps.sample(target, kernel, x0, 10, seed=1, progress=False)
     with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(BackendError, match=r"torch\.autocast is on"):
         xps.sample(target, kernel, x0, 10, seed=1, progress=False)
+
+
+def regression(lib, few, rows=200):
+    """A linear regression, its product of matrices in few digits or not; the log density is -100 near its mode."""
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(rows, 2)).astype(np.float32)
+    y = (design @ [1.0, -1.0] + rng.normal(size=rows)).astype(np.float32)
+    design, y = lib.asarray(design), lib.asarray(y)
+
+    def log_density(x):
+        if lib is not torch:
+            mean = (x.astype(few) @ design.T.astype(few)).astype("float32") if few else x @ design.T
+        elif few:
+            with torch.autocast("cpu", dtype=few):
+                mean = x @ design.T
+            mean = mean.float()
+        else:
+            mean = x @ design.T
+        return -0.5 * ((y - mean) ** 2).sum(-1)
+
+    return xps.Target(log_density), lib.asarray(np.tile(np.float32([1.0, -1.0]), (4, 1)))
+
+
+def first_lines(target, x0):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trace = xps.sample(target, xps.RWM(0.15), x0, 1500, seed=1, progress=False)
+    return [f.kind for f in trace.diagnose()], [str(w.message) for w in caught]
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+@pytest.mark.parametrize("few", ["bfloat16", "float16"])
+def test_digits_that_a_density_gives_away_are_named(name, few):
+    lib = torch if name == "torch" else pytest.importorskip("jax.numpy")
+    kinds, lines = first_lines(*regression(lib, getattr(lib, few)))
+    assert kinds[0] == "precision"
+    assert lines[0].startswith("at the start, log densities of size") and f"numbers of {few}" in lines[0]
+    assert "computes in " + few in lines[0]
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_a_density_that_keeps_its_digits_is_not_told_off(name):
+    lib = torch if name == "torch" else pytest.importorskip("jax.numpy")
+    kinds, lines = first_lines(*regression(lib, None))
+    assert "precision" not in kinds and not any("computes in" in line for line in lines)
+
+
+def test_few_digits_of_a_small_log_density_are_enough():
+    """Numbers of bfloat16 near 1 are 0.008 apart, far less than the 0.05 from which ratios of densities suffer."""
+    target, x0 = regression(torch, torch.bfloat16, rows=4)
+    kinds, _ = first_lines(target, x0)
+    assert "precision" not in kinds

@@ -11,6 +11,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core import registry, tree
+from xpsample.run.program import Program
 from xpsample.spaces import named
 from xpsample.targets import tilted
 from xpsample.targets.point import Capability
@@ -66,11 +67,8 @@ def test_compiled_steps_are_counted_and_hold_no_data(monkeypatch):
     def step_of(scale):
         data = torch.full((1000,), scale)
         target = xps.Target(lambda x, d: -scale * d[0] * torch.sum(x**2, -1), data=data)
-        program = type(
-            "Program",
-            (),
-            {"kernel": xps.RWM(scale), "target": target.prepare(torch.zeros(4, 2), Capability.LOG_DENSITY)},
-        )
+        bound = target.prepare(torch.zeros(4, 2), Capability.LOG_DENSITY)
+        program = Program(xps.RWM(scale), bound, (), 0, 1, 1, True)
         return compiled.compiled_step(program), weakref.ref(data)
 
     with ThreadPoolExecutor(8) as pool:

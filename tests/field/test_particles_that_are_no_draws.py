@@ -75,6 +75,35 @@ def test_noisy_scores_that_heat_the_momenta_are_named():
     assert kinds(trace)[0] == "heat" and "larger friction" in str(trace.diagnose()[0])
 
 
+@pytest.mark.parametrize("chains", [1, 20])
+def test_steps_that_are_too_large_for_noisy_scores_are_named(chains):
+    """SGLD: the noise of batches of 2 makes the variance more than 10 times the posterior's, 1 / 1001."""
+    x0 = np.full((chains, 1), 2.0)
+    trace = quiet(posterior(), xps.Minibatch(xps.ULA(5e-4), 2), x0, 2000)
+    assert np.var(trace.draws[500:]) * 1001 > 10
+    assert kinds(trace)[0] == "heat" and "smaller step size" in str(trace.diagnose()[0])
+
+
+def test_the_heat_of_langevin_steps_is_that_of_the_chains():
+    """On N(0, 1) the variance is 1 / (1 - eta / 2): of 20,000 chains the finding says it within 4 %, over 5 sds."""
+    x0 = np.random.default_rng(1).normal(size=(20_000, 1))
+    for eta in (0.5, 1.0):
+        (heat,) = [f for f in quiet(NORMAL, xps.ULA(eta), x0, 20).diagnose() if f.kind == "heat"]
+        assert abs(heat.value * (1 - eta / 2) - 1) < 0.04
+
+
+@pytest.mark.parametrize("chains", [1, 4, 64])
+def test_langevin_steps_of_a_healthy_run_are_not_told_off(chains):
+    """Steps of the bias that is tuned to, 5 % and twice that with noisy scores: below 1e-5 for each run."""
+    rng = np.random.default_rng(1)
+    for kernel in (xps.ULA(), xps.ULA(0.1), xps.SRLD(xps.ULA(0.05))):
+        assert "heat" not in kinds(quiet(NORMAL, kernel, rng.normal(size=(chains, 3)), 200))
+    smooth = xps.MYULA(regularizer=xps.L1())
+    assert "heat" not in kinds(quiet(NORMAL, smooth, rng.normal(size=(chains, 3)), 200))
+    for size in (2, 100):
+        assert "heat" not in kinds(quiet(posterior(), xps.Minibatch(xps.ULA(), size), np.full((chains, 1), 2.0), 300))
+
+
 @pytest.mark.parametrize("chains", [4, 64])
 def test_momenta_of_a_healthy_run_are_not_told_off(chains):
     x0 = np.random.default_rng(1).normal(size=(chains, 3))

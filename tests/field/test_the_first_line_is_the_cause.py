@@ -96,6 +96,19 @@ def test_values_that_underflow(kernel):
     check(told(model, kernel, model.start(like=np.zeros(0), chains=4, seed=0)), "underflow")
 
 
+@pytest.mark.parametrize("kernel", sweep(xps.RWM(), xps.HMC()), ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("dtype", sweep("float64", "float32"))
+@pytest.mark.parametrize("strength", sweep(0.01, 0.003))
+def test_probabilities_that_underflow(kernel, strength, dtype):
+    """A Dirichlet of 0.01: the density is infinite where a probability underflows to 0, and steps diverge there."""
+    model = xps.Model(
+        lambda p: (np.asarray(strength, dtype) - 1) * np.sum(np.log(p.p), axis=-1),
+        p=xps.Simplex(4),
+        gradient=xps.FiniteDifference(1e-4 if dtype == "float64" else 1e-2),
+    )
+    check(told(model, kernel, model.start(like=np.zeros(0, dtype), chains=4, seed=0)), "underflow", "precision")
+
+
 # ---- densities -------------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ def test_the_path_of_a_warm_up_that_was_stopped_has_all_its_rounds(monkeypatch):
     assert 2400 < stop.value.trace.warmup["acceptance_probability"].shape[0] < 5600
 
 
+@pytest.mark.slow
 def test_every_round_of_a_warm_up_has_noise_of_its_own(monkeypatch):
     """And none has that of the run."""
     drawn = rounds(monkeypatch)

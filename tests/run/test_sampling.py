@@ -215,6 +215,7 @@ def test_a_tempered_target_is_sampled(library):
 # ---- compilation -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("kernel", [MALA(0.2), HMC(0.3, 10)], ids=["MALA", "HMC"])
 @pytest.mark.parametrize("settings", [{}, {"burn_in": 2000, "thinning": 3}], ids=str)
 def test_jax_traces_a_density_a_few_times_a_run(kernel, settings):

@@ -19,6 +19,7 @@ from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.declared import declared
 from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
 from xpsample.core.ending import Ending
 from xpsample.core.errors import ConvergenceWarning, RepellenceWarning
@@ -197,7 +198,7 @@ class _Guarded(Kernel[Any, Any]):
 
     kernel: Kernel
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.kernel.requires
 

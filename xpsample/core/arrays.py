@@ -1,6 +1,6 @@
 """What an array is, for annotations."""
 
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from array_api_compat import is_array_api_obj
 
@@ -55,6 +55,9 @@ class Array(Protocol):
     def __or__(self, other: Any, /) -> Any: ...
     def __int__(self, /) -> int: ...
 
+
+Same = TypeVar("Same", bound=Array)
+"""An array of the kind that was given: what goes in as a library's own array comes out as one."""
 
 Mask = Any
 """An array of booleans, the one kind that NumPy's own types let ``~`` invert."""

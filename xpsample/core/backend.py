@@ -71,6 +71,13 @@ class Autodiff(ABC):
         Which it is depends on the type of the value alone.
         """
 
+    @abstractmethod
+    def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
+        """The dtype that has the fewest digits of those that ``f(x)`` computes in, and its machine epsilon.
+
+        None where that is the dtype of `x`, or one with more digits.
+        """
+
 
 class Carry(NamedTuple):
     """What one step hands to the next: the state of what is driven, and one tree for each recorder."""
@@ -253,14 +260,14 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def to_host(self, array: Array) -> np.ndarray:
+    def to_host(self, array: Any) -> np.ndarray:
         """A NumPy copy (or view, where the memory is shared) of an array.
 
         Where several processes hold the array, all of them make this call, and each gets all of it.
         """
 
     @abstractmethod
-    def from_host(self, array: np.ndarray, like: Array) -> Array:
+    def from_host(self, array: np.ndarray, like: Any) -> Any:
         """A NumPy array in this library, on `like`'s device, dtype unchanged."""
 
     @abstractmethod

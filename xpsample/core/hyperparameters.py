@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -42,13 +42,17 @@ OF_A_PART = {"part": True}
 """Metadata of a field with a kernel that sees some coordinates only, and is checked against those by its owner."""
 
 
-class ToBeTuned(ABC):
+class ToBeTuned(ABC):  # noqa: B024 (its property is abstract)
     """Stands in a field for the value that a warm-up will find: a rule of `xpsample.warmup`."""
 
-    @property
-    @abstractmethod
-    def patience(self) -> float:
-        """How many times as long as usual a warm-up should be for it, where its steps are not given."""
+    if TYPE_CHECKING:  # rules have it as a class attribute, or `declared`
+        patience: ClassVar[float]
+    else:
+
+        @property
+        @abstractmethod
+        def patience(self) -> float:
+            """How many times as long as usual a warm-up should be for it, where its steps are not given."""
 
 
 def rungs_of(name: str) -> dict[str, str]:

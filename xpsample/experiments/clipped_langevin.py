@@ -1,7 +1,7 @@
 """The sampler that energy models of images are trained and sampled with (Du & Mordatch 2019)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
@@ -30,7 +30,7 @@ class ClippedLangevin(MemorylessKernel[Info]):
     noise_sd: Any = field(default=0.005, metadata=PER_CHAIN)
     limit: Any = field(default=0.03, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
 
     def noise(self, x: Array) -> Specs:
         return {"noise": normal_like(x)}

@@ -3,7 +3,7 @@
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -283,21 +283,34 @@ class FiniteDifference(GradientChoice):
             raise GradientError(f"scheme is 'central' or 'forward'; got {given(self.scheme)}")
 
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
+        return self.score_of_part(backend, functions, x, ((0, x.shape[-1]),))
+
+    def score_of_part(
+        self, backend: Backend, functions: Functions, x: Array, places: Sequence[tuple[int, int]]
+    ) -> Derivative:
+        """As `score`, with differences of some coordinates alone, from and up to each of the places; nan in others."""
         xp, eps, log_density, dim = backend.xp, self.eps, _density_of(functions), x.shape[-1]
-        central = self.scheme == "central"
+        central, own = self.scheme == "central", [i for begin, end in places for i in range(begin, end)]
 
         def both(x: Array, *data: Any) -> tuple[Array, Array]:
-            axis = x.ndim - 1
-            steps = xp.reshape(eps * _eye_like(xp, x), (dim,) + (1,) * axis + (dim,))
             value = log_density(x, *data)
+            if not own:
+                return value, xp.full_like(x, xp.nan)
+            units = _eye_like(xp, x)
+            if len(own) < dim:
+                units = xp.stack([units[i, :] for i in own])
+            steps = xp.reshape(eps * units, (len(own),) + (1,) * (x.ndim - 1) + (dim,))
             forward = log_density(x[None, ...] + steps, *data)
             if central:
                 slope = (forward - log_density(x[None, ...] - steps, *data)) / (2 * eps)
             else:
                 slope = (forward - value[None, ...]) / eps
+            if len(own) < dim:
+                unknown = xp.full_like(value, xp.nan)
+                slope = xp.stack([slope[own.index(i), ...] if i in own else unknown for i in range(dim)])
             return value, xp.moveaxis(slope, 0, -1)
 
-        return Derivative(both, Evaluations(log_density=(2 * dim if central else dim) + 1))
+        return Derivative(both, Evaluations(log_density=(2 if central else 1) * len(own) + 1))
 
     def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
         def hvp(x: Array, v: Array, *data: Any) -> tuple[None, Array]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, check_instance, settle
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
 from xpsample.core.specs import Specs, Uniform
@@ -136,12 +137,12 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
         if not self.adjusted and "scale" in left_out(self):
             raise HyperparameterError("HiSS(adjusted=False) accepts every proposal, which tunes no scale: give one")
 
-    @property
+    @declared
     def requires(self) -> Capability:
         inner = self.base.requires if self.refinements else Capability.NONE
         return inner | Capability.LOG_DENSITY | Capability.DISCRETE
 
-    @property
+    @declared
     def traits(self) -> Trait:
         exact = self.adjusted and (not self.refinements or Trait.INVARIANT in self.base.traits)
         return ADJUSTED if exact else MEMORYLESS

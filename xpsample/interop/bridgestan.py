@@ -23,15 +23,15 @@ class StanModel(Protocol):
         """Of the values, such as ``theta.1``."""
 
     def param_constrain(
-        self, theta_unc: np.ndarray, *, include_tp: bool = False, include_gq: bool = False
+        self, theta_unc: np.ndarray, /, *, include_tp: bool = False, include_gq: bool = False
     ) -> np.ndarray:
         """The values at one vector of coordinates."""
 
-    def log_density(self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True) -> float:
+    def log_density(self, theta_unc: np.ndarray, /, *, propto: bool = True, jacobian: bool = True) -> float:
         """The log density of one vector of coordinates."""
 
     def log_density_gradient(
-        self, theta_unc: np.ndarray, *, propto: bool = True, jacobian: bool = True
+        self, theta_unc: np.ndarray, /, *, propto: bool = True, jacobian: bool = True
     ) -> tuple[float, np.ndarray]:
         """The same with its gradient."""
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import given
+from xpsample.core.declared import declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.hyperparameters import OF_A_PART, check_hyperparameters
 from xpsample.core.specs import Specs
@@ -14,7 +15,7 @@ from xpsample.kernels.kernel import Info, Kernel, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.spaces.named import Named, States
 from xpsample.spaces.space import Real, Space
-from xpsample.targets.block import GivenOthers
+from xpsample.targets.block import GivenOthers, given_others
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -69,11 +70,11 @@ class Block(Kernel[BlockState, Any]):
         if has_blocks(self.base):
             raise HyperparameterError("a block holds no Blocks of its own: give all blocks in one mapping")
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires & ~OF_A_SPACE | Capability.LOG_DENSITY
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.base.traits
 
@@ -100,7 +101,7 @@ class Block(Kernel[BlockState, Any]):
 
     def _given_others(self, target: BoundTarget, point: Point) -> GivenOthers:
         assert self.own is not None
-        return GivenOthers(target, self.names, self.own, point, self.base.requires)
+        return given_others(target, self.names, self.own, point, self.base.requires)
 
 
 def space_of_block(space: Named, names: tuple[str, ...], kernel: Kernel) -> Space:
@@ -154,11 +155,11 @@ class InTurn(Kernel[InTurnState, Info]):
     first: Kernel
     rest: Kernel
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.first.requires | self.rest.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.first.traits & self.rest.traits
 
@@ -250,11 +251,11 @@ class Blocks(Kernel[Any, Info]):
             whole = InTurn(block, whole)
         object.__setattr__(self, "sweep", whole)
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.sweep.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.sweep.traits & ~(Trait.TAKES_ESTIMATES | Trait.DRIFTS)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, settle
-from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, metropolis, normal_like, uniform_per_chain
@@ -86,14 +86,14 @@ class HMC(Kernel[HMCState, HMCInfo]):
     >>> given = xps.HMC(step_size=0.3, steps=5)  # nothing to tune
     """
 
-    optimal_acceptance = 0.65
+    optimal_acceptance: ClassVar[float] = 0.65
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, harmonic=True)))
     steps: int | None = None
-    mass: Array | None = field(default=None, metadata=TUNED_MASS)
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass"), unless="steps"))
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

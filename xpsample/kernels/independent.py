@@ -1,7 +1,7 @@
 """The independence sampler: Metropolis-Hastings with proposals that ignore the current position (Tierney 1994)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -47,7 +47,7 @@ class IndependentMH(MemorylessKernel[Info]):
     covariance: Any = field(default=None, metadata=MATRIX | tuned(ProposalCovariance(), only_with="mean"))
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

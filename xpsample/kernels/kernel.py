@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
@@ -59,23 +59,20 @@ class Kernel(ABC, Generic[State, StepInfo]):
         A kernel inside that tunes what it leaves out at every step, so that no warm-up has to; None where none does.
     """
 
-    if TYPE_CHECKING:  # kernels have it as a class attribute or as a property
-
-        @property
-        def traits(self) -> Trait: ...
-        @property
-        def optimal_acceptance(self) -> float | None: ...
-        @property
-        def tuning_inside(self) -> "Kernel[Any, Any] | None": ...
+    if TYPE_CHECKING:  # kernels have each as a class attribute, or `declared`
+        requires: ClassVar[Capability]
+        traits: ClassVar[Trait]
+        optimal_acceptance: ClassVar[float | None]
+        tuning_inside: "Kernel[Any, Any] | None"
     else:
         traits = MEMORYLESS
         optimal_acceptance = None
         tuning_inside = None
 
-    @property
-    @abstractmethod
-    def requires(self) -> Capability:
-        """A class attribute of kernels that always need the same."""
+        @property
+        @abstractmethod
+        def requires(self) -> Capability:
+            """A class attribute of kernels that always need the same."""
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> State:

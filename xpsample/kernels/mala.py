@@ -1,7 +1,7 @@
 """The Metropolis-adjusted Langevin algorithm (Besag 1994; Roberts & Rosenthal 1998)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -44,12 +44,12 @@ class MALA(MemorylessKernel[Info]):
     True
     """
 
-    optimal_acceptance = 0.574
+    optimal_acceptance: ClassVar[float] = 0.574
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance)))
     preconditioner: Array | None = field(default=None, metadata=MATRIX | tuned(DiagonalMetric(), only_with="step_size"))
     _preconditioner: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR, check_length, jitter, whole_steps
@@ -83,10 +83,10 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.9, harmonic=True)))
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass", cost=0.5, of_a_sphere=True)))
-    mass: Array | None = field(default=None, metadata=TUNED_MASS)
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -1,12 +1,12 @@
 """Microcanonical Langevin Monte Carlo, unadjusted (Robnik et al. 2023; Robnik & Seljak 2023)."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, freeze, none_frozen, normal_like
@@ -88,10 +88,10 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(EnergyVariance()))
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(DecoherenceLength(metric="mass")))
-    mass: Array | None = field(default=None, metadata=TUNED_MASS)
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
     traits = MEMORYLESS
 
     def __post_init__(self) -> None:

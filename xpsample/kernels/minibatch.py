@@ -9,6 +9,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, settle
+from xpsample.core.declared import declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.compose import check_base, rules_inside
@@ -85,11 +86,11 @@ class Minibatch(Kernel[Any, Any]):
                     "the friction and no warm-up bounds it: give it, or take ULA, whose bias is bounded"
                 )
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.base.traits & ~(Trait.EXACT | Trait.TAKES_ESTIMATES)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, errors_of_functions, settle
@@ -62,9 +62,9 @@ class MYULA(Kernel[ULAState, Info]):
     smoothing: Any = field(default=None, metadata=PER_CHAIN | tuned(MoreauSmoothing()))
     strength: Array | float | Callable[[Any], Any] = field(default=1.0, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     # Those of f alone, whose target it does not sample.
-    traits = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES | Trait.SEPARATE
+    traits: ClassVar[Trait] = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES | Trait.SEPARATE
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)
@@ -78,7 +78,8 @@ class MYULA(Kernel[ULAState, Info]):
             with errors_of_functions("the function strength failed at the start positions"):
                 strength = self.strength(target.data)
             check_range("what the function strength gives", strength, 0, closed=True)
-        return ULAState(target.evaluate(x), none_frozen(target.xp, x))
+        point = target.evaluate(x)
+        return ULAState(point, none_frozen(target.xp, x), None, target.xp.zeros_like(point.score[..., 0]))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -93,8 +94,8 @@ class MYULA(Kernel[ULAState, Info]):
         xp = target.xp
         current = target.refresh(state.point)
         eta = per_coordinate(self.step_size)
-        mean = current.x + eta * self.drift(target, current)
-        new = target.evaluate_lazily(mean + sqrt(xp, 2 * eta) * noise["proposal"])
+        drift = self.drift(target, current)
+        new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * noise["proposal"])
         spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
-        return ULAState(kept.point, frozen), info
+        return ULAState(kept.point, frozen, None, 0.5 * xp.sum(eta * drift * drift, axis=-1)), info

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_extra as xpx
 
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count, settle
-from xpsample.core.covariance import Covariance, as_covariance
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.elementwise import minimum_with_zero
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR
@@ -127,12 +127,14 @@ class NUTS(MemorylessKernel[NUTSInfo]):
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))
-    mass: Array | None = field(default=None, metadata=TUNED_MASS)
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     max_depth: int = 10
     _mass: Covariance = field(init=False, repr=False)
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
-    requires = Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = (
+        Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
+    )
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Preconditioned Crank-Nicolson (Cotter, Roberts, Stuart & White 2013)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -52,7 +52,7 @@ class PCN(MemorylessKernel[Info]):
     covariance: Array | None = field(default=None, metadata=MATRIX)
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Random-walk Metropolis (Metropolis et al. 1953)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -46,14 +46,14 @@ class RWM(MemorylessKernel[Info]):
     True
     """
 
-    optimal_acceptance = 0.234
+    optimal_acceptance: ClassVar[float] = 0.234
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance)))
     covariance: Array | None = field(
         default=None, metadata=MATRIX | tuned(DiagonalMetric(scores=False), only_with="step_size")
     )
     _covariance: Covariance = field(init=False, repr=False)
 
-    requires = Capability.DENSITY_RATIO | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_numbers, settle
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import NUMBERS, rungs_of
 from xpsample.core.specs import Specs, Uniform
@@ -109,16 +110,16 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
         rule = left_out(self).get("betas")
         return rule.count(x.shape[-1]) if isinstance(rule, Ladder) else len(self.betas)
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires | Capability.LOG_DENSITY
 
-    @property
+    @declared
     def traits(self) -> Trait:
         # The hot rungs would lag behind, and swap by densities.
         return self.base.traits & ~(Trait.MOVABLE | Trait.TAKES_ESTIMATES | Trait.DRIFTS)
 
-    @property
+    @declared
     def optimal_acceptance(self) -> float | None:
         return self.base.optimal_acceptance
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, arguments, settings, with_arguments
 from xpsample.core.registry import backend_of, to_host
@@ -69,11 +70,11 @@ class Tuning(Kernel[TuningState, Any]):
         """How each of the hyper-parameters that were left out is tuned."""
         return left_out(self.base)
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.base.traits
 

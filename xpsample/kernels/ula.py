@@ -1,16 +1,19 @@
 """The unadjusted Langevin algorithm (Parisi 1981; Roberts & Tweedie 1996)."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.kernels.traits import UNADJUSTED
+from xpsample.metrics.findings import Finding
+from xpsample.metrics.heat import judge_langevin
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import BoundedBias, DiagonalMetric, tuned
@@ -19,12 +22,21 @@ from xpsample.warmup import BoundedBias, DiagonalMetric, tuned
 class ULAState(NamedTuple):
     """Where the chains are, and which of them have left the finite numbers and are frozen, (*chains).
 
-    ``n`` is the number of steps made, 0-d, where the step size has a schedule, else None.
+    ``n`` is the number of steps made, 0-d, where the step size has a schedule, else None. ``heat`` (*chains) is
+    ``eta s C s / 2`` of the last step; None of kernels on discrete spaces.
     """
 
     point: Point
     frozen: Array
     n: Any = None
+    heat: Any = None
+
+    def findings(self) -> list[Finding]:
+        """Whether the steps are short enough for the scores that they see, noisy ones included."""
+        if self.heat is None:
+            return []
+        moving = ~to_host(self.frozen)
+        return judge_langevin(to_host(self.heat)[moving], self.point.x.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +75,7 @@ class ULA(Kernel[ULAState, Info]):
     preconditioner: Array | None = field(default=None, metadata=MATRIX | tuned(DiagonalMetric(), only_with="step_size"))
     _preconditioner: Covariance = field(init=False, repr=False)
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:
@@ -72,7 +84,8 @@ class ULA(Kernel[ULAState, Info]):
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
         n = counter(target, x) if isinstance(self.step_size, StepSizes) else None
-        return ULAState(target.evaluate(x), none_frozen(target.xp, x), n)
+        point = target.evaluate(x)
+        return ULAState(point, none_frozen(target.xp, x), n, target.xp.zeros_like(point.score[..., 0]))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
@@ -89,4 +102,5 @@ class ULA(Kernel[ULAState, Info]):
         new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * diffusion)
         spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
-        return ULAState(kept.point, frozen, n), info
+        heat = 0.5 * xp.sum(eta * current.score * drift, axis=-1)
+        return ULAState(kept.point, frozen, n, heat), info

@@ -1,12 +1,12 @@
 """Unadjusted underdamped Langevin dynamics, BAOAB splitting (Leimkuhler & Matthews 2013)."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
@@ -72,10 +72,10 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(metric="mass", underdamped=True)))
     friction: Any = field(default=1.0, metadata=PER_CHAIN)
-    mass: Array | None = field(default=None, metadata=TUNED_MASS)
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     _mass: Covariance = field(init=False, repr=False)
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:

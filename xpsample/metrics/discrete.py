@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Mask, Same
 from xpsample.core.registry import backend_of
 from xpsample.spaces.discrete import Discrete, as_index
 from xpsample.targets.target import Target
@@ -73,20 +73,20 @@ def state_counts(space: Discrete, draws: Array) -> Array:
     return xp.reshape(edges[1:] - edges[:-1], (*chains, states))
 
 
-def frequencies(counts: Array, like: Array) -> Array:
+def frequencies(counts: Array, like: Same) -> Same:
     """Counts (..., states) as shares, in the floating dtype of `like`."""
     xp = array_namespace(counts)
     counts = xp.astype(counts, like.dtype)
     return counts / xp.sum(counts, axis=-1, keepdims=True)
 
 
-def total_variation(p: Array, q: Array) -> Array:
+def total_variation(p: Same, q: Same) -> Same:
     """Half the sum of ``|p - q|``, (..., states) to (...), from 0 to 1."""
     xp = array_namespace(p, q)
     return 0.5 * xp.sum(xp.abs(p - q), axis=-1)
 
 
-def kl_divergence(p: Array, q: Array, floor: float = 0.0) -> Array:
+def kl_divergence(p: Same, q: Same, floor: float = 0.0) -> Same:
     """KL(p || q) = sum of ``p log(p / q)`` in nats, (..., states) to (...), with 0 log 0 = 0.
 
     Parameters
@@ -105,7 +105,7 @@ def kl_divergence(p: Array, q: Array, floor: float = 0.0) -> Array:
     return xp.sum(xp.where(seen & ~possible, xp.full_like(p, math.inf), terms), axis=-1)
 
 
-def log_mean_absolute_error(estimate: Array, exact: Array) -> Array:
+def log_mean_absolute_error(estimate: Same, exact: Same) -> Same:
     """Natural log of the mean over states of ``|estimate - exact|``, (..., states) to (...).
 
     The HiSS paper's logMAE is the mean of this over chains. It is -inf if an estimate is exact.
@@ -114,13 +114,13 @@ def log_mean_absolute_error(estimate: Array, exact: Array) -> Array:
     return xp.log(xp.mean(xp.abs(estimate - exact), axis=-1))
 
 
-def prominent_states(probabilities: Array, ratio: float = 1e-3) -> Array:
+def prominent_states(probabilities: Array, ratio: float = 1e-3) -> Mask:
     """Which states have at least `ratio` times the largest probability: (..., states) to the same, of bool."""
     xp = array_namespace(probabilities)
     return probabilities >= ratio * xp.max(probabilities, axis=-1, keepdims=True)
 
 
-def coverage(counts: Array, like: Array, among: Array | None = None) -> Array:
+def coverage(counts: Array, like: Same, among: Mask = None) -> Same:
     """Share of states that were visited at all, counts (..., states) to (...), as in Appendix D of the HiSS paper.
 
     Parameters

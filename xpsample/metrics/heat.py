@@ -42,6 +42,36 @@ def judge_heat(heat: np.ndarray, dim: int) -> list[Finding]:
     ]
 
 
+def judge_langevin(heat: np.ndarray, dim: int) -> list[Finding]:
+    """By how much steps of the unadjusted Langevin algorithm heat their chains, at the end of a run.
+
+    A step from x to ``x + eta C s + sqrt(2 eta) A xi`` keeps ``E x C^{-1} x`` only where the configurational
+    temperature, ``-E x . s / dim``, is ``1 + eta E s C s / (2 dim)``: 1 for draws of the target. On a Gaussian that is
+    the variance over the target's. Noisy scores s count, as they heat the chains, too.
+
+    Parameters
+    ----------
+    heat : numpy.ndarray, shape (*chains)
+        ``eta s C s / 2``.
+    dim : int
+    """
+    known = heat[np.isfinite(heat)]
+    if not known.size:
+        return []
+    excess = float(np.mean(known)) / dim
+    if not excess > (WARM - 1.0) * hottest(known.size * dim):
+        return []
+    return [
+        Finding(
+            "heat",
+            f"the steps keep chains {1.0 + excess:.3g} times as hot as draws of the target, and variances about as "
+            "much too large",
+            1.0 + excess,
+            "take a smaller step size, larger batches where the scores are noisy, or MALA, which accepts or rejects",
+        )
+    ]
+
+
 def judge_particles(x: np.ndarray, score: np.ndarray) -> list[Finding]:
     """The configurational temperature, minus the mean of (x - mean) . score over the dimension, of sets of particles.
 

@@ -1,5 +1,6 @@
 """Findings about numbers: a density or positions whose digits the dtype does not have, and values that underflow."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,9 @@ PILED_UP, NEAR_SMALLEST = 0.005, 2.0**32
 """Share of the draws that are 0, or up to so many times the smallest normal number, where values underflow."""
 
 
-def judge_density_precision(log_density: np.ndarray, at_start: bool = False) -> Finding | None:
+def judge_density_precision(
+    log_density: np.ndarray, at_start: bool = False, computed_in: tuple[str, float] | None = None
+) -> Finding | None:
     """Whether the spacing of the numbers is coarse for the log density: an offset, or a sum of very many terms.
 
     Parameters
@@ -25,6 +28,9 @@ def judge_density_precision(log_density: np.ndarray, at_start: bool = False) -> 
         In the dtype of the run.
     at_start : bool
         Whether these are the start positions, whose spread says nothing: the standard deviation counts as 1.
+    computed_in : (str, float), optional
+        The dtype with the fewest digits that the log density is computed in, and its machine epsilon, where that is not
+        the dtype of the run.
 
     Notes
     -----
@@ -40,17 +46,24 @@ def judge_density_precision(log_density: np.ndarray, at_start: bool = False) -> 
         with np.errstate(all="ignore"):
             sds = np.nanstd(np.where(np.isfinite(log_density), log_density, np.nan).astype(np.float64), axis=0)
         sd = max(1.0, float(np.nan_to_num(np.median(sds))))
-    spacing = float(np.spacing(log_density.dtype.type(size)))
+    spacing, name = float(np.spacing(log_density.dtype.type(size))), log_density.dtype.name
+    advice = (
+        "use float64; or subtract a constant from each term inside the sum, so that the log density is near 0; or use "
+        "fewer rows of data at once"
+    )
+    if computed_in is not None and not spacing > FINE * sd:
+        name, eps = computed_in
+        spacing = eps * 2.0 ** math.floor(math.log2(max(float(size), np.finfo(np.float64).tiny)))
+        advice = f"the density computes in {name}: leave out the cast, or the context, that takes the digits (autocast)"
     if not spacing > FINE * sd:
         return None
     where = "at the start, " if at_start else ""
     return Finding(
         "precision",
-        f"{where}log densities of size {float(size):.3g}, where numbers of {log_density.dtype.name} are {spacing:.2g} "
-        "apart: the ratios of densities are rounding",
+        f"{where}log densities of size {float(size):.3g}, where numbers of {name} are {spacing:.2g} apart: the ratios "
+        "of densities are rounding",
         spacing / sd,
-        "use float64; or subtract a constant from each term inside the sum, so that the log density is near 0; or use "
-        "fewer rows of data at once",
+        advice,
     )
 
 
@@ -92,8 +105,13 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
     )
 
 
-def judge_underflow(columns: Sequence[Column], values: np.ndarray, dtype: np.dtype) -> Finding | None:
+def judge_underflow(
+    columns: Sequence[Column], values: np.ndarray, dtype: np.dtype, diverged: bool = False
+) -> Finding | None:
     """Whether draws of positive values pile up at the smallest numbers there are.
+
+    Where steps diverge it is enough that draws are half of the way down there, in logarithms: what a prior has so near
+    to 0 goes on to where values underflow, and there the steps diverge.
 
     Parameters
     ----------
@@ -101,10 +119,13 @@ def judge_underflow(columns: Sequence[Column], values: np.ndarray, dtype: np.dty
     values : numpy.ndarray, shape (draw, chain, column)
     dtype : numpy.dtype
         Of the run.
+    diverged : bool
+        Whether steps diverged.
     """
     if dtype.kind != "f" or not values.size:
         return None
-    limit = float(np.finfo(dtype).smallest_normal) * NEAR_SMALLEST
+    smallest = float(np.finfo(dtype).smallest_normal)
+    limit = math.sqrt(smallest) if diverged else smallest * NEAR_SMALLEST
     small = (values < limit) & (values > 0)  # 0 itself is a value that discrete parameters have
     if not np.any(small):
         return None
@@ -115,7 +136,7 @@ def judge_underflow(columns: Sequence[Column], values: np.ndarray, dtype: np.dty
         return None
     return of_columns(
         "underflow",
-        f"{share[at[0]]:.2g} of the draws are below {limit:.2g}, near the smallest numbers of {dtype.name},",
+        f"{share[at[0]]:.2g} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},",
         float(share[at[0]]),
         "the target has mass where values underflow, and the chains cannot go there: make the logarithm the parameter "
         "and write the density in that, take a prior with less mass at 0, or use float64",

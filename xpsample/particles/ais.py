@@ -1,7 +1,6 @@
 """Annealed importance sampling (Neal 2001): normalising constants, from draws that a kernel anneals."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_number, settle
+from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import HyperparameterError, TraceError
 from xpsample.core.hyperparameters import check_reals, rungs_of
 from xpsample.core.registry import to_host
@@ -102,7 +102,7 @@ class AIS(Piloted):
     """
 
     base: Kernel = field(metadata=rungs_of("rows"))
-    betas: Sequence[float]
+    betas: Numbers
     approximate: bool = False
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class AIS(Piloted):
         following("AIS", self.base)
         settle(self, "betas", check_ladder)
 
-    @property
+    @declared
     def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
         return self.base.traits & (Trait.SEPARATE | Trait.STAYS_INSIDE)
 
@@ -138,7 +138,7 @@ class AIS(Piloted):
         found: dict[str, Any] = {name: a[a.shape[0] - len(self.betas) + 1 :, ...] for name, a in rows.items()}
         return replace(self, base=replace(self.base, **found))  # type: ignore[type-var]
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires | Capability.LOG_DENSITY | Capability.ANY_START
 

@@ -4,13 +4,13 @@ Sources: Song & Ermon, "Generative modeling by estimating gradients of the data 
 is `Annealed` over `ULA`; Score-MH, Section 5 and Appendix D.2, where it is `MALA` with an acceptance function.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_numbers, settle
+from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -95,9 +95,9 @@ class Annealed(Kernel[AnnealedState, Info]):
     """
 
     base: Kernel
-    sigmas: Sequence[float]
+    sigmas: Numbers
     steps: int = 1
-    units: Sequence[float] | None = None
+    units: Numbers | None = None
 
     def __post_init__(self) -> None:
         check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
@@ -112,11 +112,11 @@ class Annealed(Kernel[AnnealedState, Info]):
         object.__setattr__(self, "sigmas", sigmas)
         object.__setattr__(self, "units", units)
 
-    @property
+    @declared
     def traits(self) -> Trait:  # its targets are those of its own levels
         return self.base.traits & Trait.STAYS_INSIDE
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires | Capability.REAL
 

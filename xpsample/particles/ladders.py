@@ -1,6 +1,5 @@
 """Ladders: the sequences of inverse temperatures, or of noise levels, that particles go through."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_instance, check_number, check_numbers
+from xpsample.core.declared import Numbers
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
@@ -89,7 +89,7 @@ def annealing_ladder(state: TemperingState, rungs: int) -> tuple[float, ...]:
     return 0.0, *map(float, inner), 1.0
 
 
-def check_ladder(name: str, betas: Sequence[float]) -> tuple[float, ...]:
+def check_ladder(name: str, betas: Numbers) -> tuple[float, ...]:
     """Inverse temperatures as numbers; raises HyperparameterError unless they go from 0 to 1 and never decrease."""
     ladder = check_numbers(name, betas, least=2)
     if ladder[0] != 0 or ladder[-1] != 1 or any(b > c for b, c in pairwise(ladder)):
@@ -97,7 +97,7 @@ def check_ladder(name: str, betas: Sequence[float]) -> tuple[float, ...]:
     return ladder
 
 
-def ladder_array(target: BoundTarget, betas: Sequence[float], x: Array) -> Array:
+def ladder_array(target: BoundTarget, betas: Numbers, x: Array) -> Array:
     """Inverse temperatures as an array (rungs,) in the library, on the device and in the floating dtype of x."""
     return target.backend.from_host(np.asarray(betas, dtype=dtype_name(target.as_floating(x))), x)
 

@@ -6,7 +6,7 @@ SOSMC paper, App. E.2.1.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
@@ -83,7 +83,7 @@ class PCD(Kernel[PCDState, Info]):
     energy_penalty: float = 0.0
     gradient_penalty: float = 0.0
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
     traits = Trait.NONE  # it moves parameters
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ particle filter" (2018), for the standard error.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, given, settle
+from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import CapabilityError, HyperparameterError, TraceError
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
@@ -115,7 +116,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     """
 
     base: Kernel = field(metadata=rungs_of("rows"))
-    betas: Sequence[float] | None = None
+    betas: Numbers | None = None
     ess: float | None = None
     threshold: float = 0.5
     resampling: Resampling = Multinomial()
@@ -136,17 +137,17 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
         return 1 if self.betas is None else len(self.betas) - 1
 
-    @property
-    def tuning_inside(self) -> Tuning | None:
+    @declared
+    def tuning_inside(self) -> Kernel[Any, Any] | None:
         """The base kernel with its rules, where it leaves something out."""
         base = following("TemperedSMC", self.base)
         return base if isinstance(base, Tuning) else None
 
-    @property
+    @declared
     def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
         return self.base.traits & Trait.STAYS_INSIDE
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires | Capability.LOG_DENSITY | Capability.ANY_START
 

@@ -5,7 +5,7 @@ gradient MCMC with repulsive forces" (2018).
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -113,7 +113,7 @@ class SVGD(Kernel[SVGDState, Info]):
     kernel: PairKernel = RBF()
     adagrad: AdaGrad | None = None
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = OF_A_SET
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
     step_size: Any = field(default=None, metadata=PER_CHAIN)
     kernel: PairKernel = RBF()
 
-    requires = Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = OF_A_SET
 
     def __post_init__(self) -> None:

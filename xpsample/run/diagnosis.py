@@ -117,7 +117,7 @@ def diagnose(
     if screen is not None and chains and screen.rows < FEWEST_DRAWS:
         mixes.append(few_draws(screen.rows))
     elif screen is not None and chains:
-        own, mixes = _of_draws(screen, figures, moved, accepted, known)
+        own, mixes = _of_draws(screen, figures, moved, accepted, known, bool(np.any(diverged)))
         found += own
     elif running is not None and chains:
         (columns, sd, mixed), rows, count, batch = running
@@ -136,7 +136,12 @@ def diagnose(
 
 
 def _of_draws(
-    screen: Screen, figures: Figures | None, moved: np.ndarray, accepted: np.ndarray, known: Mapping[str, Any]
+    screen: Screen,
+    figures: Figures | None,
+    moved: np.ndarray,
+    accepted: np.ndarray,
+    known: Mapping[str, Any],
+    diverged: bool,
 ) -> tuple[list[Finding | None], list[Finding]]:
     """What draws show of places and numbers, and what their figures show."""
     stuck = moved == 0 if moved.shape == screen.shape else np.zeros(screen.shape, dtype=bool)
@@ -149,7 +154,8 @@ def _of_draws(
     optimum = known.get("optimal_acceptance")
     high = optimum is not None and bool(accepted.size) and float(np.mean(accepted)) > optimum
     unmixed = {kind: f.coordinates for f in mixes if (kind := f.kind) in UNMIXED}
-    found = [*screen.judge_places(stuck, unmixed, high, known), *screen.judge_numbers(known.get("categorical", False))]
+    numbers = screen.judge_numbers(known.get("categorical", False), diverged)
+    found = [*screen.judge_places(stuck, unmixed, high, known), *numbers]
     if any(finding is not None and finding.kind == "growth" for finding in found):
         # All else that the figures show is what growing chains look like.
         mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
@@ -163,7 +169,8 @@ def _of_statistics(statistics: Mapping[str, Array], known: Mapping[str, Any]) ->
     if "depth" in statistics and known.get("deepest"):
         yield judge_depth(to_host(_some(statistics["depth"])), known["deepest"])
     if "log_density" in statistics:
-        yield judge_density_precision(to_host(_some(statistics["log_density"])))
+        density = to_host(_some(statistics["log_density"]))
+        yield judge_density_precision(density, computed_in=known.get("computed_in"))
 
 
 def own_findings(recorders: Sequence[Any], results: Mapping[str, Any], state: Any) -> list[dict[str, Any]]:

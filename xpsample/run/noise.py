@@ -74,13 +74,13 @@ def seed_sequence(seed: int, name: str, chunk: int) -> np.random.SeedSequence:
 
 
 def draw_chunks(
-    draw: Callable[[str, Normal | Uniform, int, int], Array],
+    draw: Callable[[str, Normal | Uniform, int, int], Any],
     specs: Specs,
     start: int,
     stop: int,
     xp: Any,
     multiple: int = CHUNK_STEPS,
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """Steps [start, stop) of every stream, drawn chunk by chunk.
 
     Parameters
@@ -112,7 +112,7 @@ class NoiseSource(ABC):
     """Where a run's random numbers come from."""
 
     @abstractmethod
-    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
         """Noise of steps [start, stop), each array of shape ``(stop - start, *spec.shape)``, in `like`'s dtype."""
 
     def blocks(
@@ -142,7 +142,7 @@ class Native(NoiseSource):
     def __post_init__(self) -> None:
         settle(self, "seed", check_seed)
 
-    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
         return backend.noise(self.seed, specs, start, stop, like)
 
     def describe(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class Portable(NoiseSource):
     def __post_init__(self) -> None:
         settle(self, "seed", check_seed)
 
-    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
         dtype = np.dtype(dtype_name(like))
 
         def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> np.ndarray:
@@ -237,7 +237,7 @@ class Replay(NoiseSource):
         """Whether it holds the numbers of one step, and no other can follow."""
         return all(array.shape[0] == 1 for array in self.arrays.values())
 
-    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
+    def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
         block = {}
         for name, spec in specs.items():
             if name not in self.arrays:

@@ -1,7 +1,7 @@
 """Probes: what the log density is around the draws of a bad run, and far out, which the draws alone do not tell."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -24,6 +24,7 @@ from xpsample.run.trace import Trace
 from xpsample.spaces.named import is_real
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import wanted
 
 AROUND, FACTORS = 8, (0.25, 0.5, 1.0, 1.5)
 """Places around each chain that are looked at, each a difference of two draws away, times one of these."""
@@ -134,9 +135,29 @@ def _along(density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, ray: n
     return np.where(np.any(ray != 0, axis=-1), far_out, np.nan)
 
 
-def say_precision(state: Any, burn_in: int) -> Finding | None:
+def computed_in(target: BoundTarget, x: Array) -> dict[str, tuple[str, float]]:
+    """The dtype that a log density in float32 computes in, where it has fewer digits, and its machine epsilon.
+
+    As an entry of what a diagnosis knows of a run; none where it computes in float32.
+    """
+    autodiff = target.backend.autodiff
+    if autodiff is None or target.as_floating(x).dtype != target.xp.float32 or not _gives_density(target):
+        return {}
+    found = None
+    with suppress(Exception):  # nothing is known of what a library cannot look into
+        found = autodiff.coarsest(target.log_density, x)
+    return {} if found is None else {"computed_in": found}
+
+
+def _gives_density(target: BoundTarget) -> bool:
+    wants = wanted(target.requires)
+    return wants.log_density or (wants.ratio and target.acceptance.exact)
+
+
+def say_precision(state: Any, burn_in: int, known: Mapping[str, Any]) -> Finding | None:
     """Whether the log density has too few digits where the draws begin; nothing is known of what is thrown away."""
     log_density = getattr(state.point, "log_density", None)
     if log_density is None or burn_in or not hasattr(log_density, "shape"):
         return None
-    return judge_density_precision(np.atleast_1d(to_host(log_density))[None], at_start=True)
+    host = np.atleast_1d(to_host(log_density))[None]
+    return judge_density_precision(host, at_start=True, computed_in=known.get("computed_in"))

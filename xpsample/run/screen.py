@@ -181,12 +181,15 @@ class Screen:
             judge_start(columns, first, second, known.get("tilted", False), self.step),
         ]
 
-    def judge_numbers(self, categorical: bool) -> list[Finding | None]:
-        """Whether the dtype has the digits that the draws need."""
+    def judge_numbers(self, categorical: bool, diverged: bool) -> list[Finding | None]:
+        """Whether the dtype has the digits that the draws need; more is asked for where steps diverged."""
         if categorical:
             return []
         dtype, second = self._shown.dtype, self.values[len(self.values) // 2 :]
-        return [judge_position_precision(self.columns, second, dtype), judge_underflow(self.columns, second, dtype)]
+        return [
+            judge_position_precision(self.columns, second, dtype),
+            judge_underflow(self.columns, second, dtype, diverged),
+        ]
 
     def figures(self, categorical: bool = False, longest: int = LONGEST) -> Figures:
         """Figures of the columns that look worst: as many as `MEASURED` values allow, four at least.

@@ -93,7 +93,7 @@ class Trace:
     state: Any
     metadata: dict[str, Any]
     kernel: Any = None
-    warmup: dict[str, Array] | None = None
+    warmup: dict[str, Any] | Any = None
 
     def __repr__(self) -> str:
         draws = "None" if self.draws is None else f"{tuple(self.draws.shape)} {self.draws.dtype}"

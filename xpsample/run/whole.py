@@ -18,7 +18,7 @@ from xpsample.run.diagnosis import warn
 from xpsample.run.limits import check_limits
 from xpsample.run.noise import NoiseSource, as_noise_source
 from xpsample.run.prepare import identity, metadata, prepare
-from xpsample.run.probes import say_precision
+from xpsample.run.probes import computed_in, say_precision
 from xpsample.run.program import Program
 from xpsample.run.recorders import Recorder, check_recorders, without_store
 from xpsample.run.store import RowStore, locked
@@ -83,10 +83,11 @@ class Whole:
             if warmed.trace is not None:
                 return warmed.trace
             program, carry = warmed.program, warmed.carry
-            if not processes.several:
-                warn([say_precision(carry.state, self.burn_in)], stacklevel=4)
             check_limits(program, carry, source, program.draws if disk is None else 0)
             about = warmed.told(metadata(program, self.x0, source) | processes.about)
+            if not processes.several:
+                about["diagnosis"] |= computed_in(program.target, self.x0)
+                warn([say_precision(carry.state, self.burn_in, about["diagnosis"])], stacklevel=4)
             described = identity(self.target, program, carry.state.point.x, source) if checkpoint is not None else {}
             with opened(checkpoint, program, carry, described, about, disk) as store, locked(disk):
                 course = Course(program, carry, source, about, store, disk, progress, until, clock, self.watchers)

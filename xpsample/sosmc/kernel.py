@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, check_number, errors_of_functions, given, settle
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Specs
 from xpsample.kernels.following import of_chains, with_chains
@@ -169,12 +170,12 @@ class SOSMC(Kernel[SOSMCState, Info]):
                 f"adapt_move needs a step_size, which {self.move} has not: give one, or leave out adapt_move"
             )
 
-    @property
+    @declared
     def tuning_inside(self) -> Kernel[Any, Any] | None:
         """That of the move."""
         return self.move.tuning_inside
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.move.requires | self.loss.requires
 

@@ -7,7 +7,7 @@ a sum of coefficients times potentials U_theta (Lemma 5), so an iteration takes 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
@@ -35,10 +35,14 @@ class Loss(ABC):
 
     evaluations: ClassVar[Evaluations] = Evaluations()
 
-    @property
-    @abstractmethod
-    def requires(self) -> Capability:
-        """A class attribute of losses that always need the same."""
+    if TYPE_CHECKING:  # losses have it as a class attribute, or `declared`
+        requires: Capability
+    else:
+
+        @property
+        @abstractmethod
+        def requires(self) -> Capability:
+            """A class attribute of losses that always need the same."""
 
     @abstractmethod
     def noise(self, x: Array) -> Specs:

@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function, check_instance, check_number, check_result, settle
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
@@ -49,15 +50,16 @@ class Move(ABC, Generic[State]):
 
         @property
         def step_size(self) -> float | Array | None: ...
-        @property
-        def tuning_inside(self) -> Kernel[Any, Any] | None: ...
+
+        requires: ClassVar[Capability]
+        tuning_inside: Kernel[Any, Any] | None
     else:
         tuning_inside = None
 
-    @property
-    @abstractmethod
-    def requires(self) -> Capability:
-        """A class attribute of moves that always need the same."""
+        @property
+        @abstractmethod
+        def requires(self) -> Capability:
+            """A class attribute of moves that always need the same."""
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> State:
@@ -114,7 +116,7 @@ class LangevinMove(Move[LangevinState]):
     noise_scale: float = 1.0
     drift: Drift | None = None
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
         if self.step_size is None:
@@ -183,7 +185,7 @@ class Unweighted(Move[Any]):
     def __post_init__(self) -> None:
         settle(self, "move", check_instance, Move, "LangevinMove(0.1)")
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.move.requires
 
@@ -198,7 +200,7 @@ class Unweighted(Move[Any]):
     def noise(self, x: Array) -> Specs:
         return self.move.noise(x)
 
-    @property
+    @declared
     def tuning_inside(self) -> Any:
         """That of the move."""
         return self.move.tuning_inside
@@ -237,7 +239,7 @@ class Reversible(Move[Any]):
         check_base("SOSMC", self.kernel, NEEDED_TO_WEIGH | {Trait.INVARIANT: langevin})
         following("SOSMC", self.kernel)
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.kernel.requires | Capability.LOG_DENSITY
 
@@ -246,8 +248,8 @@ class Reversible(Move[Any]):
         """The kernel's, or None if it has none."""
         return getattr(self.kernel, "step_size", None)
 
-    @property
-    def tuning_inside(self) -> Tuning | None:
+    @declared
+    def tuning_inside(self) -> Kernel[Any, Any] | None:
         """The kernel with its rules, where it leaves something out."""
         kernel = self._moving
         return kernel if isinstance(kernel, Tuning) else None

@@ -6,7 +6,7 @@ Carlo" (2021); the SOSMC paper, App. C and E.1.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import array_api_extra as xpx
 from array_api_compat import device as device_of
@@ -40,7 +40,7 @@ class SingleChain(Move[ChainState]):
     step_size: Any = field(default=None, metadata=PER_CHAIN)
     burn_in: int = 0
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
     def __post_init__(self) -> None:
         if self.step_size is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array, Mask, Same, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_count, given
 from xpsample.core.errors import BackendError, HyperparameterError, PositionError
@@ -53,7 +53,7 @@ class Constrained(Space):
         """How many unconstrained coordinates a value has."""
         return math.prod(self.axes)
 
-    def constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
+    def constrain(self, xp: Any, z: Same) -> tuple[Same, Same]:
         """Values, and the logarithm of the volume that the map makes of a unit volume of coordinates.
 
         Parameters
@@ -88,7 +88,7 @@ class Constrained(Space):
             log_jacobian = xp.reshape(log_jacobian, (*chains, -1))
         return value, xp.sum(log_jacobian, axis=-1) if more else log_jacobian
 
-    def unconstrain(self, xp: Any, value: Array) -> Array:
+    def unconstrain(self, xp: Any, value: Same) -> Same:
         """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside.
 
         Raises
@@ -100,7 +100,7 @@ class Constrained(Space):
         z = xp.reshape(self._unconstrain(xp, value), (*chains, self.dim))
         return _as(xp, z, value)
 
-    def contains(self, xp: Any, value: Array) -> Array:
+    def contains(self, xp: Any, value: Array) -> Mask:
         """Which values are in the space, edges excluded, ``(*chains, *shape) -> (*chains)`` of bool.
 
         Sums and lengths that must be 1 may be off by rounding.
@@ -267,7 +267,7 @@ def tolerance(xp: Any, value: Array) -> float:
     return 16.0 * value.shape[-1] * float(xp.finfo(value.dtype).eps)
 
 
-def _as(xp: Any, array: Array, like: Array) -> Array:
+def _as(xp: Any, array: Any, like: Same) -> Same:
     """In another array's dtype, which NumPy 1 widens where an array is a single number."""
     return array if array.dtype == like.dtype else xp.astype(array, like.dtype)
 

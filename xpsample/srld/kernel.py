@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_instance, settle
+from xpsample.core.declared import declared
 from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
@@ -163,11 +164,11 @@ class SRLD(Kernel[SRLDState, Any]):
             },
         )
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires | Capability.SCORE | Capability.REAL
 
-    @property
+    @declared
     def traits(self) -> Trait:
         together = Trait.SEPARATE if self.shared else Trait.NONE
         return self.base.traits & ~(Trait.INVARIANT | together)

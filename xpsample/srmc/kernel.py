@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle
+from xpsample.core.declared import declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, per_coordinate, show
 from xpsample.core.registry import to_host
@@ -187,18 +188,18 @@ class SRMC(Kernel[SRMCState, Any]):
                 "strengths that no warm-up can tell: give alpha, or leave out tilt over a base that accepts or rejects"
             )
 
-    @property
+    @declared
     def requires(self) -> Capability:
         tilt = self._tilt.requires if Capability.SCORE in self.base.requires else Capability.NONE
         hvp = Capability.HVP if self.schedule.hvps else Capability.NONE
         return self.base.requires | self._tilt.needs | tilt | hvp
 
-    @property
+    @declared
     def traits(self) -> Trait:
         kept = Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE
         return self.base.traits & (kept | Trait.STAYS_INSIDE if isinstance(self._tilt, Ratio) else kept)
 
-    @property
+    @declared
     def optimal_acceptance(self) -> float | None:
         return self.base.optimal_acceptance
 

@@ -1,7 +1,7 @@
 """The repellence strength that is left out: chosen by what the theory predicts from the warm-up of the base kernel."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
@@ -98,7 +98,7 @@ class LowestError(Rule):
     exponent: float = 1.0
 
     rank = 2
-    patience = 2.0
+    patience: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
         settle(self, "exponent", check_number, 0)

@@ -1,7 +1,7 @@
 """A part of a model's parameters given the others: the target of one block of a Gibbs sweep."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xpsample.core.arrays import Array
 from xpsample.spaces.discrete import Discrete
@@ -9,6 +9,26 @@ from xpsample.spaces.named import Named
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DerivedTarget
 from xpsample.targets.point import Capability, Costs, Point, wanted
+from xpsample.targets.prepared import PreparedTarget
+
+
+def given_others(
+    target: BoundTarget, names: tuple[str, ...], space: Space, origin: Point, requires: Capability
+) -> "GivenOthers":
+    """The distribution of some parameters given the others.
+
+    Where a score costs more the more coordinates it is of, as one by finite differences does, `target` gives that of
+    the block's alone.
+    """
+    of_all = target.space
+    assert isinstance(of_all, Named)
+    if not isinstance(target, PreparedTarget) or target.part is None or Capability.SCORE not in target.requires:
+        return GivenOthers(target, names, space, origin, requires)
+    own = sorted((place.start, place.stop) for place in map(of_all.coordinates, names))
+    call, cost = target.part(tuple(own) if wanted(requires).score else ())
+    functions = target.functions._replace(log_density_and_score=call, score=lambda *args: call(*args)[1])
+    costs = target.costs._replace(evaluate=cost, evaluate_lazily=cost, score=cost)
+    return GivenOthers(replace(target, functions=functions, costs=costs), names, space, origin, requires, of_part=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +47,8 @@ class GivenOthers(DerivedTarget):
         Of `target`, where the others are.
     requires : Capability
         What the kernel on top requires.
+    of_part : bool
+        Whether the points of `target` have the score of one block, which may be another one, and nan elsewhere.
     """
 
     target: BoundTarget
@@ -34,11 +56,14 @@ class GivenOthers(DerivedTarget):
     space: Space
     origin: Point
     requires: Capability
+    of_part: bool = False
 
     @property
     def costs(self) -> Costs:
         """Those of all parameters' target, and of the positions around where differences are asked for."""
         inner = self.target.costs
+        if self.of_part and wanted(self.requires).score:
+            inner = inner._replace(refresh=inner.evaluate)
         around = inner.log_density.times(self._moves)
         at_point = ("evaluate", "evaluate_lazily", "refresh")
         return inner._replace(**{name: getattr(inner, name).plus(around) for name in at_point})
@@ -74,6 +99,8 @@ class GivenOthers(DerivedTarget):
         return self.evaluate(x)
 
     def refresh(self, point: Point) -> Point:
+        if self.of_part and wanted(self.requires).score:
+            return self.from_base(self.target.evaluate(point.base.x))
         return self.from_base(self.target.refresh(point.base))
 
     def log_density(self, x: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.gradients.choices import Evaluations, Functions
+from xpsample.gradients.choices import Derivative, Evaluations, Functions
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Space
@@ -38,6 +38,7 @@ class PreparedTarget(BoundTarget):
     data: tree.Tree = None
     constant_data: bool = True
     family: Family | None = None
+    part: Callable[..., Derivative] | None = field(default=None, repr=False)  # of `Target`
     _args: tuple[Any, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xpsample.core import tree
@@ -15,7 +16,15 @@ from xpsample.core.backend import Backend
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
 from xpsample.core.errors import CapabilityError, GradientError
 from xpsample.core.registry import compiled
-from xpsample.gradients.choices import Analytic, Auto, Derivative, Evaluations, Functions, GradientChoice
+from xpsample.gradients.choices import (
+    Analytic,
+    Auto,
+    Derivative,
+    Evaluations,
+    FiniteDifference,
+    Functions,
+    GradientChoice,
+)
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
@@ -130,7 +139,7 @@ class Target(AbstractTarget):
     (1000, 4, 2)
     """
 
-    log_density: Callable[..., Array] | None
+    log_density: Callable[..., Any] | Any  # None where there is none; checkers let it be called
     score: Callable[..., Array] | None = None
     hvp: Callable[..., Array] | None = None
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
@@ -233,7 +242,20 @@ class Target(AbstractTarget):
             constrained=self.constrained,
             dtype=None if x is integers else x.dtype,
             data=data,
+            part=self._part(backend, x, ready),
         )
+
+    def _part(self, backend: Backend, x: Array, ready: Callable[..., Any]) -> Callable[..., Derivative] | None:
+        """Log density and score of some coordinates alone, where a score costs more the more there are of them."""
+        choice, own = self.gradient, (self.score, self.log_density_and_score)
+        if not isinstance(choice, FiniteDifference) or own != (None, None) or not self.acceptance.exact:
+            return None
+
+        def part(places: tuple[tuple[int, int], ...]) -> Derivative:
+            found = choice.score_of_part(backend, self.of_coordinates, x, places)
+            return found._replace(call=ready(found.call))
+
+        return cache(part)
 
     def _complete(self, requires: Capability) -> Capability:
         """`requires` with all that it is made from, where this target can have it."""

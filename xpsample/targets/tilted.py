@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
@@ -30,8 +30,8 @@ class Tilt(ABC):
         Whether the surrogate's differences on a discrete space (`Point.differences`) are its own, or the target's.
     """
 
-    needs: Capability
-    requires: Capability
+    needs: ClassVar[Capability]
+    requires: ClassVar[Capability]
     needs_score: bool
     moves: bool
 
@@ -74,7 +74,7 @@ class Exact(ScoreTilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Exact())
     """
 
-    requires = Capability.SCORE | Capability.HVP
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.HVP
     needs_score = True
     moves = True
 
@@ -103,7 +103,7 @@ class Shift(ScoreTilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Shift())
     """
 
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = False
     moves = True
 
@@ -119,7 +119,7 @@ class Difference(ScoreTilt):
     """By a difference quotient of scores (Eq. 6)."""
 
     by: FiniteDifference
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = True
 
@@ -151,7 +151,7 @@ class Untilted(ScoreTilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Untilted())
     """
 
-    requires = Capability.SCORE
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = False
 
@@ -187,8 +187,8 @@ class Ratio(Tilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Ratio())
     """
 
-    needs = Capability.LOG_DENSITY | Capability.DIFFERENCES
-    requires = Capability.SCORE
+    needs: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DIFFERENCES
+    requires: ClassVar[Capability] = Capability.SCORE
     needs_score = True
     moves = False
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_number, check_text, settle, settle_given
@@ -128,7 +128,7 @@ class BoundedBias(Rule):
     smoothing: str | None = None
 
     rank = 1
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
     def __post_init__(self) -> None:
         settle(self, "bias", check_number, 0, 1, below=True)
@@ -179,7 +179,7 @@ class MoreauSmoothing(Rule):
     """
 
     rank = 0
-    patience = 1.0
+    patience: ClassVar[float] = 1.0
 
     def init(self, xp: Any, point: Any, pooled: bool) -> MeasuredCurvature:
         return no_curvature(xp, point.x, pooled)

@@ -3,7 +3,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.warmup.length import step_size_of
@@ -56,7 +56,7 @@ class EnergyVariance(Rule):
     per_coordinate: float = 5e-4
 
     rank = 1
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
     def init(self, xp: Any, point: Any, pooled: bool) -> EnergyErrors:
         zero = per_group(xp, point.x, pooled)
@@ -130,7 +130,7 @@ class DecoherenceLength(Rule):
     metric: str
 
     rank = 2
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
     def init(self, xp: Any, point: Any, pooled: bool) -> BatchSums:
         x = xp.zeros_like(point.x)

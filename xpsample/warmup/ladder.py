@@ -3,7 +3,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_number, settle
@@ -72,7 +72,7 @@ class Ladder(Rule):
     hottest: float = HOTTEST
 
     rank = 0
-    patience = 1.0
+    patience: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if self.rungs is not None:

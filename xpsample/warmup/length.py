@@ -3,7 +3,7 @@ trajectory lengths in Hamiltonian Monte Carlo")."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.warmup.rule import STEP_BITS, FollowingRule, Seen, per_group, rounded
@@ -74,7 +74,7 @@ class ChEES(FollowingRule):
     of_a_sphere: bool = False
 
     rank = 2
-    patience = 1.0
+    patience: ClassVar[float] = 1.0
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Lengths:
         zero = per_group(xp, point.x, pooled)

@@ -3,7 +3,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
@@ -99,7 +99,7 @@ class LowRankMetric(Rule):
     inverse: bool | None = None
 
     rank = 0
-    patience = 1.0
+    patience: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         settle(self, "directions", check_count)

@@ -11,6 +11,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, settle_given
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
+from xpsample.core.declared import declared
 from xpsample.core.hyperparameters import MATRIX
 from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, tuned, vector_per_group
 
@@ -73,7 +74,7 @@ class Metric(FollowingRule):
 
     rank = 0
 
-    @property
+    @declared
     def patience(self) -> float:
         return 1.0 if self._by_scores else WITHOUT_SCORES
 

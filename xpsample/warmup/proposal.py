@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, settle
@@ -19,7 +19,7 @@ class ProposalMean(FollowingRule):
     """The mean of the positions, in windows as those of metrics, rounded to shares of the standard deviations."""
 
     rank = 0
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Windows:
         return _VARIANCE.init(xp, point, pooled)
@@ -74,7 +74,7 @@ class ProposalCovariance(FollowingRule):
     dense: bool = False
 
     rank = 0
-    patience = PATIENCE
+    patience: ClassVar[float] = PATIENCE
 
     def __post_init__(self) -> None:
         settle(self, "dense", check_flag)

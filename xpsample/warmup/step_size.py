@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_number, settle, settle_given
@@ -86,7 +86,7 @@ class StepSize(FollowingRule):
     most: float | None = None
 
     rank = 1
-    patience = 1.0
+    patience: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         settle(self, "acceptance", check_number, 0, 1, below=True)

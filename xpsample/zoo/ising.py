@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Same
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
 from xpsample.spaces.discrete import Spins
@@ -127,7 +127,7 @@ def cross_diagonal(sites: int = 9, strength: float = 10.0) -> np.ndarray:
     return strength * np.maximum(identity, identity[::-1])
 
 
-def internal_energy(x: Array, shape: Sequence[int], periodic: bool = True) -> Array:
+def internal_energy(x: Same, shape: Sequence[int], periodic: bool = True) -> Same:
     """Minus the sum over bonds of s_i s_j, per site: ``(..., prod(shape)) -> (...)``, in units of the coupling J.
 
     Its mean over a run has the Monte Carlo standard error ``mcse_mean(energy[..., None])``.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.declared import declared
 from xpsample.core.elementwise import accurate_sigmoid
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.core.registry import backend_of
@@ -116,7 +117,7 @@ class PersistentGibbs(Kernel[TrainingState, Info]):
     sweeps: int
     decay: float
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return Capability.NONE
 

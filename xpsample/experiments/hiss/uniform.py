@@ -1,6 +1,7 @@
 """A control of every HiSS table: Metropolis with proposals that are uniform over all states."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs, Uniform
@@ -15,7 +16,7 @@ from xpsample.targets.point import Capability
 class UniformProposals(MemorylessKernel[Info]):
     """A state drawn uniformly from all, on a space whose variables have equally many values."""
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
 
     def noise(self, x: Array) -> Specs:

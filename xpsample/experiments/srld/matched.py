@@ -10,6 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.declared import declared
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -45,11 +46,11 @@ class CommonNoise(Kernel):
 
     base: Kernel
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.base.traits
 

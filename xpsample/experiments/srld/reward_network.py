@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.specs import Specs, Uniform
@@ -167,11 +168,11 @@ class SeenMinibatch(Kernel):
     def __post_init__(self) -> None:
         check_base("SeenMinibatch", self.base, {Trait.TAKES_ESTIMATES: "take a kernel without an accept step"})
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires
 
-    @property
+    @declared
     def traits(self) -> Trait:
         return self.base.traits & ~(Trait.EXACT | Trait.TAKES_ESTIMATES)
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.declared import declared
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -147,7 +148,7 @@ class RunningMean(Kernel):
     base: Kernel
     burn_in: int
 
-    @property
+    @declared
     def requires(self) -> Capability:
         return self.base.requires
 

@@ -1,7 +1,7 @@
 """The automatic cyclical sampler: discrete Langevin steps whose size and balance go through cycles."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle_given
@@ -55,7 +55,7 @@ class ACS(Kernel[ACSState, Info]):
 
     cycle: Any = field(default=None, metadata=tuned(CycleSearch()))
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle
@@ -79,7 +79,7 @@ class LocallyBalanced(MemorylessKernel[Info]):
 
     balancing: Balancing = Barker()
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

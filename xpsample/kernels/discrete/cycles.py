@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
@@ -189,7 +189,7 @@ class CycleSearch(Rule):
     balance: float = 0.95
 
     rank = 1
-    patience = 5.0
+    patience: ClassVar[float] = 5.0
 
     def __post_init__(self) -> None:
         settle(self, "length", check_count)

@@ -1,7 +1,7 @@
 """Discrete Langevin proposals: all variables moved at once, each by a categorical choice that the score informs."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -108,13 +108,13 @@ class DMALA(MemorylessKernel[Info]):
     True
     """
 
-    optimal_acceptance = 0.574
+    optimal_acceptance: ClassVar[float] = 0.574
     step_size: Any = field(
         default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, most=LARGEST_STEP_SIZE))
     )
     balance: Any = field(default=0.5, metadata=PER_CHAIN)
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
 
     def __post_init__(self) -> None:
@@ -159,7 +159,7 @@ class DULA(Kernel[ULAState, Info]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN)
 
-    requires = Capability.SCORE | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.SCORE | Capability.DISCRETE
     traits = UNADJUSTED
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
@@ -38,7 +38,7 @@ class SingleFlip(MemorylessKernel[Info]):
     True
     """
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
 
     def noise(self, x: Array) -> Specs:
@@ -79,7 +79,7 @@ class Gibbs(MemorylessKernel[Info]):
     True
     """
 
-    requires = Capability.LOG_DENSITY | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
 
     def noise(self, x: Array) -> Specs:

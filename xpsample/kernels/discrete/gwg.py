@@ -1,7 +1,7 @@
 """Gibbs with gradients: one variable changed at a time, chosen by what the score says of every change."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
@@ -45,7 +45,7 @@ class GWG(MemorylessKernel[Info]):
 
     temperature: Any = field(default=0.5, metadata=PER_CHAIN)
 
-    requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
 
     def __post_init__(self) -> None:

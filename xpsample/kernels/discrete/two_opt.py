@@ -1,6 +1,7 @@
 """2-opt Metropolis: permutations by reversing segments (Croes, 1958, as a Markov chain)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
@@ -36,7 +37,7 @@ class TwoOpt(Kernel[ChainState, Info]):
     (2000, 20, 8)
     """
 
-    requires = Capability.LOG_DENSITY
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY
     traits = ADJUSTED
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
