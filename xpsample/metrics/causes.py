@@ -15,7 +15,7 @@ BROKEN = UNTUNED | {"divergences", "stuck", "constant", "not_finite", "growth", 
 """And what a density shows that is not what it should be."""
 
 EXPLAINS: dict[str, frozenset[str]] = {
-    "annealing": frozenset(),
+    "annealing": frozenset({"heat"}),
     "precision": BROKEN | {"underflow", "bound", "improper"},
     "underflow": BROKEN | {"bound", "improper"},
     "improper": BROKEN | {"bound"},
@@ -31,9 +31,9 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "ladder": UNMIXED | {"round_trips", "modes", "slow"},
     "round_trips": UNMIXED | {"modes", "slow"},
     "labels": UNTUNED,
-    "warmup": UNMIXED | {"modes", "transient", "acceptance", "slow", "depth", "energy", "correlated"},
+    "warmup": UNMIXED | {"heat", "modes", "transient", "acceptance", "slow", "depth", "energy", "correlated"},
     "modes": UNMIXED | {"acceptance", "energy", "depth", "resonance", "slow", "correlated"},
-    "transient": UNMIXED | {"slow", "acceptance", "energy", "correlated"},
+    "transient": UNMIXED | {"heat", "slow", "acceptance", "energy", "correlated"},
     "correlated": UNMIXED | {"slow", "acceptance", "depth", "energy", "resonance"},
     "resonance": UNMIXED | {"slow", "energy", "acceptance"},
     "depth": UNMIXED | {"slow", "energy"},
