@@ -49,9 +49,9 @@ numpydoc_xref_aliases |= {
     "Acceptance": "xpsample.targets.Acceptance",
     "GradientChoice": "xpsample.gradients.GradientChoice",
     "Kernel": "xpsample.kernels.Kernel",
-    "NoiseSource": "xpsample.run.noise.NoiseSource",
-    "Recorder": "xpsample.run.recorders.Recorder",
-    "RunStatistics": "xpsample.run.trace.RunStatistics",
+    "NoiseSource": "xpsample.engine.noise.NoiseSource",
+    "Recorder": "xpsample.trace.recorders.Recorder",
+    "RunStatistics": "xpsample.trace.trace.RunStatistics",
     "Space": "xpsample.spaces.Space",
 }
 

@@ -12,8 +12,8 @@ from srmc_breaks import PROBLEMS
 from xpsample import RBF, SRLD, ULA, Rolling, Thinned, UnderdampedLangevin, sample
 from xpsample.kernels import Kernel
 from xpsample.metrics.stein import MedianFromPoint
-from xpsample.run.recorders import Moments
 from xpsample.srld import Balanced, History
+from xpsample.trace.recorders import Moments
 from xpsample.zoo.gaussian import gaussian
 
 ALPHA = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])

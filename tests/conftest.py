@@ -56,11 +56,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     every = config.getoption("--full") or any("::" in arg for arg in config.args)
     rest, kept, left = config.getoption("--rest"), [], []
     reasons = config.stash[LEFT_OUT] = {}
+    counts: dict[tuple[Path, str], int] = {}
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in BY_FOLDER:
             item.add_marker(folder)
-        other_tier = not every and _in_first_tier(item) == rest
+        other_tier = not every and (_in_first_tier(item) and _is_early(item, counts)) == rest
         why = "first tier" if rest else "left for --full"
         reason = why if other_tier else _missing_of(item)
         if reason is None:
@@ -127,6 +128,14 @@ def _in_first_tier(item: pytest.Item) -> bool:
         return name not in OTHERS or (name in about and dtype == "float64")
 
     return all(belongs(*pair) for pair in named if len(pair) == 2)
+
+
+def _is_early(item: pytest.Item, counts: dict[tuple[Path, str], int]) -> bool:
+    """Whether a case is among those that its test has in the first tier; `counts` are those seen of each test."""
+    test = item.path, getattr(item, "originalname", item.name)
+    counts[test] = counts.get(test, 0) + 1
+    mark = item.get_closest_marker("first_cases")
+    return mark is None or counts[test] <= mark.args[0]
 
 
 def _first_cases(items: list[pytest.Item], few: int) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -10,6 +10,8 @@ from xpsample.core.errors import CapabilityError, HyperparameterError
 jax = pytest.importorskip("jax")
 numpyro = pytest.importorskip("numpyro")
 
+pytestmark = pytest.mark.slow
+
 import jax.numpy as jnp  # noqa: E402
 import numpyro.distributions as dist  # noqa: E402
 from numpyro.infer import MCMC, NUTS  # noqa: E402

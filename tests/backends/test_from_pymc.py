@@ -54,6 +54,7 @@ def in_numpyro():
     numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
 
 
+@pytest.mark.slow
 def test_density_and_quantities_are_those_on_numpy():
     theirs = in_pymc()
     with x64("jax", "float64"):

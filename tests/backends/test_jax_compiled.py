@@ -9,10 +9,10 @@ import pytest
 import xpsample as xps
 from xpsample.core.hyperparameters import PER_CHAIN
 from xpsample.core.registry import whole
+from xpsample.engine.noise import Native
 from xpsample.kernels import Kernel
 from xpsample.kernels.kernel import ChainState, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
-from xpsample.run.noise import Native
 from xpsample.targets import Capability
 
 pytestmark = pytest.mark.first_tier
@@ -45,6 +45,7 @@ def blocks(monkeypatch):
     return made
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("data", ["none", "numpy", "jax"])
 @pytest.mark.parametrize("source", [Native(1), xps.Portable(1)], ids=["native", "portable"])
@@ -72,6 +73,7 @@ KERNELS_OF_A_NUMBER = {
 }
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("name", KERNELS_OF_A_NUMBER)
 def test_values_of_hyper_parameters_share_a_program(blocks, name):
     """Each value gives the chain that it gives alone; only the first is compiled."""
@@ -218,6 +220,7 @@ def test_a_loop_whose_count_and_condition_are_traced(n):
     assert compiled._cache_size() == 2
 
 
+@pytest.mark.slow
 def test_other_tuned_values_and_another_warm_up_length_compile_nothing(blocks):
     target = xps.Target(lambda x, scale: -0.5 * (x * x * scale).sum(-1), data=jax.numpy.ones(3, dtype=np.float32))
     x = positions(committed=True)

@@ -5,7 +5,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.ending import Ending
-from xpsample.run.noise import Native
+from xpsample.engine.noise import Native
 from xpsample.run.program import Program
 
 jax = pytest.importorskip("jax")

@@ -100,6 +100,7 @@ def test_the_rows_that_a_block_needs_are_drawn_and_no_others(span, segment):
     assert first - part < drawn[0] and drawn[-1] < stop + part
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("ahead", [True, False])
 def test_noise_is_normal_and_independent_over_steps_places_and_streams(ahead, like):
     # Moments of 2^22 numbers, and correlations of 64 rows with each other, of neighbouring steps, places and streams:

@@ -537,6 +537,7 @@ def test_functions_of_another_module_are_looked_into(monkeypatch):
     assert key(scaled_twice) != before
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("discrete", [False, True])
 def test_kernels_with_equal_and_with_other_numbers_make_the_chains_of_a_target_of_their_own(library, discrete):
     if discrete:

@@ -8,7 +8,7 @@ from tests.conftest import open_library
 from xpsample.core import tree
 from xpsample.engine import pace
 from xpsample.run import store
-from xpsample.run.stored import StoredRows
+from xpsample.trace.stored import StoredRows
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ TARGETS = {
 KERNELS = {"RWM": xps.RWM(0.5), "SRMC": xps.SRMC(xps.RWM(0.5), 0.1)}
 
 
+@pytest.mark.first_cases(16)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("of", TARGETS)

@@ -18,6 +18,7 @@ def check(case, seed):
         assert case.run(seed).diagnose() == ()
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("model", QUICK, ids=lambda model: model.__name__)
 def test_healthy_models(model):
     check(model(), 1)

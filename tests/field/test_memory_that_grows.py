@@ -11,6 +11,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core import registry, tree
+from xpsample.run.program import Program
 from xpsample.spaces import named
 from xpsample.targets import tilted
 from xpsample.targets.point import Capability
@@ -66,15 +67,12 @@ def test_compiled_steps_are_counted_and_hold_no_data(monkeypatch):
     def step_of(scale):
         data = torch.full((1000,), scale)
         target = xps.Target(lambda x, d: -scale * d[0] * torch.sum(x**2, -1), data=data)
-        program = type(
-            "Program",
-            (),
-            {"kernel": xps.RWM(scale), "target": target.prepare(torch.zeros(4, 2), Capability.LOG_DENSITY)},
-        )
-        return compiled.compiled_step(program), weakref.ref(data)
+        program = Program(xps.RWM(scale), target.prepare(torch.zeros(4, 2), Capability.LOG_DENSITY), (), 0, 1, 1)
+        compiled.compiled_step(program)
+        return weakref.ref(data)
 
     with ThreadPoolExecutor(8) as pool:
-        held = [data for _, data in pool.map(step_of, [1.0 + i for i in range(3 * compiled.KEPT)])]
+        held = list(pool.map(step_of, [1.0 + i for i in range(3 * compiled.KEPT)]))
     gc.collect()
     assert len(compiled._steps) <= compiled.KEPT
     assert not any(ref() is not None for ref in held)

@@ -63,6 +63,7 @@ def narrow():
         yield
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("shape", [(2,), ()])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_float64_array_changed_in_place(way, shape):
@@ -109,6 +110,7 @@ class Lookalike:
         return contextlib.nullcontext()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("setting", [None, Lookalike()])
 def test_a_jax_without_the_setting_that_keeps_traces_apart(monkeypatch, setting):
     from jax._src import config

@@ -269,11 +269,13 @@ def check(way, kernel, library):
     assert np.abs(first - expected).max() > 0.1
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_with_a_random_walk_on_jax(way):
     check(way, "RWM", "jax")
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "RWM"])
 def test_every_kernel_on_jax(kernel):
     check("array of float64 in place", kernel, "jax")
@@ -318,6 +320,7 @@ def kept_by_jax():
     }
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("name", ["scan", "fori_loop", "cond", "jit", "jit within", "checkpoint", "vmap of jit"])
 def test_functions_that_jax_traces_by_themselves(name):
     target = xps.Target(kept_by_jax()[name])
@@ -388,6 +391,7 @@ WRAPPED = {
 }
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", WRAPPED)
 def test_targets_made_of_it(name):
     target = WRAPPED[name](xps.Target(lambda x: bowl(x, centre)))
@@ -399,6 +403,7 @@ def test_targets_made_of_it(name):
     assert np.abs(first - expected).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_run_that_warms_up():
     target = xps.Target(lambda x: bowl(x, centre))
     first = run(target, xps.HMC(), "jax", draws=100).mean()

@@ -17,6 +17,7 @@ def shifted(x):
     return -0.5 * array_namespace(x).sum((x - 3.0) ** 2, axis=-1)
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("threads", [2, 8])
 def test_each_thread_gets_the_chains_of_its_own(library32, threads):

@@ -7,9 +7,9 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import Interrupted
+from xpsample.engine.noise import Native
 from xpsample.metrics.findings import Finding
 from xpsample.run import warming
-from xpsample.run.noise import Native
 
 TARGET = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
 
@@ -40,6 +40,7 @@ def test_the_path_of_a_warm_up_that_was_stopped_has_all_its_rounds(monkeypatch):
     assert 2400 < stop.value.trace.warmup["acceptance_probability"].shape[0] < 5600
 
 
+@pytest.mark.slow
 def test_every_round_of_a_warm_up_has_noise_of_its_own(monkeypatch):
     """And none has that of the run."""
     drawn = rounds(monkeypatch)

@@ -1,7 +1,7 @@
 """What the calls of the fuzz are made of: arguments, the tags that they take, and uses of what was made."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,19 @@ class Call:
     name: str
     make: Callable[..., Any]
     arguments: dict[str, Argument]
-    then: Callable[[Any, Library], Any] = field(default=lambda made, library: made)
+    then: Callable[[Any, Library], Any]
+
+
+def call(
+    make: Callable[..., Any],
+    then: Callable[[Any, Library], Any] = lambda made, library: made,
+    /,
+    *,
+    called: str = "",
+    **arguments: Argument,
+) -> Call:
+    """A call under the name of what is called, or another one."""
+    return Call(called or make.__name__, make, arguments, then)
 
 
 # ---- targets and positions -------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from xpsample.metrics.discrete import (
     state_counts,
     total_variation,
 )
-from xpsample.run.recorders import Draws, Histogram
 from xpsample.spaces import Binary, Categorical, OneHot, Spins
 from xpsample.targets import Target
+from xpsample.trace.recorders import Draws, Histogram
 from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 
 SPACES = {

@@ -11,8 +11,8 @@ from xpsample.core.registry import backend_named
 from xpsample.optimize.optimizers import SGD
 from xpsample.particles.batches import RowBatches
 from xpsample.particles.pcd import PCD
-from xpsample.run.recorders import Record
 from xpsample.targets import Parametric, Target
+from xpsample.trace.recorders import Record
 from xpsample.zoo.networks import init_mlp, mlp_and_score, mlp_energy
 
 DATA = np.random.default_rng(0).standard_normal((400, 2)) * [1.2, 0.8] + [0.7, -0.4]

@@ -34,10 +34,10 @@ from xpsample import (
 )
 from xpsample.conformance import scenarios
 from xpsample.core.errors import CheckpointError
+from xpsample.engine.noise import NoiseSource
 from xpsample.files import atomic
 from xpsample.files.folder import INDEX, Folder
 from xpsample.run.checkpoint import Store
-from xpsample.run.noise import NoiseSource
 from xpsample.zoo.gaussian import gaussian
 
 

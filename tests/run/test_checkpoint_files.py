@@ -81,6 +81,7 @@ HOLDING = """
 """
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", ["sample", "fit"])
 def test_a_process_that_was_killed_leaves_a_lock_that_is_free(tmp_path, kind):
     def run(then):

@@ -10,11 +10,11 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
-from xpsample.run import screen
-from xpsample.run.diagnosis import diagnose
-from xpsample.run.screen import Screen
-from xpsample.run.summary import RunStatistics
 from xpsample.srmc.diagnostics import Repellence
+from xpsample.trace import screen
+from xpsample.trace.diagnosis import diagnose
+from xpsample.trace.screen import Screen
+from xpsample.trace.summary import RunStatistics
 from xpsample.zoo.gaussian import gaussian
 
 ROUND = gaussian(np.eye(2))

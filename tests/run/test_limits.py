@@ -8,12 +8,12 @@ import pytest
 import xpsample as xps
 from xpsample.core.ending import Ending
 from xpsample.core.errors import HyperparameterError
+from xpsample.engine.noise import Portable
 from xpsample.kernels import RWM
 from xpsample.run import limits
-from xpsample.run.noise import Portable
 from xpsample.run.program import Program
-from xpsample.run.recorders import Moments
 from xpsample.targets import Target
+from xpsample.trace.recorders import Moments
 
 X0 = np.zeros((4, 2))
 

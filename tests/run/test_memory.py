@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpsample import RWM, BatchMeans, Moments, sample
-from xpsample.run import stored
+from xpsample.trace import stored
 from xpsample.zoo.gaussian import gaussian
 
 

@@ -13,7 +13,7 @@ from xpsample import Portable, Replay
 from xpsample.core.errors import NoiseError
 from xpsample.core.registry import backend_named
 from xpsample.core.specs import Normal, Uniform
-from xpsample.run.noise import (
+from xpsample.engine.noise import (
     Native,
     as_noise_source,
     chunk_steps,

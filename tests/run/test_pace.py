@@ -17,11 +17,11 @@ import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import Interrupted
 from xpsample.engine import pace
+from xpsample.engine.noise import NoiseSource, Portable
 from xpsample.engine.pace import Pace
 from xpsample.engine.signals import Terminated, interruptible, terminable
 from xpsample.kernels import HMC
 from xpsample.run.checkpoint import Store
-from xpsample.run.noise import NoiseSource, Portable
 from xpsample.run.program import summable
 from xpsample.targets import Target
 

@@ -73,7 +73,7 @@ APART = """
     import signal
     import time
     from xpsample.engine import pace
-    from xpsample.run.noise import NoiseSource
+    from xpsample.engine.noise import NoiseSource
     from xpsample.score_mh import Sliced, fit
 
     if number == 1:  # its clock is ten times as fast

@@ -5,7 +5,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError, TraceError
-from xpsample.run.running import running
+from xpsample.trace.running import running
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.diag([1.0, 4.0]))
@@ -46,6 +46,7 @@ def test_a_bad_run_without_draws_says_so():
     assert not {finding.kind for finding in few.diagnose()} & {"ess_bulk", "constant"}
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("x0", [STARTS, STARTS[0]], ids=["chains", "one chain"])
 def test_batches_that_are_too_short_say_so(x0):
     """Their standard error is 15 times too small, or more, and R-hat may be good, or there may be none."""

@@ -66,7 +66,7 @@ def test_steps_and_sample_give_one_chain(library, kernel, seed):
 @pytest.mark.parametrize("seed", [3, SEED], ids=["native", "portable"])
 def test_large_steps_give_the_chain_of_single_ones(library, seed, monkeypatch):
     """A chunk of noise of one step, so that blocks have many chunks, with a burn-in and an end in the middle of one."""
-    monkeypatch.setattr("xpsample.run.noise.CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr("xpsample.engine.noise.CHUNK_ELEMENTS", 1)
     driven = xps.sample(TARGET, WALK, library.array(X0), 20, seed=seed, burn_in=5, thinning=2, progress=False)
     single = itertools.islice(xps.steps(TARGET, WALK, library.array(X0), seed=seed), 45)
     walk = [(library.host(state.point.x), library.host(info.moved)) for state, info in single]
@@ -215,6 +215,7 @@ def test_a_tempered_target_is_sampled(library):
 # ---- compilation -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("kernel", [MALA(0.2), HMC(0.3, 10)], ids=["MALA", "HMC"])
 @pytest.mark.parametrize("settings", [{}, {"burn_in": 2000, "thinning": 3}], ids=str)
 def test_jax_traces_a_density_a_few_times_a_run(kernel, settings):

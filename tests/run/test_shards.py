@@ -27,13 +27,13 @@ from xpsample.core.errors import (
     RepellenceWarning,
     WorkerError,
 )
+from xpsample.engine.noise import Native, derived
 from xpsample.kernels.traits import Trait
-from xpsample.run.noise import Native, derived
-from xpsample.run.recorders import Recorder
 from xpsample.run.shards import Shard, cut
 from xpsample.run.whole import Whole
 from xpsample.run.workers import _work
 from xpsample.srmc.diagnostics import Repellence
+from xpsample.trace.recorders import Recorder
 
 X0 = np.random.default_rng(0).normal(size=(7, 2))
 CALLS = []

@@ -17,8 +17,8 @@ from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.metrics import mcse_mean
 from xpsample.run.loading import load
-from xpsample.run.summary import RunStatistics, Summary
-from xpsample.run.trace import Trace
+from xpsample.trace.summary import RunStatistics, Summary
+from xpsample.trace.trace import Trace
 
 LIBRARIES = ["numpy", "torch", "jax.numpy", "array_api_strict"]
 
@@ -310,6 +310,7 @@ load(sys.argv[1]).save(sys.argv[1])
     assert_same_arrays(load(path).draws, make_trace().draws)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("suffix", [".npz", ".nc"])
 def test_a_file_that_cannot_grow_is_an_error_and_not_the_end_of_the_process(tmp_path, suffix):
     """As on a full disk: HDF5 crashes there."""

@@ -6,9 +6,9 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.engine import pace
+from xpsample.engine.noise import segments
 from xpsample.run import shards, until
-from xpsample.run.diagnosis import worst
-from xpsample.run.noise import segments
+from xpsample.trace.diagnosis import worst
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.eye(2))

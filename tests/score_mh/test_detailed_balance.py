@@ -67,6 +67,7 @@ def run(kernel, target):
     return sample(target, kernel, x0, 1, burn_in=19, seed=5, progress=False).draws[0, :, 0]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("direct", [False, True])
 def test_the_law_of_the_chains(direct, trained):
     """By Kolmogorov-Smirnov: 0.0085, of error probability 1e-6 for independent exact draws, and 0.003 for a's error."""

@@ -26,21 +26,21 @@ from xpsample.core.errors import ConvergenceWarning, RepellenceWarning
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
+from xpsample.engine.eager import eager_repeat
+from xpsample.engine.noise import Portable, Replay
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.traits import Trait
-from xpsample.run.checkpoint import opened
-from xpsample.run.eager import eager_repeat
-from xpsample.run.noise import Portable, Replay
+from xpsample.run.checkpoint import Store, opened
 from xpsample.run.prepare import identity
 from xpsample.run.program import Program
-from xpsample.run.recorders import Draws, Statistics
 from xpsample.run.sampling import sample
 from xpsample.run.totals import Totals
-from xpsample.run.trace import Trace
 from xpsample.spaces.space import as_floating
 from xpsample.srld import SRLD
 from xpsample.targets import AbstractTarget, BoundTarget, Capability
+from xpsample.trace.recorders import Draws, Statistics
+from xpsample.trace.trace import Trace
 
 STEPS = 100
 RECORDERS = (Draws(), Statistics())
@@ -259,7 +259,7 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
         with opened(folder, program, carry, identity(target, program, x0, source)) as store:
-            assert store is not None
+            assert isinstance(store, Store)
             carry, buffers, sums, _ = device.backend.drive(program, carry, None, source, 0, third, Ending())
             totals.add(third, sums)
             store.save(third, carry, totals, buffers, final=True)

@@ -7,7 +7,7 @@ from xpsample.conformance.scenario import Scenario
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
-from xpsample.run.noise import Native
+from xpsample.engine.noise import Native
 from xpsample.run.program import Carry, Program
 
 

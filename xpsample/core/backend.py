@@ -94,7 +94,7 @@ Driven = tuple[Carry, Buffers, Any, int]
 
 
 class Source(Protocol):
-    """Where the random numbers come from: `xpsample.run.noise.NoiseSource`."""
+    """Where the random numbers come from: `xpsample.engine.noise.NoiseSource`."""
 
     def block(self, backend: "Backend", specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         """Noise of steps [start, stop), each array of shape ``(stop - start, *spec.shape)``, in `like`'s dtype."""
@@ -222,7 +222,7 @@ class Backend(ABC):
 
         See Also
         --------
-        xpsample.run.eager.eager_repeat : The loop for libraries that run eagerly.
+        xpsample.engine.eager.eager_repeat : The loop for libraries that run eagerly.
         """
 
     @abstractmethod
@@ -240,7 +240,7 @@ class Backend(ABC):
         buffers : tuple or None
             None until the first record allocates them, ``stepper.held`` rows each; row i goes to ``i % stepper.held``.
         source : Source
-            A `xpsample.run.noise.NoiseSource`.
+            A `xpsample.engine.noise.NoiseSource`.
         start, stop : int
             All steps lie on one side of the burn-in.
         ending : Ending
@@ -248,7 +248,7 @@ class Backend(ABC):
 
         See Also
         --------
-        xpsample.run.eager.eager_drive : The loop for libraries that run eagerly.
+        xpsample.engine.eager.eager_drive : The loop for libraries that run eagerly.
         """
 
     @abstractmethod

@@ -73,7 +73,7 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes
     ----------
-    trace : xpsample.run.trace.Trace or None
+    trace : xpsample.trace.trace.Trace or None
         What the run drew until then.
     fitted : xpsample.score_mh.Fitted or None
         What `fit` trained until then.

@@ -23,7 +23,7 @@ from xpsample.core.registry import to_host, unpacked
 PLAIN = (int, float, str, bool, type(None))
 """Values that are JSON, which are compared by type and value."""
 
-DEEP, MOST = 100, 200_000
+DEEP, MOST_OBJECTS = 100, 200_000
 """How far and how many objects are looked into; those beyond are known by their type alone."""
 
 LONG = 4000
@@ -122,7 +122,7 @@ class _Walk:
             return self._done[at]
         if at in self._inside:
             return _entry("what it is in", {"level": self._inside[at]})
-        if len(self._inside) >= DEEP or len(self.held) >= MOST:
+        if len(self._inside) >= DEEP or len(self.held) >= MOST_OBJECTS:
             return self._by_type(value)
         self._inside[at] = len(self._inside)
         self.held.append(value)

@@ -1,1 +1,1 @@
-"""Runs of anything that makes steps: blocks of them, and what happens between two blocks."""
+"""Runs of anything that makes steps: noise, blocks of steps, and what happens between two blocks."""

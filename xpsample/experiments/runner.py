@@ -35,10 +35,10 @@ from xpsample.experiments.unfinished import Unfinished, unfinished
 from xpsample.kernels import Kernel
 from xpsample.run.identity import made_with
 from xpsample.run.sampling import sample
-from xpsample.run.trace import Trace
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.training import Fitted, fit
 from xpsample.targets import AbstractTarget
+from xpsample.trace.trace import Trace
 
 Size = TypeVar("Size")
 

@@ -24,7 +24,7 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import StepSize, left_out, tuned
 
-MOST = 1000.0
+LARGEST_SCALE = 1000.0
 """The largest tuned scale: noise that wide leaves nothing of the values that the variables had."""
 
 
@@ -112,7 +112,7 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
     """
 
     base: Kernel
-    scale: Any = field(default=4.0, metadata=PER_CHAIN | tuned(StepSize(0.234, most=MOST)))
+    scale: Any = field(default=4.0, metadata=PER_CHAIN | tuned(StepSize(0.234, most=LARGEST_SCALE)))
     sweeps: int = 5
     refinements: int = 2
     smoothing: Smoothing = Logistic()

@@ -9,14 +9,14 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, settle
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_range, per_coordinate
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import ChEES, DiagonalMetric, StepSize, tuned
+from xpsample.warmup import TUNED_MASS, ChEES, StepSize, tuned
 
 MAX_ENERGY_ERROR = 1000.0
 """An energy error above this counts as a divergence, as in Stan."""
@@ -89,9 +89,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
     optimal_acceptance: ClassVar[float] = 0.65
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, harmonic=True)))
     steps: int | None = None
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
-    )
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass"), unless="steps"))
     _mass: Covariance = field(init=False, repr=False)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_range, per_coordinate
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR, check_length, jitter, whole_steps
@@ -17,7 +17,7 @@ from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import ChEES, DiagonalMetric, StepSize, tuned
+from xpsample.warmup import TUNED_MASS, ChEES, StepSize, tuned
 
 
 class MAMSState(NamedTuple):
@@ -83,9 +83,7 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.9, harmonic=True)))
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass", cost=0.5, of_a_sphere=True)))
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
-    )
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     _mass: Covariance = field(init=False, repr=False)
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, freeze, none_frozen, normal_like
@@ -14,7 +14,7 @@ from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import MEMORYLESS
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import DecoherenceLength, DiagonalMetric, EnergyVariance, tuned
+from xpsample.warmup import TUNED_MASS, DecoherenceLength, EnergyVariance, tuned
 
 MINIMAL_NORM = 0.1931833275037836
 """The share of the outer kicks that makes the error of the integrator least (McLachlan 1995; Omelyan et al. 2003)."""
@@ -88,9 +88,7 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(EnergyVariance()))
     length: Any = field(default=None, metadata=PER_CHAIN | tuned(DecoherenceLength(metric="mass")))
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
-    )
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     _mass: Covariance = field(init=False, repr=False)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL

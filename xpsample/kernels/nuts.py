@@ -14,7 +14,7 @@ from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count, settle
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.elementwise import minimum_with_zero
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_range
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR
@@ -22,7 +22,7 @@ from xpsample.kernels.kernel import ChainState, MemorylessKernel, normal_like, s
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import DiagonalMetric, StepSize, tuned
+from xpsample.warmup import TUNED_MASS, StepSize, tuned
 
 DEEPEST = 30
 """Doublings at most: leaves are counted in 32 bits."""
@@ -127,9 +127,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
     """
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
-    )
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     max_depth: int = 10
     _mass: Covariance = field(init=False, repr=False)
 

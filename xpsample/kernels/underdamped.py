@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
+from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
@@ -15,7 +15,7 @@ from xpsample.metrics.findings import Finding
 from xpsample.metrics.heat import judge_heat
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import BoundedBias, DiagonalMetric, tuned
+from xpsample.warmup import TUNED_MASS, BoundedBias, tuned
 
 
 class UnderdampedState(NamedTuple):
@@ -72,9 +72,7 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(metric="mass", underdamped=True)))
     friction: Any = field(default=1.0, metadata=PER_CHAIN)
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
-    )
+    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
     _mass: Covariance = field(init=False, repr=False)
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL

@@ -1,1 +1,1 @@
-"""Runs: sample and steps, the program, the eager loop, noise, recorders, traces and checkpoints."""
+"""Runs: sample and steps, their programs, the warm-up, shards, stores and checkpoints."""

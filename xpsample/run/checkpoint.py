@@ -2,11 +2,11 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,15 +15,20 @@ from xpsample.core.checks import check_number, check_path, settle
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
 from xpsample.core.same import differences
+from xpsample.engine.loop import Sink, View
+from xpsample.engine.pace import MOST_STEPS
 from xpsample.files.archives import structure
 from xpsample.files.common import check_room, reading
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
 from xpsample.run.identity import environment
 from xpsample.run.program import Carry, Kept, named_rows
-from xpsample.run.recorders import part_of
 from xpsample.run.store import RowStore
-from xpsample.run.stored import StoredRows, read_about, stored_rows
 from xpsample.run.totals import Totals
+from xpsample.trace.recorders import part_of
+from xpsample.trace.stored import StoredRows, read_about, stored_rows
+
+Row = Callable[[], Any]
+"""Gives a row of each recorder."""
 
 SHARD = "shard-{}-of-{}"
 """What the folders of a run in shards are called, each the checkpoint of one."""
@@ -68,16 +73,35 @@ class Checkpoint:
         settle(self, "every", check_number, 0, closed=True, infinite=True)
 
 
-class Saved(NamedTuple):
-    """What a checkpoint holds, but for the rows."""
+class Unsaved:
+    """The checkpoint of a run that has none."""
 
-    step: int
-    carry: Carry
-    totals: Totals
+    sinks: tuple[Sink, ...] = ()
+    identity: ClassVar[dict[str, Any]] = {}
+    counted: tuple[str, int] | None = None
+    where: str | None = None
+
+    def load(self, carry: Carry, totals: Totals) -> View:
+        """Where the run begins."""
+        return View(0, carry)
+
+    def check(self, row: Row) -> None:
+        """Nothing will be saved."""
+
+    def buffers(self, row: Row) -> tuple[Any, ...] | None:
+        """The rows that are saved."""
+        return None
+
+    def keep(self, view: View, last: bool) -> None:
+        """Nothing is."""
+
+    def seconds(self, here: float) -> float:
+        """What the steps took, of which those made now took `here`."""
+        return here
 
 
 class Store:
-    """A run's checkpoint directory. `opened` makes one."""
+    """A run's checkpoint directory, in which it is saved after a block where it is time to. `opened` makes one."""
 
     path: Path
     every: float
@@ -112,26 +136,34 @@ class Store:
         """Seconds that the steps made before took, less those of saving now."""
         self.began: float | None = None
         """When the first step now began."""
+        self.totals, self.longest, self.sinks = Totals(), MOST_STEPS, (self,)
 
     @property
-    def seconds(self) -> float:
+    def where(self) -> str:
+        """The directory."""
+        return str(self.path)
+
+    def seconds(self, here: float = 0.0) -> float:
         """What the steps took, those before the run was resumed included, and saving not."""
         return self.spent + (0.0 if self.began is None else time.monotonic() - self.began)
 
-    def load(self, carry: Carry) -> Saved | None:
-        """The checkpoint there, in the library and on the device of `carry`, or None.
+    def load(self, carry: Carry, totals: Totals) -> View:
+        """Where the run begins, or goes on in the library and on the device of `carry`.
+
+        The sums until then go into `totals`, with which it is saved from now on.
 
         Raises
         ------
         CheckpointError
-            If it belongs to another run, or cannot be read.
+            If what is there belongs to another run, or cannot be read.
         """
+        self.totals = totals
         with reading(self.path / INDEX, CheckpointError, ADVICE):
             try:
                 self.folder = Folder(self.path)
             except (FileNotFoundError, NotADirectoryError):
                 check_no_shards(self.path, "give the same shards=, or use another path")
-                return None
+                return View(0, carry)
         content, state = self.folder.content, self.folder.state()
         lines = differences(content["identity"], self.identity)
         if lines:
@@ -152,19 +184,21 @@ class Store:
             path: backend.from_host(_laid_out(state[f"carry/{path}"], state.get(f"order/{path}")), leaf)
             for path, leaf in tree.items(carry)
         }
-        carry, totals = tree.fill(carry, leaves), Totals()
+        carry = tree.fill(carry, leaves)
         self._check_values("saved", content["now"], self.program.fingerprint(carry))
         totals.steps = content["statistics_steps"]
         totals.sums = {k.removeprefix("sums/"): v for k, v in state.items() if k.startswith("sums/")}
         self.step = content["step"]
         self.keeper.go_on(self.folder)
         self.spent = (content["metadata"] or {}).get("seconds", 0.0)
-        return Saved(content["step"], carry, totals)
+        if self.step > self.program.steps:
+            _check_cut(self.program, carry, self.step)
+        return View(self.step, carry)
 
-    def rows(self) -> dict[str, np.ndarray]:
-        """The rows of the checkpoint, in arrays as long as the run."""
-        assert self.folder is not None
-        return self.folder.rows(self.program.draws)
+    def buffers(self, row: Row) -> tuple[Any, ...] | None:
+        """The rows that are saved, in buffers for all; `row` gives one of each recorder."""
+        saved = {} if self.folder is None else self.folder.rows(self.program.draws)
+        return _restore(self.program, row(), saved) if saved else None
 
     def _check_values(self, which: str, theirs: list[float], mine: list[float]) -> None:
         if len(theirs) != len(mine) or not np.allclose(theirs, mine, rtol=1e-4, equal_nan=True):
@@ -172,6 +206,10 @@ class Store:
                 f"{self.path} holds the checkpoint of another target: at the {which} positions its log density (or "
                 f"score) averaged {theirs}, now {mine}; remove it, or use another path"
             )
+
+    def keep(self, view: View, last: bool) -> None:
+        """Save, if it is time to."""
+        self.save(view.step, view.carry, self.totals, view.buffers, final=last)
 
     def save(self, step: int, carry: Carry, totals: Totals, buffers: Any, final: bool) -> None:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
@@ -191,7 +229,7 @@ class Store:
         self.spent -= self.last - began
 
     def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, now: list[float]) -> None:
-        seconds, rows, new = self.seconds, self.program.rows(step), {}
+        seconds, rows, new = self.seconds(), self.program.rows(step), {}
         if self.disk is None:
             lo = self.keeper.count
             new = {key: to_host(array[lo:rows, ...]) for key, array in named_rows(self.program, buffers) if rows > lo}
@@ -220,13 +258,8 @@ class Store:
         if self.disk is not None:
             self.disk.note_counted()
 
-    def check(self, rows: Any = None) -> None:
-        """Check, before the first step that is made now, what a save would need.
-
-        Parameters
-        ----------
-        rows : tree of arrays, optional
-            A row of every recorder.
+    def check(self, row: Row) -> None:
+        """Check, before the first step that is made now, what a save would need. `row` gives a row of each recorder.
 
         Raises
         ------
@@ -242,16 +275,17 @@ class Store:
                 )
         if self.keeper.failure is not None:
             raise CheckpointError(f"{self.path} cannot be written to ({self.keeper.failure}): use another path")
+        rows = row()
         try:
             structure(rows)
         except TypeError as error:
             raise CheckpointError(f"what is recorded cannot be saved: {error}") from error
         size, names = 0, set()
-        for name, row in named_rows(self.program, rows):
+        for name, own in named_rows(self.program, rows):
             if name in names:
                 raise CheckpointError(f"two results would be saved as {name!r}: avoid '/' in the names of results")
             names.add(name)
-            array = to_host(row)
+            array = to_host(own)
             if array.dtype.kind not in "biufc":
                 raise CheckpointError(f"{name} has dtype {array.dtype}, which cannot be saved: record numbers")
             size += array.nbytes if self.disk is None else 0
@@ -266,8 +300,8 @@ def opened(
     identity: dict[str, Any],
     metadata: dict[str, Any] | None = None,
     disk: RowStore | None = None,
-) -> Iterator[Store | None]:
-    """The checkpoint of a run, which no other run has as long as the block lasts; None without a path.
+) -> Iterator[Store | Unsaved]:
+    """The checkpoint of a run, which no other run has as long as the block lasts.
 
     Parameters
     ----------
@@ -282,7 +316,7 @@ def opened(
         Where the rows of the run go.
     """
     if checkpoint is None:
-        yield None
+        yield Unsaved()
         return
     settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     store = Store(settings, program, carry, identity, metadata, disk)
@@ -371,6 +405,28 @@ def _results(
         else:
             kept["recorded"][recorder.name] = result
     return arrays, structure(kept), stored
+
+
+def _restore(program: Kept, row: tuple[Any, ...], saved: dict[str, np.ndarray]) -> tuple[Any, ...]:
+    """Buffers filled with the rows of a checkpoint, which are taken out of `saved` one by one."""
+    return tuple(
+        tree.fill(
+            own,
+            {path: program.backend.from_host(saved.pop(path), leaf) for path, leaf in tree.items(own, place)},
+            place,
+        )
+        for own, place in zip(row, map(part_of, program.recorders), strict=True)
+    )
+
+
+def _check_cut(program: Kept, carry: Carry, start: int) -> None:
+    """Raise if results of more steps than those asked for cannot be taken back to the end of these."""
+    running = [r.name for r, s in zip(program.recorders, carry.recorder_states, strict=True) if tree.leaves(s)]
+    if running:
+        raise CheckpointError(
+            f"the checkpoint holds {program.rows(start)} draws, and {', '.join(running)} cannot be cut back to "
+            f"{program.draws}: ask for at least as many, or use another path"
+        )
 
 
 def _order(array: np.ndarray) -> np.ndarray:

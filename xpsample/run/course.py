@@ -9,20 +9,20 @@ from typing import Any
 from xpsample.core.ending import Ending
 from xpsample.core.errors import Interrupted
 from xpsample.engine.loop import View, Watcher
+from xpsample.engine.noise import NoiseSource, segments
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
 from xpsample.run.bar import Bar
-from xpsample.run.checkpoint import Store
-from xpsample.run.diagnosis import own_findings
+from xpsample.run.checkpoint import Store, Unsaved
 from xpsample.run.limits import example_row
-from xpsample.run.noise import NoiseSource, segments
 from xpsample.run.program import Carry, Program
-from xpsample.run.sinks import InMemory, OnDisk, Saved, Unsaved
+from xpsample.run.sinks import InMemory, OnDisk
 from xpsample.run.store import RowStore
 from xpsample.run.totals import Totals, shown
-from xpsample.run.trace import Trace
 from xpsample.run.until import Stopping, Unlimited, Until, figures
 from xpsample.run.watching import Watched
+from xpsample.trace.diagnosis import own_findings
+from xpsample.trace.trace import Trace
 
 
 class Course:
@@ -36,7 +36,7 @@ class Course:
     source : NoiseSource
     metadata : dict
         Of the trace.
-    store : Store, optional
+    saved : Store or Unsaved
         The checkpoint.
     disk : RowStore, optional
         Where the rows go instead of memory.
@@ -56,7 +56,7 @@ class Course:
         carry: Carry,
         source: NoiseSource,
         metadata: dict[str, Any],
-        store: Store | None = None,
+        saved: Store | Unsaved,
         disk: RowStore | None = None,
         progress: bool | None = False,
         until: Until | None = None,
@@ -64,14 +64,15 @@ class Course:
         watchers: Sequence[Watcher] = (),
         unit: str = "draws",
     ) -> None:
-        self.metadata, self.unit, self._began = metadata, unit, time.perf_counter()
+        self.metadata, self.unit, self.saved, self._began = metadata, unit, saved, time.perf_counter()
         self.rows = InMemory() if disk is None else OnDisk(disk)
-        self.saved = Unsaved() if store is None else Saved(store)
         self.totals, self.ending = Totals(program.burn_in), Ending()
         self.processes, self.signals = Processes.of(carry.state.point.x), Signals(self.ending)
         row = cache(partial(example_row, program, carry, source, 0))
-        view = self.saved.load(program, carry, self.totals, row)
-        self.program, self.first = self.rows.begin(program, view, self.saved, row, metadata, self.totals)
+        view = saved.load(carry, self.totals)
+        if view.step < program.steps:
+            saved.check(row)
+        self.program, self.first = self.rows.begin(program, view, saved, row, metadata, self.totals)
         self.stopping: Stopping | Unlimited = Unlimited()
         if until is not None:
             ends = (end for _, end in self._segments(0))

@@ -1,8 +1,6 @@
 """What a run asks for, compared with what the machine has, before the first step."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,16 +10,15 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
+from xpsample.engine.eager import ADVICE
 from xpsample.engine.loop import FAILED
+from xpsample.engine.noise import NoiseSource, Replay, as_noise_source
 from xpsample.engine.processes import Processes
-from xpsample.run.noise import NoiseSource, Replay, as_noise_source
 from xpsample.run.program import Carry, Program
 from xpsample.targets.bound import counter
 
 SMALL = 0.01
 """Share of the memory up to which draws are not looked at more closely."""
-
-ADVICE = "take fewer draws, a larger thinning, or recorders=[Moments()], whose memory does not grow"
 
 
 def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int) -> None:
@@ -59,20 +56,6 @@ def example_row(program: Program, carry: Carry, source: NoiseSource, start: int)
     # As in the run, whose steps may leave the finite numbers, and fail.
     with np.errstate(all="ignore"), errors_of_functions(FAILED.format(start, start + 1)):
         return program.record(carry.recorder_states, *program.kernel.step(program.target, carry.state, noise))[1]
-
-
-@contextmanager
-def allocating(draws: int) -> Iterator[None]:
-    """A context in which the memory for a run's rows is taken; its own errors where there is none.
-
-    Raises
-    ------
-    HyperparameterError
-    """
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        raise HyperparameterError(f"there is no memory for {draws} draws ({error}): {ADVICE}") from error
 
 
 def _counted(program: Program, x: Array) -> int:

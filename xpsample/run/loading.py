@@ -15,9 +15,9 @@ from xpsample.core.registry import backend_of
 from xpsample.files.archives import read_arrays, template
 from xpsample.files.common import reading, unsealed
 from xpsample.run.checkpoint import load_folder
-from xpsample.run.stored import StoredRows, is_address, load_store
-from xpsample.run.summary import RunStatistics
-from xpsample.run.trace import Trace
+from xpsample.trace.stored import StoredRows, is_address, load_store
+from xpsample.trace.summary import RunStatistics
+from xpsample.trace.trace import Trace
 
 Array = Any
 

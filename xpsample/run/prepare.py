@@ -13,18 +13,18 @@ from xpsample.core.registry import backend_of
 from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
+from xpsample.engine.noise import NoiseSource
 from xpsample.kernels.blocks import on_target
 from xpsample.kernels.compose import check_target_fits
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.diagnosis import about
 from xpsample.run.identity import PYTHON
-from xpsample.run.noise import NoiseSource
 from xpsample.run.program import Program
-from xpsample.run.recorders import Recorder, check_recorders
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Real
 from xpsample.targets.shaped import coordinates, shape_of
 from xpsample.targets.target import AbstractTarget, check_target
+from xpsample.trace.diagnosis import about
+from xpsample.trace.recorders import Recorder, check_recorders
 
 MOST = 2**63 - 1
 """Draws, at most."""

@@ -19,12 +19,12 @@ from xpsample.metrics.steps import (
     judge_bound,
     judge_improper,
 )
-from xpsample.run.stored import StoredRows
-from xpsample.run.trace import Trace
 from xpsample.spaces.named import is_real
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import wanted
+from xpsample.trace.stored import StoredRows
+from xpsample.trace.trace import Trace
 
 AROUND, FACTORS = 8, (0.25, 0.5, 1.0, 1.5)
 """Places around each chain that are looked at, each a difference of two draws away, times one of these."""

@@ -16,8 +16,8 @@ from xpsample.core.registry import compiled, to_host
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.run.recorders import Recorder, part_of
 from xpsample.targets.bound import BoundTarget
+from xpsample.trace.recorders import Recorder, part_of
 
 
 class Kept(Protocol):
@@ -32,6 +32,10 @@ class Kept(Protocol):
 
     def like(self, carry: Carry) -> Array:
         """An array of those that the run is made of."""
+
+    @property
+    def steps(self) -> int:
+        """Those of the whole run."""
 
     @property
     def draws(self) -> int:

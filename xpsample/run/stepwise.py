@@ -11,13 +11,13 @@ from xpsample.core.checks import errors_of_functions
 from xpsample.core.devices import current_device
 from xpsample.core.ending import Ending
 from xpsample.engine.loop import FAILED
+from xpsample.engine.noise import NoiseSource, Replay, as_noise_source, chunk_steps
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.noise import NoiseSource, Replay, as_noise_source, chunk_steps
 from xpsample.run.prepare import positions, prepare
-from xpsample.run.recorders import Recorder
 from xpsample.run.warming import warm_up
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.target import AbstractTarget
+from xpsample.trace.recorders import Recorder
 
 
 def steps(

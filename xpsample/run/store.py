@@ -30,10 +30,14 @@ from xpsample.files.archives import structure
 from xpsample.files.atomic import LEFT, make_folder, sync_files, write_whole
 from xpsample.files.common import check_room, sealed
 from xpsample.files.common import locked as held
-from xpsample.run.conversions import ARVIZ_NAMES
 from xpsample.run.program import Program, named_rows
-from xpsample.run.recorders import part_of
-from xpsample.run.stored import (
+from xpsample.run.totals import Totals
+from xpsample.spaces.named import Named, named
+from xpsample.spaces.names import exported
+from xpsample.targets.shaped import shape_of
+from xpsample.trace.conversions import ARVIZ_NAMES
+from xpsample.trace.recorders import part_of
+from xpsample.trace.stored import (
     ABOUT,
     METADATA,
     READING,
@@ -47,11 +51,7 @@ from xpsample.run.stored import (
     stored_rows,
     zarr3,
 )
-from xpsample.run.summary import RunStatistics
-from xpsample.run.totals import Totals
-from xpsample.spaces.named import Named, named
-from xpsample.spaces.names import exported
-from xpsample.targets.shaped import shape_of
+from xpsample.trace.summary import RunStatistics
 
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""

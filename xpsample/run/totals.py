@@ -9,7 +9,7 @@ from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.engine.loop import View
 from xpsample.kernels.kernel import Info
-from xpsample.run.summary import RunStatistics
+from xpsample.trace.summary import RunStatistics
 
 MOST_WAITING, MOST_SECONDS = 16, 0.1
 """How many segments, and seconds of them, may wait for their sums to be fetched."""
@@ -37,10 +37,6 @@ class Totals:
         self._sums: dict[str, Any] = {}
         self._waiting: list[Info] = []
         self._most, self._fetched = 1, time.perf_counter()
-
-    def begin_from(self, saved: "Totals") -> None:
-        """Go on from the sums of a checkpoint."""
-        self.steps, self.sums = saved.steps, saved.sums
 
     def begin(self, view: View) -> None:
         """They are 0."""

@@ -12,11 +12,11 @@ from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.engine.loop import View
 from xpsample.metrics.findings import Finding
-from xpsample.run.diagnosis import worst
 from xpsample.run.program import Carry, Program
-from xpsample.run.recorders import BatchMeans, Draws, Moments
-from xpsample.run.running import can_tell, running
-from xpsample.run.stored import StoredRows
+from xpsample.trace.diagnosis import worst
+from xpsample.trace.recorders import BatchMeans, Draws, Moments
+from xpsample.trace.running import can_tell, running
+from xpsample.trace.stored import StoredRows
 
 LATER = 1.1
 """How many times as many draws there are, at least, from one look at them to the next."""

@@ -12,14 +12,14 @@ from xpsample.core.checks import check_count
 from xpsample.core.errors import HyperparameterError, NoiseError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
+from xpsample.engine.noise import Native, NoiseSource, Portable, derived
 from xpsample.kernels.compose import anything_left_out, rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuning_states, tunings
 from xpsample.metrics.findings import Finding
-from xpsample.run.noise import Native, NoiseSource, Portable, derived
-from xpsample.run.recorders import Recorder
 from xpsample.targets.bound import BoundTarget
+from xpsample.trace.recorders import Recorder
 from xpsample.warmup.rule import Rule
 
 LEAST, FOR_ONE_CHAIN = 100, 800

@@ -8,7 +8,7 @@ from typing import Any
 from xpsample.core.checks import check_instance
 from xpsample.core.errors import HyperparameterError
 from xpsample.engine.loop import View, Watcher
-from xpsample.run.trace import Trace
+from xpsample.trace.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,24 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import current_device
 from xpsample.core.errors import Interrupted
 from xpsample.engine.loop import Watcher, run
+from xpsample.engine.noise import NoiseSource, as_noise_source
 from xpsample.engine.processes import Processes
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning
 from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.course import Course
-from xpsample.run.diagnosis import warn
 from xpsample.run.limits import check_limits
-from xpsample.run.noise import NoiseSource, as_noise_source
 from xpsample.run.prepare import identity, metadata, prepare
 from xpsample.run.probes import computed_in, say_precision
 from xpsample.run.program import Program
-from xpsample.run.recorders import Recorder, check_recorders, without_store
 from xpsample.run.store import RowStore, locked
-from xpsample.run.trace import Trace
 from xpsample.run.until import Until
 from xpsample.run.warm_up import TunedPath
 from xpsample.run.warming import warm_up
 from xpsample.targets.target import AbstractTarget
+from xpsample.trace.diagnosis import warn
+from xpsample.trace.recorders import Recorder, check_recorders, without_store
+from xpsample.trace.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,15 +19,15 @@ from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.same import describe
 from xpsample.core.tree import dtype_name
 from xpsample.engine.loop import View, run
+from xpsample.engine.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.engine.pace import MOST_STEPS
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
 from xpsample.run.bar import Bar
-from xpsample.run.checkpoint import Checkpoint, Store, opened
+from xpsample.run.checkpoint import Checkpoint, Store, Unsaved, opened
 from xpsample.run.identity import PYTHON
-from xpsample.run.noise import NoiseSource, Portable, as_noise_source, segments
 from xpsample.run.totals import Totals
 from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
@@ -132,8 +132,8 @@ def fit(
         program = Epochs(backend_of(data), loss, derivative, optimizer, batch_size, updates, epochs, held)
         carry, ending = program.start(), Ending()
         about = _identity(program, source) if checkpoint is not None else {}
-        with opened(checkpoint, program, carry, about) as store:
-            training = _Training(store, patience)
+        with opened(checkpoint, program, carry, about) as saved:
+            training = _Training(saved, patience)
             view = training.start(program, carry)
             cut = segments(program.specs(carry), view.step, epochs)
             bar = Bar(progress, epochs, unit="epoch")
@@ -143,8 +143,8 @@ def fit(
         fitted = _fitted(program, view, patience)
         if ending.signal is not None:
             where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
-            if store is not None:
-                where = f"{store.path}, from where the same call goes on"
+            if saved.where is not None:
+                where = f"{saved.where}, from where the same call goes on"
             message = f"{ending.signal} after {view.step} of {epochs} epochs; what was trained is in {where}"
             raise Interrupted(message, fitted=fitted, by=ending.signal)
         return fitted
@@ -213,26 +213,21 @@ class _Training:
 
     Parameters
     ----------
-    store : Store or None
+    saved : Store or Unsaved
         The checkpoint.
     patience : int or None
     """
 
-    def __init__(self, store: Store | None, patience: int | None) -> None:
-        self._store, self._patience = store, patience
-        self.longest = MOST_STEPS if store is None and patience is None else 1
+    def __init__(self, saved: Store | Unsaved, patience: int | None) -> None:
+        self._saved, self._patience, self.keep = saved, patience, saved.keep
+        self.longest = 1 if saved.sinks or patience is not None else MOST_STEPS
 
     def start(self, program: Epochs, carry: Carry) -> View:
         """Where it begins, or goes on from its checkpoint."""
-        saved = None if self._store is None else self._store.load(carry)
-        view = View(0, carry)
-        if self._store is not None and saved is not None:
-            like = program.like(carry)
-            rows = [program.backend.from_host(array, like) for array in self._store.rows().values()]
-            view = View(saved.step, saved.carry, ((rows[0], rows[1]),))
-        if self._store is not None and view.step < program.steps and not self.begin(view):
-            self._store.check()
-        return view
+        view = self._saved.load(carry, Totals())
+        if view.step < program.steps and not self.begin(view):
+            self._saved.check(lambda: None)
+        return view._replace(buffers=self._saved.buffers(lambda: program.record((), carry.state, None)[1]))
 
     def begin(self, view: View) -> str | None:
         """That the validation loss does not improve any more."""
@@ -253,11 +248,6 @@ class _Training:
 
     def end(self, view: View) -> None:
         """Nothing is left to do."""
-
-    def keep(self, view: View, last: bool) -> None:
-        """Save the training, if it is time to."""
-        if self._store is not None:
-            self._store.save(view.step, view.carry, Totals(), view.buffers, final=last)
 
 
 def _stalled(state: EpochState, patience: int | None) -> bool:

@@ -9,9 +9,9 @@ from xpsample.core.checks import check_flag, check_function, check_instance, che
 from xpsample.core.errors import CapabilityError
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
-from xpsample.run.recorders import Recorder, check_rows
 from xpsample.sosmc.kernel import SOSMCState
 from xpsample.targets.bound import BoundTarget
+from xpsample.trace.recorders import Recorder, check_rows
 
 
 @dataclass(frozen=True, eq=False)

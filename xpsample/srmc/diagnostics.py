@@ -10,11 +10,11 @@ from xpsample.core.checks import check_number, check_text, settle
 from xpsample.core.errors import CapabilityError
 from xpsample.core.tree import Tree
 from xpsample.metrics.findings import Finding
-from xpsample.run.recorders import Recorder
-from xpsample.run.summary import RunStatistics
 from xpsample.srmc.kernel import SRMCState
 from xpsample.srmc.watch import LEAST_ACCEPTANCE, LIMIT, SHARE, Watch, judge, watch
 from xpsample.targets.bound import BoundTarget, counter
+from xpsample.trace.recorders import Recorder
+from xpsample.trace.summary import RunStatistics
 
 
 def theta_norm(state: SRMCState) -> Array:

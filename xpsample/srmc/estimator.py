@@ -8,9 +8,9 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_function, given, settle
 from xpsample.core.errors import CapabilityError, FunctionError
 from xpsample.core.tree import Tree
-from xpsample.run.recorders import Recorder, check_rows
 from xpsample.srmc.kernel import SRMCState
 from xpsample.targets.bound import BoundTarget, counter
+from xpsample.trace.recorders import Recorder, check_rows
 
 
 class Estimates(NamedTuple):

@@ -16,7 +16,7 @@ from xpsample.srmc.theory.clt import direction_variance
 from xpsample.targets.tilted import Ratio
 from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
-FROM = 0.6
+PILOT_BEGINS = 0.6
 """Share of the warm-up after which the pilot begins: until then the base kernel finds its metric and step size."""
 
 KAPPA = 0.5
@@ -28,7 +28,7 @@ CANDIDATES = 16
 MEMORY = 20.0
 """Steps that the product of the power iteration is averaged over, about."""
 
-LEAST, MOST = 1e-4, 1.99
+LEAST_APART, MOST_APART = 1e-4, 1.99
 """Of 1 minus an autocorrelation."""
 
 
@@ -201,7 +201,7 @@ def _gamma(xp: Any, history: PowerLawNumbers, n: Array) -> Array:
 
 def _time(xp: Any, change: Array) -> Array:
     """(1 + c) / (1 - c), from 1 - c."""
-    change = xp.clip(change, min=LEAST, max=MOST)
+    change = xp.clip(change, min=LEAST_APART, max=MOST_APART)
     return (2 - change) / change
 
 
@@ -210,7 +210,7 @@ def _with_step(memory: Pilot, seen: Seen) -> Pilot:
     xp = seen.xp
     x, score = seen.after.x, _finite(xp, seen.info.after)
     moved, changed = x - seen.before.x, score - _finite(xp, seen.info.before)
-    begin = xp.floor(FROM * seen.steps)
+    begin = xp.floor(PILOT_BEGINS * seen.steps)
     weight = xp.where(seen.n > begin, 1 / xp.clip(seen.n - begin, min=1.0), 1.0)
 
     def averaged(old: Array, new: Array) -> Array:

@@ -22,7 +22,7 @@ from xpsample.targets.target import AbstractTarget, Target, check_target
 PILOTS = 100
 """Chains of a pilot, in each group."""
 
-FIRST = 4
+POSITIONS_OF_A_DRAW = 4
 """Positions of each draw at which a target is prepared, at most, where it cannot be at all of them."""
 
 TRIES = 100
@@ -159,7 +159,7 @@ def _prepared(target: AbstractTarget, x: Array) -> BoundTarget | None:
     """
     xp, refused = backend_of(x).xp, None
     flat = xp.reshape(x, (-1, x.shape[-1]))
-    for at in (x, *(xp.broadcast_to(flat[i, ...], x.shape) for i in range(min(FIRST, flat.shape[0])))):
+    for at in (x, *(xp.broadcast_to(flat[i, ...], x.shape) for i in range(min(POSITIONS_OF_A_DRAW, flat.shape[0])))):
         try:
             try:
                 return target.prepare(at, Capability.LOG_DENSITY)

@@ -7,6 +7,7 @@ from xpsample.warmup.energy import EnergyVariance as EnergyVariance
 from xpsample.warmup.ladder import Ladder as Ladder
 from xpsample.warmup.length import ChEES as ChEES
 from xpsample.warmup.low_rank import LowRankMetric as LowRankMetric
+from xpsample.warmup.metric import TUNED_MASS as TUNED_MASS
 from xpsample.warmup.metric import DenseMetric as DenseMetric
 from xpsample.warmup.metric import DiagonalMetric as DiagonalMetric
 from xpsample.warmup.proposal import ProposalCovariance as ProposalCovariance

@@ -8,7 +8,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_number, check_text, settle, settle_given
 from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
-FIRST = 1e-8
+FIRST_ETA = 1e-8
 """eta of the first step, which shows how the score changes."""
 
 BEGINNING = 20
@@ -137,7 +137,7 @@ class BoundedBias(Rule):
         settle_given(self, "smoothing", check_text)
 
     def init(self, xp: Any, point: Any, pooled: bool) -> "BiasMemory":
-        first = math.sqrt(FIRST) if self.underdamped else FIRST
+        first = math.sqrt(FIRST_ETA) if self.underdamped else FIRST_ETA
         return BiasMemory(no_curvature(xp, point.x, pooled), per_group(xp, point.x, pooled) + math.log(first))
 
     def value(self, xp: Any, memory: "BiasMemory", kernel: Any) -> Array:

@@ -20,7 +20,7 @@ FAST, SLOW = 8.0, 0.05
 DECAY = 0.9
 """Of Adam's second moment, and of the mean criterion that the gradient is divided by."""
 
-FIRST, FIRST_STEPS = 1.0, 20.0
+FIRST_LENGTH, FIRST_STEPS = 1.0, 20.0
 """Length of the first trajectories in units of the metric, in which the longest scale of a target is 1 at least; and in
 step sizes, at most. From below, since the criterion has further maxima at longer trajectories."""
 
@@ -118,7 +118,7 @@ class ChEES(FollowingRule):
 
         log_step = xp.log(step_size_of(seen.kernel, memory.log_length))
         slower = math.sqrt(seen.after.x.shape[-1]) if self.of_a_sphere else 1.0
-        start = xp.clip(log_step + math.log(FIRST_STEPS), max=math.log(FIRST * slower))
+        start = xp.clip(log_step + math.log(FIRST_STEPS), max=math.log(FIRST_LENGTH * slower))
         moves = ~seen.searching & (seen.n > FROM * seen.steps)
         log_length = xp.where(moves, memory.log_length + change, start)
         log_length = xp.clip(log_length - log_step, min=0.0, max=math.log(LONGEST)) + log_step

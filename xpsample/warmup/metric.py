@@ -12,7 +12,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, settle_given
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
 from xpsample.core.declared import declared
-from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, vector_per_group
+from xpsample.core.hyperparameters import MATRIX
+from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, tuned, vector_per_group
 
 FROZEN = 0.7
 """Share of the warm-up after which a metric stays as it is, so that the step size can settle."""
@@ -339,3 +340,7 @@ def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any)
         both = xp.where(moved & varies, squares, 1.0) / xp.where(moved & varies, score_squares, 1.0)
         log_variance = xp.where(varies, 0.5 * xp.log(both), log_variance)
     return 0.5 * seen / (seen + SHRINKAGE) * log_variance
+
+
+TUNED_MASS = MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
+"""Metadata of a kernel's field with a mass, which is tuned with the step size."""

@@ -22,7 +22,7 @@ number of steps are stable.
 LARGEST_CHANGE = 0.7
 """Of the logarithm of a step size, from one step to the next."""
 
-LEAST_ACCEPTANCE, LEAST_AT_FIRST, FIRST = 0.02, 0.001, 1 / 3
+LEAST_ACCEPTANCE, LEAST_AT_FIRST, UNTIL = 0.02, 0.001, 1 / 3
 """Acceptance probabilities below count as this in a harmonic mean; and as that in the first third of the warm-up.
 
 There one chain of many that is stuck far out should make the steps of all small until it is free.
@@ -152,7 +152,7 @@ class StepSize(FollowingRule):
         if not self.harmonic:
             return seen.mean(accepted)
         xp = seen.xp
-        least = xp.where(seen.n < FIRST * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
+        least = xp.where(seen.n < UNTIL * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
         inverse = 1 / xp.where(accepted > least, accepted, least)
         if not seen.constrained:
             return 1 / seen.mean(inverse)

@@ -14,10 +14,10 @@ from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.core.registry import backend_of
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
+from xpsample.engine.noise import Portable
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.run.checkpoint import Checkpoint
-from xpsample.run.noise import Portable
 from xpsample.run.sampling import sample
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point

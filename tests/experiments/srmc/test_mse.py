@@ -9,7 +9,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.experiments.srmc.mse import ALPHAS, Curve, RunningMean, equal_work, plot
-from xpsample.run.recorders import Record
+from xpsample.trace.recorders import Record
 from xpsample.zoo.gaussian import gaussian
 
 SWEEPS = [

@@ -40,6 +40,7 @@ KERNELS = {
 """Each with its proposals, written out for all pairs of states."""
 
 
+@pytest.mark.first_cases(16)
 @every_problem
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_is_its_matrix(problem, name):

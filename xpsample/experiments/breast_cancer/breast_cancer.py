@@ -18,11 +18,11 @@ from xpsample.experiments.breast_cancer.plot import plot
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
-from xpsample.run.recorders import Moments
-from xpsample.run.trace import Trace
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Exact, Target
 from xpsample.targets.affine import affine
+from xpsample.trace.recorders import Moments
+from xpsample.trace.trace import Trace
 from xpsample.zoo.breast_cancer import BreastCancer, load_breast_cancer
 from xpsample.zoo.logistic import logistic_regression
 

@@ -8,7 +8,7 @@ import numpy as np
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row
-from xpsample.run.trace import Trace
+from xpsample.trace.trace import Trace
 
 # Okabe-Ito colours, safe for colour-blind readers: one hue for a base kernel, its darker neighbour with repellence.
 COLOURS = {"MALA": "#E69F00", "SR-MALA": "#B3440A", "HMC": "#56B4E9", "SR-HMC": "#00568A"}

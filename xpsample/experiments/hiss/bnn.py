@@ -19,7 +19,7 @@ from xpsample.experiments.table import Row, columns
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering, SingleFlip
 from xpsample.particles.ladders import geometric_ladder
-from xpsample.run.recorders import Record
+from xpsample.trace.recorders import Record
 from xpsample.zoo.breast_cancer import measurements
 from xpsample.zoo.data import load_dataset
 

@@ -12,7 +12,7 @@ from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA, Kernel, ParallelTempering, SingleFlip
-from xpsample.run.recorders import Record
+from xpsample.trace.recorders import Record
 from xpsample.zoo.ising import internal_energy, ising_lattice
 
 SIDE, BETA = 24, 0.4407

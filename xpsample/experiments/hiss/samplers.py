@@ -18,9 +18,9 @@ from xpsample.hiss.smoothed import Gaussian
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, CycleSearch, Gibbs, Kernel, ParallelTempering, SingleFlip
 from xpsample.kernels.traits import Trait
 from xpsample.metrics.discrete import coverage, kl_divergence, log_mean_absolute_error, total_variation
-from xpsample.run.recorders import Draws
 from xpsample.spaces import Spins
 from xpsample.targets import Target
+from xpsample.trace.recorders import Draws
 
 BETAS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 """The paper's temperatures 1, 10, ..., 10^4."""

@@ -25,8 +25,8 @@ from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering,
 from xpsample.kernels.discrete.two_opt import TwoOpt
 from xpsample.metrics.tours import tour_diversity
 from xpsample.particles.ladders import geometric_ladder
-from xpsample.run.recorders import Record
 from xpsample.targets import Target
+from xpsample.trace.recorders import Record
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.tsp import LARGEST_DRAWN, draw_tours, tsp, tsp_one_hot
 

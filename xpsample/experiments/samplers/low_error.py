@@ -16,8 +16,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_text, settle
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
-from xpsample.run.recorders import Recorder
 from xpsample.targets.bound import BoundTarget
+from xpsample.trace.recorders import Recorder
 
 LOW_ERROR = 0.01
 

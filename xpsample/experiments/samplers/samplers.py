@@ -32,7 +32,7 @@ SAMPLERS: Mapping[str, Callable[[], Kernel]] = {
     "MCLMC": MCLMC,
 }
 
-FIRST = 500
+FIRST_DRAWS = 500
 """Draws of the first run of each case. The error falls with the draws, which says how many more it takes."""
 
 LOW_SINCE = 0.75
@@ -164,7 +164,7 @@ def until_low(
     """Run until the error has been low for the last quarter of all draws, or too many gradients are spent."""
     moments = benchmark.moments()
     x = device.array(benchmark.start(np.random.default_rng(seed), size.chains))
-    errors, since, draws, runs, settings = np.empty((0, size.chains)), None, FIRST, 0, {}
+    errors, since, draws, runs, settings = np.empty((0, size.chains)), None, FIRST_DRAWS, 0, {}
     spent, warm_up, diverged, seconds = 0.0, 0.0, 0, 0.0
     while True:
         recorder = RecordSquareErrors(moments.square, moments.square_variance, benchmark.parameters, since)

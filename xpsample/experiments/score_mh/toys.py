@@ -26,11 +26,11 @@ from xpsample.experiments.toys import TOYS
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
 from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein
 from xpsample.metrics.stein import RBF
-from xpsample.run.trace import RunStatistics
 from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, Proposal, RandomWalk, log_sigmoid, score_network
 from xpsample.score_mh import acceptance_network as logit
 from xpsample.targets import Acceptance, Target
 from xpsample.targets.acceptance import ByDensity
+from xpsample.trace.trace import RunStatistics
 
 SCORES = {"moons": (64, 5000, 1e-3)} | dict.fromkeys(("pinwheel", "s-curve", "swiss-roll"), (512, 2000, 5e-4))
 """Table 2: width of the hidden layers, epochs (passes over the data), learning rate."""

@@ -20,8 +20,8 @@ from xpsample.optimize.optimizers import Adam, Clipped
 from xpsample.particles.batches import RowBatches
 from xpsample.particles.pcd import PCD
 from xpsample.particles.resampling import Systematic
-from xpsample.run.recorders import Record
 from xpsample.sosmc import Adaptation, LangevinMove, RewardReverseKL, SOSMCHistory, Unweighted
+from xpsample.trace.recorders import Record
 from xpsample.zoo.networks import init_mlp, mlp, mlp_energy
 
 BETAS = (0.25, 1.0, 4.0)

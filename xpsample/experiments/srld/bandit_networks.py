@@ -11,10 +11,10 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Uniform
+from xpsample.engine.noise import Native, Portable
 from xpsample.experiments.srld.bandit_problems import Game, blocks
 from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards
 from xpsample.kernels import Kernel
-from xpsample.run.noise import Native, Portable
 from xpsample.run.program import Carry, Program
 from xpsample.targets import BoundTarget
 

@@ -20,9 +20,9 @@ from xpsample.experiments.table import Row, columns, interval, means_and_errors
 from xpsample.kernels import ULA, Kernel
 from xpsample.kernels.minibatch import Minibatch
 from xpsample.particles.svgd import SVGD, AdaGrad
-from xpsample.run.recorders import Draws
 from xpsample.srld import SRLD, Thinned
 from xpsample.targets import Target
+from xpsample.trace.recorders import Draws
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.regression_network import Predictive, dimension, predictive, regression_network
 

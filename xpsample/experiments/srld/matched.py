@@ -20,9 +20,9 @@ from xpsample.experiments.table import Column, Row, columns, interval
 from xpsample.kernels import ULA, Kernel, Trait
 from xpsample.metrics import autocorrelation, chain_ess, marginal_wasserstein, squared_mmd, wasserstein
 from xpsample.metrics.stein import RBF, Bandwidth, Median, MedianFromPoint
-from xpsample.run.recorders import Draws, Record
 from xpsample.srld import SRLD, Thinned
 from xpsample.targets import BoundTarget, Capability, Target
+from xpsample.trace.recorders import Draws, Record
 
 MMD = RBF(10.0)
 """exp(-0.1 d^2), the kernel of the authors' code."""

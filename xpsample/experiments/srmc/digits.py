@@ -30,10 +30,10 @@ from xpsample.metrics import (
 )
 from xpsample.particles.ais import AIS, log_normalizer
 from xpsample.particles.ladders import geometric_ladder
-from xpsample.run.recorders import Record
-from xpsample.run.trace import Trace
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Untilted
+from xpsample.trace.recorders import Record
+from xpsample.trace.trace import Trace
 from xpsample.zoo.rbm import RBM, gibbs_sweep, rbm
 from xpsample.zoo.rbm_training import train_rbm
 

@@ -37,9 +37,9 @@ from xpsample.metrics import (
     tv_to_uniform,
     vendi_score,
 )
-from xpsample.run.recorders import Record
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Target, Tempered
+from xpsample.trace.recorders import Record
 
 ALPHAS = (0.0, 1.0, 10.0, 30.0)
 SCHEDULE = PowerLaw(rho=0.6)

@@ -20,9 +20,9 @@ from xpsample.experiments.table import Row, columns
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import ULA, Kernel
 from xpsample.metrics import modes_discovered, nearest_centre
-from xpsample.run.recorders import Record
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import AbstractTarget, Tempered
+from xpsample.trace.recorders import Record
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.mixture import gaussian_mixture
 

@@ -34,11 +34,11 @@ from xpsample.experiments.srmc.problems import (
 )
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
-from xpsample.run.recorders import Moments, Record
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Exact
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
+from xpsample.trace.recorders import Moments, Record
 
 ALPHAS = (0.0, 0.01, 0.1, 1.0, 2.0, 5.0)
 GRID = 100

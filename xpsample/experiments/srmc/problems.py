@@ -9,9 +9,9 @@ from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import columns
 from xpsample.kernels import HMC, Kernel
-from xpsample.run.recorders import Moments
-from xpsample.run.trace import Trace
 from xpsample.targets import Target
+from xpsample.trace.recorders import Moments
+from xpsample.trace.trace import Trace
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression
 

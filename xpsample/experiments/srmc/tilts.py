@@ -20,9 +20,9 @@ from xpsample.experiments.srmc.ratio_plot import plot_ratios
 from xpsample.experiments.table import Column, Row
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels import HMC, MALA, Kernel
-from xpsample.run.recorders import Moments
 from xpsample.srmc import SRMC, Adaptive, PowerLaw, Stable, autocorrelation, warmup_steps
 from xpsample.targets import Exact, Shift, Target, Tilt, Untilted
+from xpsample.trace.recorders import Moments
 from xpsample.zoo.logistic import logistic_regression
 
 TILTS: dict[str, Tilt | FiniteDifference] = {

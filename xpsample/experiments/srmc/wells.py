@@ -16,9 +16,9 @@ from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA
-from xpsample.run.recorders import Moments, Record
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Exact, Shift, Target, Tilt, Tilted
+from xpsample.trace.recorders import Moments, Record
 from xpsample.zoo.mixture import gaussian_mixture
 
 WEIGHTS, SDS = np.array([0.8, 0.2]), np.array([0.18, 1.0])

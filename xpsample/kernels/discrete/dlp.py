@@ -25,7 +25,7 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import StepSize, tuned
 
-MOST = 1e6
+LARGEST_STEP_SIZE = 1e6
 """The largest tuned step size: where it is reached, the way from one value to the next counts for nothing."""
 
 
@@ -109,7 +109,9 @@ class DMALA(MemorylessKernel[Info]):
     """
 
     optimal_acceptance: ClassVar[float] = 0.574
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, most=MOST)))
+    step_size: Any = field(
+        default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, most=LARGEST_STEP_SIZE))
+    )
     balance: Any = field(default=0.5, metadata=PER_CHAIN)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.errors import TraceError
-from xpsample.run.conversions import installed
+from xpsample.trace.conversions import installed
 
 COLUMNS_SHOWN, PAIRS_SHOWN = 8, 5
 """Columns that are drawn where none are named."""

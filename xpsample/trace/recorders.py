@@ -24,10 +24,10 @@ from xpsample.core.checks import (
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.core.registry import check_same_home
 from xpsample.core.tree import Tree, leaves
-from xpsample.run.moments import RunningMoments, at_least, unbiased, welford
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named
 from xpsample.targets.bound import BoundTarget, counter
+from xpsample.trace.moments import RunningMoments, at_least, unbiased, welford
 
 
 class Recorder(ABC):

@@ -30,7 +30,7 @@ from xpsample.metrics.ranks import MANY_CHAINS, Mixing, mixing
 from xpsample.metrics.steps import (
     region_of,
 )
-from xpsample.run.stored import StoredColumns
+from xpsample.trace.stored import StoredColumns
 
 SCREENED, FEWEST_ROWS, FIRST_ROWS = 2**18, 32, 64
 """Values at which all coordinates are looked at, to find the worst ones; of how many draws, and how many first ones.

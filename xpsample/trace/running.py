@@ -9,9 +9,9 @@ import numpy as np
 from xpsample.core.registry import to_host
 from xpsample.metrics.findings import judge_batches
 from xpsample.metrics.ranks import Mixing
-from xpsample.run.diagnosis import Figures
-from xpsample.run.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
-from xpsample.run.summary import RunStatistics, Summary
+from xpsample.trace.diagnosis import Figures
+from xpsample.trace.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
+from xpsample.trace.summary import RunStatistics, Summary
 
 FEWEST_BATCHES = 10
 """From how many batches on an ESS is estimated."""

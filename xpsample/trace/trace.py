@@ -14,16 +14,16 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.files.archives import write_arrays
 from xpsample.files.atomic import write_whole
 from xpsample.metrics.findings import Finding
-from xpsample.run.conversions import archived, as_arviz, as_json, datatree, fits_attribute, installed
-from xpsample.run.diagnosis import diagnose
-from xpsample.run.plots import PLOTS, Plotted, plot_warmup, select
-from xpsample.run.running import running
-from xpsample.run.stored import StoredColumns, StoredRows, open_datatree
-from xpsample.run.summary import RunStatistics, Summary
-from xpsample.run.tables import tabulate
 from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.named import Named, named, named_from_json, parameters
 from xpsample.spaces.names import exported
+from xpsample.trace.conversions import archived, as_arviz, as_json, datatree, fits_attribute, installed
+from xpsample.trace.diagnosis import diagnose
+from xpsample.trace.plots import PLOTS, Plotted, plot_warmup, select
+from xpsample.trace.running import running
+from xpsample.trace.stored import StoredColumns, StoredRows, open_datatree
+from xpsample.trace.summary import RunStatistics, Summary
+from xpsample.trace.tables import tabulate
 
 Array = Any
 

@@ -12,7 +12,7 @@ from xpsample.metrics.convergence import FEWEST_DRAWS, mcse_mean
 from xpsample.metrics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.metrics.places import spread
 from xpsample.metrics.ranks import MANY_CHAINS, mixing
-from xpsample.run.conversions import installed
+from xpsample.trace.conversions import installed
 
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6
 """Rows of a table, and of each group where there are several."""

@@ -10,10 +10,10 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.metrics.ranks import Mixing
-from xpsample.run.diagnosis import diagnose
-from xpsample.run.screen import Figures, indicators
-from xpsample.run.stored import StoredColumns, column_blocks
-from xpsample.run.summary import RunStatistics, Summary, side_by_side, summarize
+from xpsample.trace.diagnosis import diagnose
+from xpsample.trace.screen import Figures, indicators
+from xpsample.trace.stored import StoredColumns, column_blocks
+from xpsample.trace.summary import RunStatistics, Summary, side_by_side, summarize
 
 
 class _Groups:
@@ -66,7 +66,7 @@ def tabulate(
     statistics : mapping
         Of every draw.
     known : mapping
-        What `xpsample.run.diagnosis.about` gave.
+        What `xpsample.trace.diagnosis.about` gave.
     angles : sequence of int
         The columns that are angles.
     by : int or sequence of int, optional

@@ -9,10 +9,10 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.run.diagnosis import own_findings
-from xpsample.run.recorders import Recorder
-from xpsample.run.summary import RunStatistics
-from xpsample.run.trace import Trace
+from xpsample.trace.diagnosis import own_findings
+from xpsample.trace.recorders import Recorder
+from xpsample.trace.summary import RunStatistics
+from xpsample.trace.trace import Trace
 
 
 class Start(NamedTuple):

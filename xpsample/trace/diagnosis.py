@@ -31,14 +31,14 @@ from xpsample.metrics.steps import (
     judge_resonance,
     judge_stuck,
 )
-from xpsample.run.screen import Figures, Screen
-from xpsample.run.screen import indicators as indicators
-from xpsample.run.screen import worst as worst
-from xpsample.run.stored import StoredColumns, StoredRows
-from xpsample.run.summary import RunStatistics
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.permutations import Permutations
 from xpsample.spaces.space import Space
+from xpsample.trace.screen import Figures, Screen
+from xpsample.trace.screen import indicators as indicators
+from xpsample.trace.screen import worst as worst
+from xpsample.trace.stored import StoredColumns, StoredRows
+from xpsample.trace.summary import RunStatistics
 
 COPIED = 2**18
 """Values of a statistic that are looked at, at most."""

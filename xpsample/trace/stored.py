@@ -15,7 +15,7 @@ from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of
 from xpsample.files.archives import structure, template
 from xpsample.files.common import digest_of, reading, unsealed
-from xpsample.run.conversions import installed
+from xpsample.trace.conversions import installed
 
 READ, WORKED = 2**26, 2**23
 """Values that are read at once, and that figures are computed of at once, where a table needs all draws."""

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from array_api_compat import device as device_of
@@ -10,12 +11,28 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Buffers, Carry, Driven, Source, Stepper
 from xpsample.core.ending import Abandoned, Ending
-from xpsample.core.errors import CapabilityError
-from xpsample.run.limits import allocating
-from xpsample.run.noise import cut
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.engine.noise import cut
 
 STACKED = 128
 """Steps whose rows are stacked together: few, so that Python's garbage collector does not follow them for long."""
+
+
+ADVICE = "take fewer draws, a larger thinning, or recorders=[Moments()], whose memory does not grow"
+
+
+@contextmanager
+def allocating(draws: int) -> Iterator[None]:
+    """A context in which the memory for a run's rows is taken; its own errors where there is none.
+
+    Raises
+    ------
+    HyperparameterError
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        raise HyperparameterError(f"there is no memory for {draws} draws ({error}): {ADVICE}") from error
 
 
 def unstacked(block: Array) -> Sequence[Array]:
