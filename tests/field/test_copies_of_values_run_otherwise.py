@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from tests.conftest import open_library
+from xpsample.conformance import scenarios
 
 WAYS = {"pickle": lambda value: pickle.loads(pickle.dumps(value)), "copy": copy.copy, "deepcopy": copy.deepcopy}
 
@@ -80,3 +82,20 @@ def test_a_copy_of_a_trace_reads_the_same_store(differentiating, way, tmp_path):
             np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
         assert sorted(again.statistics) == sorted(whole.statistics)
         assert str(again.summary()) == str(whole.summary()) and again.diagnose() == whole.diagnose()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", ["pickle", "deepcopy"])
+def test_every_kernel_and_what_its_run_gives(way):
+    library = open_library("numpy", "float64")
+    for scenario in scenarios():
+        target, kernel = scenario.target(library.array), scenario.kernel(library.array)
+        x0 = library.array(scenario.stationary.draw(np.random.default_rng(3), 6))
+        settings = {"seed": 1, "progress": False, "burn_in": 2}
+        trace = xps.sample(target, kernel, x0, 10, **settings)
+        again = xps.sample(target, WAYS[way](kernel), x0, 10, **settings)
+        np.testing.assert_array_equal(again.draws, trace.draws, err_msg=scenario.name)
+        copied = WAYS[way](trace)
+        np.testing.assert_array_equal(copied.draws, trace.draws, err_msg=scenario.name)
+        assert copied.diagnose() == trace.diagnose() and type(copied.kernel) is type(trace.kernel), scenario.name
