@@ -66,12 +66,7 @@ class Epochs:
     compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     recorders: ClassVar = (Record("losses", lambda state: (state.loss, state.validation_loss)),)
-    burn_in, thinning, compile = 0, 1, False
-
-    @property
-    def constant_data(self) -> bool:
-        """Whether a compiler may take the data for constants: a training without a validation is small."""
-        return self.data["validation"] is None
+    burn_in, thinning, compile, constant_data = 0, 1, False, False
 
     @property
     def draws(self) -> int:
