@@ -1,5 +1,6 @@
 """Models of PyMC as models of JAX arrays, which PyTensor writes in JAX."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -75,4 +76,11 @@ def _in_jax(graph: PymcGraph, outputs: list[Any]) -> Callable[[Array], list[Arra
     from pymc.sampling.jax import get_jaxified_graph
 
     one = get_jaxified_graph(graph.values, outputs)
-    return lambda x: jax.vmap(one)(*graph.split(jnp.reshape(x, (-1, x.shape[-1]))))
+
+    def of(x: Array) -> list[Array]:
+        with warnings.catch_warnings():
+            # PyTensor's graph has 64-bit numbers throughout, and JAX says so where its 64-bit types are off.
+            warnings.filterwarnings("ignore", message="Explicitly requested dtype")
+            return jax.vmap(one)(*graph.split(jnp.reshape(x, (-1, x.shape[-1]))))
+
+    return of

@@ -146,8 +146,9 @@ def _places(shape: tuple[int, ...]) -> Array:
 
 @lru_cache(maxsize=64)  # for a run asks at every block
 def _key(seed: int, name: str, number: int, device: Any) -> Array:
-    """The data of one of a stream's keys."""
-    return jax.device_put(seed_sequence(seed, name, number).generate_state(2), device)
+    """The data of one of a stream's keys: numbers, where it is asked for within a trace, too."""
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(seed_sequence(seed, name, number).generate_state(2), device)
 
 
 def draw_rows(
