@@ -63,7 +63,7 @@ class Epochs:
     updates: int
     steps: int
     data: dict[str, Any]
-    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     recorders: ClassVar = (Record("losses", lambda state: (state.loss, state.validation_loss)),)
     burn_in, thinning, compile, constant_data = 0, 1, False, False
