@@ -153,6 +153,12 @@ def test_particles_that_are_no_chains_are_not_judged_as_chains():
     assert not warned and not trace.metadata["diagnosis"]["chains"]
 
 
+@pytest.mark.parametrize("recorder", [xps.Draws(), xps.Moments()])
+def test_the_table_of_particles_says_that_they_may_have_weights(recorder):
+    trace, _ = run(ROUND, xps.SVGD(step_size=0.1), STARTS, draws=50, recorders=[recorder])
+    assert "note: these are particles" in str(trace.summary())
+
+
 # ---- the machinery ---------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +195,7 @@ def test_the_worst_coordinate_is_found_among_many(shape, monkeypatch):
     rng = np.random.default_rng(0)
     draws = rng.normal(size=shape)
     draws[..., 17] += 5 * rng.normal(size=shape[1:-1])
+    draws *= 10.0 ** np.arange(-15, 15)  # each coordinate is looked at for itself
     names = [f"x[{i}]" for i in range(30)]
     figures = Screen(draws, names).figures()
     assert len(figures.columns) == 4
