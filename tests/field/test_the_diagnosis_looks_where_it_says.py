@@ -1,6 +1,7 @@
 """Small slips in what the diagnosis looks at, each of which would hide a bad run or blame a good one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,6 +142,20 @@ def test_two_chains_on_both_sides_of_the_cut_are_in_one_place():
     columns = space.columns(numpy_xp, draws)
     assert diagnose(columns, names, statistics((4,), steps=1000), {}, {}, angles=space.angles) == ()
     assert space.angles == (0,)
+
+
+def test_what_is_said_of_angles_is_said_of_angles_by_the_trace_too():
+    """Chains on the two sides of the cut have an R-hat that depends on where it is, unless they are angles."""
+    model = xps.Model(lambda p: -4 * np.cos(p.angle), angle=xps.Circular(), gradient=xps.FiniteDifference())
+    trace = xps.sample(model, xps.RWM(0.5), model.start(like=np.zeros(0), chains=4, seed=0), 1000, seed=1)
+    angles = np.pi + 0.05 * RNG.normal(size=(1000, 4, 1)) + 0.02 * np.array([[1], [1], [-1], [-1]])
+    trace = replace(trace, draws=np.concatenate([np.cos(angles), np.sin(angles)], axis=-1))
+    columns, known = model.space.columns(numpy_xp, trace.draws), trace.metadata["diagnosis"]
+    as_numbers, found = (
+        diagnose(columns, ["angle"], trace.run_statistics, trace.statistics, known, angles=around)
+        for around in ((), (0,))
+    )
+    assert trace.diagnose() == found == trace.summary().findings and found != as_numbers
 
 
 # ---- constant scores -------------------------------------------------------------------------------------------------
