@@ -74,7 +74,7 @@ class Sharded:
         fewest = whole.x0[: whole.x0.shape[0] // count, ...]
         warmup = warm_up_steps(whole.kernel, fewest, whole.warmup) or None  # the same in all shards
         carry, path = _at_start(program, whole.x0, warmup)
-        check_limits(program, carry, source, program.draws)
+        check_limits(program, carry, source, program.schedule.draws)
         rows = {r.name: r.function(carry.state) for r in program.recorders if isinstance(r, Record)}
         parts = make_shards(replace(whole, warmup=warmup, until=None, progress=False), source, count)
         start, looks = Start(whole.x0.shape[0], rows, path), _looks(whole, parts, program)
@@ -246,10 +246,10 @@ def rounds(draws: int, made: int = 0) -> Iterator[int]:
 def _looks(whole: Whole, shards: Sequence[Shard], program: Program) -> list[int]:
     """How many draws shards have at the end of each round."""
     if whole.until is None:
-        return [program.draws]
+        return [program.schedule.draws]
     saved = (shard.whole.checkpoint for shard in shards)
-    made = max(program.rows(steps_in(Path(own.path))) for own in saved if isinstance(own, Checkpoint))
-    return list(rounds(program.draws, made))
+    made = max(program.schedule.rows(steps_in(Path(own.path))) for own in saved if isinstance(own, Checkpoint))
+    return list(rounds(program.schedule.draws, made))
 
 
 def run_shards(

@@ -7,6 +7,7 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import Interrupted
+from xpsample.core.schedule import Schedule
 from xpsample.engine.loop import run
 from xpsample.engine.noise import Native, NoiseSource, Portable
 from xpsample.kernels.following import Piloted
@@ -90,7 +91,7 @@ def warm_up(
     for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
         warming, starts, noise = _round(target, program, x0, source, steps, number)
         carry = warming.init(starts)
-        check_limits(warming, carry, noise, warming.draws)
+        check_limits(warming, carry, noise, warming.schedule.draws)
         own, described = _within(checkpoint, number), {}
         if own is not None:
             described = identity(target, warming, starts, source) | {"round": number}
@@ -129,7 +130,7 @@ def _round(
         bound = target.prepare(x0, kernel.requires)
     else:
         path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled)
-    return Program(kernel, bound, (path,), 0, 1, steps, program.compile, room), x0, noise
+    return Program(kernel, bound, (path,), Schedule(steps, room=room), program.compile), x0, noise
 
 
 def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Path_) -> tuple[Program, Carry]:

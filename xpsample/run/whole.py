@@ -84,7 +84,7 @@ class Whole:
             if warmed.trace is not None:
                 return warmed.trace
             program, carry = warmed.program, warmed.carry
-            check_limits(program, carry, source, program.draws if disk is None else 0)
+            check_limits(program, carry, source, program.schedule.draws if disk is None else 0)
             about = warmed.told(metadata(program, self.x0, source) | processes.about)
             if not processes.several:
                 about["diagnosis"] |= computed_in(program.target, self.x0)

@@ -28,10 +28,10 @@ def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int)
     ------
     HyperparameterError
     """
-    x = carry.state.point.x
-    if program.steps >= 2**31 and program.steps > (most := _counted(program, x)):
+    x, steps = carry.state.point.x, program.schedule.steps
+    if steps >= 2**31 and steps > (most := _counted(program, x)):
         raise HyperparameterError(
-            f"{program.steps} steps are asked for, and {program.target.backend.name} counts to {most} here: take fewer "
+            f"{steps} steps are asked for, and {program.target.backend.name} counts to {most} here: take fewer "
             "steps, or switch its 64-bit types on"
         )
     processes = Processes.of(x)

@@ -10,6 +10,7 @@ from xpsample.core.checks import check_count, given
 from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
+from xpsample.core.schedule import Schedule
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.engine.noise import NoiseSource
@@ -63,7 +64,7 @@ def prepare(
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
     check_target_fits(kernel, bound)
-    return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
+    return Program(on_target(kernel, bound, x0), bound, recorders, Schedule(draws, burn_in, thinning), compile)
 
 
 def metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
@@ -77,8 +78,8 @@ def metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
         "dtype": dtype_name(x),
         "device": str(device_of(x)),
         "seed": source.describe(),
-        "burn_in": program.burn_in,
-        "thinning": program.thinning,
+        "burn_in": program.schedule.burn_in,
+        "thinning": program.schedule.thinning,
         "compiled": program.compile,
         "version": __version__,
         "diagnosis": about(program.kernel, program.target.space, x.shape[-1]),

@@ -29,8 +29,8 @@ def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSo
         "noise": source.describe(),
         "positions": describe(x),
         "backend": backend_of(x).name,
-        "burn_in": program.burn_in,
-        "thinning": program.thinning,
+        "burn_in": program.schedule.burn_in,
+        "thinning": program.schedule.thinning,
         "recorders": [describe(r) for r in program.recorders],
         "compiled": program.compile,
     }

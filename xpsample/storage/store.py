@@ -156,8 +156,8 @@ class RowStore:
             self._make(row, first, identity, metadata)
         if not is_address(self.where):
             size = sum(rows.nbytes for rows in first.values())
-            check_room(self.where, size * (program.draws - self.rows), StoreError)
-        return replace(program, window=2 * self.chunk)
+            check_room(self.where, size * (program.schedule.draws - self.rows), StoreError)
+        return replace(program, schedule=replace(program.schedule, window=2 * self.chunk))
 
     @property
     def counted(self) -> dict[str, Any]:
