@@ -58,7 +58,10 @@ COLOURS = {
 
 
 class Size(NamedTuple):
-    """Trainings, chains and steps of each, rows of data; of the networks batch, width, updates of scores and others."""
+    """Trainings, chains and steps of each, rows of data; of the networks batch, width, updates of scores.
+
+    Then of the acceptances epochs of a cycle, and at most how many cycles, see `models.Training`.
+    """
 
     runs: int
     chains: int
@@ -67,12 +70,13 @@ class Size(NamedTuple):
     batch: int
     hidden: int
     updates: int
-    acceptance_updates: int
+    epochs: int
+    cycles: int
     shapes: tuple[float, ...] = SHAPES
 
 
-FULL = Size(3, 400, 300, 10_000, 128, 32, 3000, 500)
-QUICK = Size(2, 80, 30, 200, 16, 8, 20, 10, (-0.25, 0.5))
+FULL = Size(5, 400, 300, 10_000, 128, 32, 3000, 50, 6)
+QUICK = Size(2, 80, 30, 200, 16, 8, 20, 2, 2, (-0.25, 0.5))
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
@@ -116,15 +120,17 @@ def samplers(run: Run[Size]) -> Iterator[tuple[str, str, Kernel, Target]]:
     data = gev_quantile(rng.random((size.rows, len(shapes))), shapes)
     how = models.Training(size.hidden, 0, size.updates, size.batch, 1e-3)
     scores = models.train_columns(run, data, size.runs, how)
-    # One fixed batch for each acceptance network, with new proposals in every update.
-    one = gev_quantile(rng.random((*each[1:], size.batch)), shapes[:, None, None])
-    batch = np.broadcast_to(one, (*each, size.batch)).reshape(-1, 1)
-    proposal = LangevinProposal(device.array(np.repeat(etas, batch.size // len(etas))))
-    how = models.Training(size.hidden, 2, size.acceptance_updates, size.batch, 5e-4)
+    # Rows for each training and shape, which the acceptance networks of both step sizes share; others to validate.
+    rows, validation = (
+        np.tile(gev_quantile(rng.random((count, *each[1:])), shapes[:, None]).reshape(count, -1), len(etas))
+        for count in (size.rows, size.rows // 10)
+    )
+    proposal = LangevinProposal(device.array(np.repeat(etas, rows.shape[-1] // len(etas))))
+    updates = size.rows // size.batch
+    how = models.Training(size.hidden, 2, size.epochs, size.batch, 5e-4, updates, size.cycles)
 
     def by_score(name: str, target: Target, score: Callable[..., Array], parameters: tree.Tree) -> Iterator[Any]:
-        networks = len(batch) // size.batch
-        trained = models.train_acceptances(run, batch, proposal, bounded(score), parameters, networks, how, whole=True)
+        trained = models.train_acceptance_columns(run, rows, proposal, bounded(score), parameters, how, validation)
         learned = Learned(acceptance_network, models.arranged(trained.parameters, *each), LangevinProposal(steps))
         for label, acceptance in models.acceptances(learned).items():
             accepting = Target(None, score=target.score, data=target.data, acceptance=acceptance)
