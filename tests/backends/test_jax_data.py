@@ -6,7 +6,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.ending import Ending
 from xpsample.engine.noise import Native
-from xpsample.run.program import Program
+from xpsample.steppers.program import Program
 
 jax = pytest.importorskip("jax")
 

@@ -31,16 +31,16 @@ from xpsample.engine.noise import Portable, Replay
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.traits import Trait
-from xpsample.run.checkpoint import Store, opened
-from xpsample.run.prepare import identity
-from xpsample.run.program import Program
 from xpsample.run.sampling import sample
-from xpsample.run.totals import Totals
 from xpsample.spaces.space import as_floating
 from xpsample.srld import SRLD
+from xpsample.steppers.program import Program
+from xpsample.storage.checkpoint import Store, opened
+from xpsample.storage.identity import identity
 from xpsample.targets import AbstractTarget, BoundTarget, Capability
 from xpsample.trace.recorders import Draws, Statistics
 from xpsample.trace.trace import Trace
+from xpsample.watchers.totals import Totals
 
 STEPS = 100
 RECORDERS = (Draws(), Statistics())

@@ -8,7 +8,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.engine.noise import Native
-from xpsample.run.program import Carry, Program
+from xpsample.steppers.program import Carry, Program
 
 
 def invariance(

@@ -110,7 +110,7 @@ Step = partial[tuple[Any, Any]]
 
 
 class Stepper(Protocol):
-    """What a backend drives, such as a `xpsample.run.program.Program`."""
+    """What a backend drives, such as a `xpsample.steppers.program.Program`."""
 
     @property
     def backend(self) -> "Backend":

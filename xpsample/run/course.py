@@ -12,17 +12,17 @@ from xpsample.engine.loop import View, Watcher
 from xpsample.engine.noise import NoiseSource, segments
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
-from xpsample.run.bar import Bar
-from xpsample.run.checkpoint import Store, Unsaved
-from xpsample.run.limits import example_row
-from xpsample.run.program import Carry, Program
-from xpsample.run.sinks import InMemory, OnDisk
-from xpsample.run.store import RowStore
-from xpsample.run.totals import Totals, shown
-from xpsample.run.until import Stopping, Unlimited, Until, figures
-from xpsample.run.watching import Watched
+from xpsample.steppers.limits import example_row
+from xpsample.steppers.program import Carry, Program
+from xpsample.storage.checkpoint import Store, Unsaved
+from xpsample.storage.sinks import InMemory, OnDisk
+from xpsample.storage.store import RowStore
 from xpsample.trace.diagnosis import own_findings
 from xpsample.trace.trace import Trace
+from xpsample.watchers.bar import Bar
+from xpsample.watchers.totals import Totals, shown
+from xpsample.watchers.until import Stopping, Unlimited, Until, figures
+from xpsample.watchers.watching import Watched
 
 
 class Course:

@@ -26,26 +26,26 @@ from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 from xpsample.engine.noise import Native, NoiseSource, Portable, as_noise_source, derived
 from xpsample.engine.processes import Processes
+from xpsample.engine.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.kernels.tuning import tuned, with_tuning
-from xpsample.run.bar import progress_bar
-from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint, steps_in
-from xpsample.run.limits import check_limits
-from xpsample.run.loading import moved_to, on_arrays
-from xpsample.run.program import Carry, Program
-from xpsample.run.until import Stopping, Unlimited
 from xpsample.run.warm_up import WarmUpPath, warm_up_steps
 from xpsample.run.whole import Whole
-from xpsample.run.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded
+from xpsample.steppers.limits import check_limits
+from xpsample.steppers.program import Carry, Program
+from xpsample.storage.checkpoint import INDEX, SHARD, Checkpoint, steps_in
+from xpsample.storage.loading import moved_to, on_arrays
 from xpsample.trace.diagnosis import worst
 from xpsample.trace.joined import Start, join
 from xpsample.trace.recorders import Record, Recorder, without_store
 from xpsample.trace.running import running
 from xpsample.trace.trace import Trace
+from xpsample.watchers.bar import progress_bar
+from xpsample.watchers.until import Stopping, Unlimited
 
 FIRST, LATER = 200, 1.5
 """Draws after which `until` looks first, and how many times as many there are from one look to the next."""

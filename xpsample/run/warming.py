@@ -12,17 +12,18 @@ from xpsample.engine.noise import Native, NoiseSource, Portable
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
-from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.course import Course
-from xpsample.run.limits import check_limits
-from xpsample.run.prepare import identity, metadata
-from xpsample.run.program import Carry, Program
-from xpsample.run.until import Until
 from xpsample.run.warm_up import ROOM, ROUNDS, TunedPath, WarmUpPath, judge_warm_up, warm_up_source, warm_up_steps
+from xpsample.steppers.limits import check_limits
+from xpsample.steppers.prepare import metadata
+from xpsample.steppers.program import Carry, Program
+from xpsample.storage.checkpoint import Checkpoint, opened
+from xpsample.storage.identity import identity
 from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
+from xpsample.watchers.until import Until
 
 Path_ = dict[str, Array]
 """What is tuned, and how the chains fare, by name, after every step."""

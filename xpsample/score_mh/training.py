@@ -25,14 +25,14 @@ from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
-from xpsample.run.bar import Bar
-from xpsample.run.checkpoint import Checkpoint, Store, Unsaved, opened
-from xpsample.run.identity import PYTHON
-from xpsample.run.totals import Totals
 from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.spaces.space import Real, check_positions
+from xpsample.storage.checkpoint import Checkpoint, Store, Unsaved, opened
+from xpsample.storage.identity import PYTHON
 from xpsample.targets.placing import placed
+from xpsample.watchers.bar import Bar
+from xpsample.watchers.totals import Totals
 
 
 class Fitted(NamedTuple):

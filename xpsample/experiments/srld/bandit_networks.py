@@ -15,7 +15,7 @@ from xpsample.engine.noise import Native, Portable
 from xpsample.experiments.srld.bandit_problems import Game, blocks
 from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards
 from xpsample.kernels import Kernel
-from xpsample.run.program import Carry, Program
+from xpsample.steppers.program import Carry, Program
 from xpsample.targets import BoundTarget
 
 

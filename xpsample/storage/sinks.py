@@ -5,10 +5,10 @@ from typing import Any
 
 from xpsample.engine.loop import Sink, View
 from xpsample.engine.pace import MOST_STEPS
-from xpsample.run.checkpoint import Row, Store, Unsaved
-from xpsample.run.program import Program, first_rows
-from xpsample.run.store import RowStore
-from xpsample.run.totals import Totals
+from xpsample.steppers.program import Program, first_rows
+from xpsample.storage.checkpoint import Row, Store, Unsaved
+from xpsample.storage.store import RowStore
+from xpsample.watchers.totals import Totals
 
 
 class InMemory:

@@ -10,8 +10,8 @@ from xpsample.core.ending import Ending
 from xpsample.core.errors import HyperparameterError
 from xpsample.engine.noise import Portable
 from xpsample.kernels import RWM
-from xpsample.run import limits
-from xpsample.run.program import Program
+from xpsample.steppers import limits
+from xpsample.steppers.program import Program
 from xpsample.targets import Target
 from xpsample.trace.recorders import Moments
 

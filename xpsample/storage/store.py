@@ -30,10 +30,9 @@ from xpsample.files.archives import structure
 from xpsample.files.atomic import LEFT, make_folder, sync_files, write_whole
 from xpsample.files.common import check_room, sealed
 from xpsample.files.common import locked as held
-from xpsample.run.program import Program, named_rows
-from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
 from xpsample.spaces.names import exported
+from xpsample.steppers.program import Program, named_rows
 from xpsample.targets.shaped import shape_of
 from xpsample.trace.conversions import ARVIZ_NAMES
 from xpsample.trace.recorders import part_of
@@ -52,6 +51,7 @@ from xpsample.trace.stored import (
     zarr3,
 )
 from xpsample.trace.summary import RunStatistics
+from xpsample.watchers.totals import Totals
 
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""

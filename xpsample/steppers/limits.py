@@ -14,7 +14,7 @@ from xpsample.engine.eager import ADVICE
 from xpsample.engine.loop import FAILED
 from xpsample.engine.noise import NoiseSource, Replay, as_noise_source
 from xpsample.engine.processes import Processes
-from xpsample.run.program import Carry, Program
+from xpsample.steppers.program import Carry, Program
 from xpsample.targets.bound import counter
 
 SMALL = 0.01

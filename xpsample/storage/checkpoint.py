@@ -20,12 +20,12 @@ from xpsample.engine.pace import MOST_STEPS
 from xpsample.files.archives import structure
 from xpsample.files.common import check_room, reading
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
-from xpsample.run.identity import environment
-from xpsample.run.program import Carry, Kept, named_rows
-from xpsample.run.store import RowStore
-from xpsample.run.totals import Totals
+from xpsample.steppers.program import Carry, Kept, named_rows
+from xpsample.storage.identity import environment
+from xpsample.storage.store import RowStore
 from xpsample.trace.recorders import part_of
 from xpsample.trace.stored import StoredRows, read_about, stored_rows
+from xpsample.watchers.totals import Totals
 
 Row = Callable[[], Any]
 """Gives a row of each recorder."""
