@@ -41,7 +41,8 @@ LEGEND = """\
 floor     another draw of the target, as many
 W1        between the chains' last positions and new draws, mean over trainings +- its standard error. Of the target,
           moments of order 1 / xi and above are infinite, and W1 of its own draws scatters (see the floor)
-MMD^2     squared and unbiased, RBF kernel whose sigma is the median squared distance of draws
+MMD^2     squared and unbiased, RBF kernel whose sigma is the median squared distance of draws; the mean over trainings
+          and the least and the largest
 true      with the score of the target; learned: with a network trained on draws
 direct    accepted with a(x', x), the paper's; ratio: with min(1, a / a back); line: the line integral, 8 nodes
 frozen    share of ULA's chains that left the support or the finite numbers, and stay where they were before"""
@@ -118,7 +119,7 @@ def measured(size: Size, x: np.ndarray, fresh: np.ndarray, named: Row, **shares:
             kernel = RBF(float(median_bandwidth(fresh[k, 0][:, None])))
             row = {"eta": eta, "shape": shape} | named
             row |= mean_and_error("w1", wasserstein_1d(x[e, k], fresh[k]))
-            row |= mean_and_error("mmd2", squared_mmd(x[e, k][..., None], fresh[k][..., None], kernel))
+            row |= models.mean_and_range("mmd2", squared_mmd(x[e, k][..., None], fresh[k][..., None], kernel))
             means = {key: np.mean(np.broadcast_to(values, x.shape)[e, k]) for key, values in shares.items()}
             yield row | {"accept": None, "frozen": None} | means
 
@@ -178,7 +179,8 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
                 if row["eta"] == eta and row[key] is not None:
                     named = {name: row[name] for name in ("sampler", "score")}
                     line = lines.setdefault(tuple(named.values()), named)
-                    line[f"{row['shape']:g}"] = models.mean_text(row, key, spec)
+                    text = models.range_text if f"{key}_low" in row else models.mean_text
+                    line[f"{row['shape']:g}"] = text(row, key, spec)
             run.table(list(lines.values()), columns("sampler | score") | shapes, title=f"eta = {eta:g}: {title}")
     run.say(f"\n{LEGEND}")
 
