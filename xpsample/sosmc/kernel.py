@@ -237,7 +237,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
         parameters = tree.map(lambda a, b: a + _scaled(b, state.rate), state.parameters, updates)
         before, after = target.member(state.parameters), target.member(parameters)
 
-        base, increments = move.weigh(after, state.base)
+        base, increments, weighing = move.weigh(after, state.base)
         if increments is not None:
             weights = weights.times(xp, increments)
         resampled = state.resampled
@@ -256,7 +256,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
             step_size = self.adapt_move.update(xp, step_size, weights.ess[..., None], particles)
         if self.adapt_optimizer is not None and rate is not None:
             rate = self.adapt_optimizer.update(xp, rate, weights.ess, particles)
-        spent = info.evaluations.plus(self.loss.evaluations).plus(move.spent_to_weigh(after))
+        spent = info.evaluations.plus(self.loss.evaluations).plus(weighing)
         info = info._replace(evaluations=spent)
         return SOSMCState(base, parameters, optimizer, weights, resampled, step_size, rate), info
 

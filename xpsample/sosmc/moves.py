@@ -75,12 +75,8 @@ class Move(ABC, Generic[State]):
         """The same move with another step size, which may be traced, so it is not checked."""
 
     @abstractmethod
-    def weigh(self, after: BoundTarget, state: State) -> tuple[State, Array | None]:
-        """Before resampling: (state, log incremental weights (*runs, particles), or None)."""
-
-    def spent_to_weigh(self, after: BoundTarget) -> Evaluations:
-        """What `weigh` spends for each particle; nothing by default."""
-        return Evaluations()
+    def weigh(self, after: BoundTarget, state: State) -> tuple[State, Array | None, Evaluations]:
+        """Before resampling: (state, log incremental weights (*runs, particles) or None, what was spent on each)."""
 
     @abstractmethod
     def step(
@@ -144,8 +140,8 @@ class LangevinMove(Move[LangevinState]):
     def with_step_size(self, step_size: Array) -> "LangevinMove":
         return replace_step_size(self, step_size)
 
-    def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None]:
-        return state, None
+    def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None, Evaluations]:
+        return state, None, Evaluations()
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: LangevinState, noise: dict[str, Array]
@@ -213,11 +209,9 @@ class Unweighted(Move[Any]):
     def with_step_size(self, step_size: Array) -> "Unweighted":
         return Unweighted(self.move.with_step_size(step_size))
 
-    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, None]:
-        return self.move.weigh(after, state)[0], None
-
-    def spent_to_weigh(self, after: BoundTarget) -> Evaluations:
-        return self.move.spent_to_weigh(after)
+    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, None, Evaluations]:
+        state, _, spent = self.move.weigh(after, state)
+        return state, None, spent
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
@@ -275,12 +269,10 @@ class Reversible(Move[Any]):
     def with_step_size(self, step_size: Array) -> "Reversible":
         return Reversible(replace_step_size(self.kernel, step_size))
 
-    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, Array]:
+    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, Array, Evaluations]:
         point = after.evaluate(state.point.x)
-        return with_position(state, point), point.log_density - state.point.log_density
-
-    def spent_to_weigh(self, after: BoundTarget) -> Evaluations:
-        return after.costs.evaluate_lazily
+        increments = point.log_density - state.point.log_density
+        return with_position(state, point), increments, after.costs.evaluate_lazily
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
