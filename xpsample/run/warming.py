@@ -8,17 +8,13 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import Interrupted
+from xpsample.core.schedule import Schedule
 from xpsample.engine.loop import run
 from xpsample.engine.noise import Native, NoiseSource, Portable
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
-from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.course import Course
-from xpsample.run.limits import check_limits
-from xpsample.run.prepare import identity, metadata
-from xpsample.run.program import Carry, Program
-from xpsample.run.until import Until
 from xpsample.run.warm_up import (
     ROOM,
     ROUNDS,
@@ -29,10 +25,16 @@ from xpsample.run.warm_up import (
     warm_up_source,
     warm_up_steps,
 )
+from xpsample.steppers.limits import check_limits
+from xpsample.steppers.prepare import metadata
+from xpsample.steppers.program import Carry, Program
+from xpsample.storage.checkpoint import Checkpoint, opened
+from xpsample.storage.identity import identity
 from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
+from xpsample.watchers.until import Until
 
 Path_ = dict[str, Array]
 """What is tuned, and how the chains fare, by name, after every step."""
@@ -100,7 +102,7 @@ def warm_up(
     for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
         warming, starts, noise = _round(target, program, x0, source, steps, number)
         carry = warming.init(starts)
-        check_limits(warming, carry, noise, warming.draws)
+        check_limits(warming, carry, noise, warming.schedule.draws)
         own, described = _within(checkpoint, number), {}
         if own is not None:
             described = identity(target, warming, starts, source) | {"round": number}
@@ -141,7 +143,7 @@ def _round(
         bound = target.prepare(x0, kernel.requires)
     else:
         path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled)
-    return Program(kernel, bound, (path,), 0, 1, steps, program.compile, room), x0, noise
+    return Program(kernel, bound, (path,), Schedule(steps, room=room), program.compile), x0, noise
 
 
 def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Path_) -> tuple[Program, Carry]:

@@ -17,6 +17,7 @@ from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.following import follow, following
 from xpsample.kernels.kernel import Info, Kernel, State, normal_like, select, with_position
@@ -76,6 +77,10 @@ class Move(ABC, Generic[State]):
     @abstractmethod
     def weigh(self, after: BoundTarget, state: State) -> tuple[State, Array | None]:
         """Before resampling: (state, log incremental weights (*runs, particles), or None)."""
+
+    def spent_to_weigh(self, after: BoundTarget) -> Evaluations:
+        """What `weigh` spends for each particle; nothing by default."""
+        return Evaluations()
 
     @abstractmethod
     def step(
@@ -211,6 +216,9 @@ class Unweighted(Move[Any]):
     def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, None]:
         return self.move.weigh(after, state)[0], None
 
+    def spent_to_weigh(self, after: BoundTarget) -> Evaluations:
+        return self.move.spent_to_weigh(after)
+
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
     ) -> tuple[Any, None, Info]:
@@ -271,12 +279,15 @@ class Reversible(Move[Any]):
         point = after.evaluate(state.point.x)
         return with_position(state, point), point.log_density - state.point.log_density
 
+    def spent_to_weigh(self, after: BoundTarget) -> Evaluations:
+        return after.costs.evaluate_lazily
+
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
     ) -> tuple[Any, None, Info]:
         state = follow(self._moving, after, state, state.point)
         state, info = self._moving.step(after, state, noise)
-        return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.evaluate_lazily))
+        return state, None, info
 
 
 def replace_step_size(value: Stepper, step_size: Array) -> Stepper:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import open_library
-from tests.run.checkpoint_support import KERNEL, TARGET, same, start
+from tests.storage.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import (
     HMC,
     MALA,
@@ -37,7 +37,7 @@ from xpsample.core.errors import CheckpointError
 from xpsample.engine.noise import NoiseSource
 from xpsample.files import atomic
 from xpsample.files.folder import INDEX, Folder
-from xpsample.run.checkpoint import Store
+from xpsample.storage.checkpoint import Store
 from xpsample.zoo.gaussian import gaussian
 
 
@@ -88,7 +88,7 @@ SCRIPT = """
     import sys
     import numpy as np
     from tests.conftest import open_library
-    from tests.run.test_checkpoint import KERNEL, TARGET, start
+    from tests.storage.test_checkpoint import KERNEL, TARGET, start
     from xpsample import Checkpoint, sample
     library = open_library(sys.argv[1], "float64")
     print("started", flush=True)
