@@ -28,10 +28,10 @@ from xpsample.core.errors import (
     WorkerError,
 )
 from xpsample.engine.noise import Native, derived
+from xpsample.engine.workers import _work
 from xpsample.kernels.traits import Trait
 from xpsample.run.shards import Shard, cut
 from xpsample.run.whole import Whole
-from xpsample.run.workers import _work
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.trace.recorders import Recorder
 
@@ -424,9 +424,9 @@ def test_an_executor_that_breaks_says_how_to_go_on(tmp_path):
 def test_workers_that_always_die_end_the_run():
     class Broken(Executor):
         def submit(self, fn, /, *args, **kwargs):
-            raise BrokenExecutor("no workers")
+            raise BrokenExecutor("There are no workers.")
 
-    with pytest.raises(WorkerError, match="lost after 0 of 3 shards"):
+    with pytest.raises(WorkerError, match=r"lost after 0 of 3 shards \(There are no workers\)\. With"):
         run(executor=Broken)
 
 

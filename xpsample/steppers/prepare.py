@@ -1,4 +1,4 @@
-"""What a run is made of: its program, what identifies it, and what its trace tells of it."""
+"""What a run is made of: its program, and what its trace tells of it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -10,17 +10,16 @@ from xpsample.core.checks import check_count, given
 from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
-from xpsample.core.same import describe
+from xpsample.core.schedule import Schedule
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.engine.noise import NoiseSource
 from xpsample.kernels.blocks import on_target
 from xpsample.kernels.compose import check_target_fits
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.identity import PYTHON
-from xpsample.run.program import Program
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Real
+from xpsample.steppers.program import Program
 from xpsample.targets.shaped import coordinates, shape_of
 from xpsample.targets.target import AbstractTarget, check_target
 from xpsample.trace.diagnosis import about
@@ -65,23 +64,7 @@ def prepare(
     bound = target.prepare(x0, kernel.requires)
     check_hyperparameters(kernel, x0)
     check_target_fits(kernel, bound)
-    return Program(on_target(kernel, bound, x0), bound, recorders, burn_in, thinning, draws, compile)
-
-
-def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
-    """What identifies a run, as JSON values. The number of draws is left out, so that a run can be extended."""
-    return {
-        "python": PYTHON,
-        "target": describe(target, lambda: program.target.evaluate(x)),
-        "kernel": describe(program.kernel),
-        "noise": source.describe(),
-        "positions": describe(x),
-        "backend": backend_of(x).name,
-        "burn_in": program.burn_in,
-        "thinning": program.thinning,
-        "recorders": [describe(r) for r in program.recorders],
-        "compiled": program.compile,
-    }
+    return Program(on_target(kernel, bound, x0), bound, recorders, Schedule(draws, burn_in, thinning), compile)
 
 
 def metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
@@ -95,8 +78,8 @@ def metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
         "dtype": dtype_name(x),
         "device": str(device_of(x)),
         "seed": source.describe(),
-        "burn_in": program.burn_in,
-        "thinning": program.thinning,
+        "burn_in": program.schedule.burn_in,
+        "thinning": program.schedule.thinning,
         "compiled": program.compile,
         "version": __version__,
         "diagnosis": about(program.kernel, program.target.space, x.shape[-1]),

@@ -20,12 +20,12 @@ from xpsample.engine.pace import MOST_STEPS
 from xpsample.files.archives import structure
 from xpsample.files.common import check_room, reading
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
-from xpsample.run.identity import environment
-from xpsample.run.program import Carry, Kept, named_rows
-from xpsample.run.store import RowStore
-from xpsample.run.totals import Totals
+from xpsample.steppers.program import Carry, Kept, named_rows
+from xpsample.storage.identity import environment
+from xpsample.storage.store import RowStore
 from xpsample.trace.recorders import part_of
 from xpsample.trace.stored import StoredRows, read_about, stored_rows
+from xpsample.watchers.totals import Totals
 
 Row = Callable[[], Any]
 """Gives a row of each recorder."""
@@ -191,13 +191,13 @@ class Store:
         self.step = content["step"]
         self.keeper.go_on(self.folder)
         self.spent = (content["metadata"] or {}).get("seconds", 0.0)
-        if self.step > self.program.steps:
+        if self.step > self.program.schedule.steps:
             _check_cut(self.program, carry, self.step)
         return View(self.step, carry)
 
     def buffers(self, row: Row) -> tuple[Any, ...] | None:
         """The rows that are saved, in buffers for all; `row` gives one of each recorder."""
-        saved = {} if self.folder is None else self.folder.rows(self.program.draws)
+        saved = {} if self.folder is None else self.folder.rows(self.program.schedule.draws)
         return _restore(self.program, row(), saved) if saved else None
 
     def _check_values(self, which: str, theirs: list[float], mine: list[float]) -> None:
@@ -229,7 +229,7 @@ class Store:
         self.spent -= self.last - began
 
     def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, now: list[float]) -> None:
-        seconds, rows, new = self.seconds(), self.program.rows(step), {}
+        seconds, rows, new = self.seconds(), self.program.schedule.rows(step), {}
         if self.disk is None:
             lo = self.keeper.count
             new = {key: to_host(array[lo:rows, ...]) for key, array in named_rows(self.program, buffers) if rows > lo}
@@ -289,7 +289,8 @@ class Store:
             if array.dtype.kind not in "biufc":
                 raise CheckpointError(f"{name} has dtype {array.dtype}, which cannot be saved: record numbers")
             size += array.nbytes if self.disk is None else 0
-        check_room(self.path, size * (self.program.draws - self.program.rows(max(0, self.step))), CheckpointError)
+        left = self.program.schedule.draws - self.program.schedule.rows(max(0, self.step))
+        check_room(self.path, size * left, CheckpointError)
 
 
 @contextmanager
@@ -424,8 +425,8 @@ def _check_cut(program: Kept, carry: Carry, start: int) -> None:
     running = [r.name for r, s in zip(program.recorders, carry.recorder_states, strict=True) if tree.leaves(s)]
     if running:
         raise CheckpointError(
-            f"the checkpoint holds {program.rows(start)} draws, and {', '.join(running)} cannot be cut back to "
-            f"{program.draws}: ask for at least as many, or use another path"
+            f"the checkpoint holds {program.schedule.rows(start)} draws, and {', '.join(running)} cannot be cut back "
+            f"to {program.schedule.draws}: ask for at least as many, or use another path"
         )
 
 

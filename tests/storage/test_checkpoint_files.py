@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import open_library
 from tests.damage import damages, every_damage
-from tests.run.checkpoint_support import KERNEL, TARGET, start
+from tests.storage.checkpoint_support import KERNEL, TARGET, start
 from xpsample import (
     MALA,
     RWM,
@@ -34,7 +34,7 @@ from xpsample.engine import pace
 from xpsample.files import atomic, folder
 from xpsample.files.common import digest_of
 from xpsample.files.folder import INDEX, LOCK
-from xpsample.run import checkpoint as checkpoints
+from xpsample.storage import checkpoint as checkpoints
 from xpsample.zoo.gaussian import gaussian
 
 # ---- several processes ---------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ HOLDING = """
     import os, signal, sys
     import numpy as np
     from xpsample import FiniteDifference, MALA, sample
-    from xpsample.run.checkpoint import Store
+    from xpsample.storage.checkpoint import Store
     from xpsample.score_mh import Denoising, fit, init_score_network
     from xpsample.zoo.gaussian import gaussian
     save, settings = Store.save, {"seed": 1, "checkpoint": sys.argv[2], "progress": False}

@@ -1,4 +1,4 @@
-"""What the numbers of a run depend on beside the run itself: versions, devices, the code of this package."""
+"""What identifies a run, and what its numbers depend on beside it: versions, devices, the code of this package."""
 
 import hashlib
 import sys
@@ -10,10 +10,30 @@ from typing import Any
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import backend_of
+from xpsample.core.same import describe
 from xpsample.core.version import __version__
+from xpsample.engine.noise import NoiseSource
+from xpsample.steppers.program import Program
+from xpsample.targets.target import AbstractTarget
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The version that the code of functions is compiled by: that of another one has other digests."""
+
+
+def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
+    """What identifies a run, as JSON values. The number of draws is left out, so that a run can be extended."""
+    return {
+        "python": PYTHON,
+        "target": describe(target, lambda: program.target.evaluate(x)),
+        "kernel": describe(program.kernel),
+        "noise": source.describe(),
+        "positions": describe(x),
+        "backend": backend_of(x).name,
+        "burn_in": program.schedule.burn_in,
+        "thinning": program.schedule.thinning,
+        "recorders": [describe(r) for r in program.recorders],
+        "compiled": program.compile,
+    }
 
 
 def environment(x: Array) -> dict[str, Any]:

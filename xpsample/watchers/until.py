@@ -12,7 +12,7 @@ from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.engine.loop import View
 from xpsample.metrics.findings import Finding
-from xpsample.run.program import Carry, Program
+from xpsample.steppers.program import Carry, Program
 from xpsample.trace.diagnosis import worst
 from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.running import can_tell, running

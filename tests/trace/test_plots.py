@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from tests.run.test_trace import make_trace
+from tests.trace.test_trace import make_trace
 from xpsample.core.errors import TraceError
 
 pytest.importorskip("matplotlib").use("Agg")

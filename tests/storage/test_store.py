@@ -14,13 +14,13 @@ import zarr
 import xpsample as xps
 from tests.conftest import open_library
 from tests.file_layer import FAULTS, FileLayer
-from tests.run.checkpoint_support import KERNEL, TARGET, same, start
+from tests.storage.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
 from xpsample.engine import pace
-from xpsample.run import checkpoint, store
-from xpsample.run.store import RowStore
+from xpsample.storage import checkpoint, store
+from xpsample.storage.store import RowStore
 from xpsample.trace import diagnosis, screen
 from xpsample.trace import stored as on_disk
 from xpsample.zoo.gaussian import gaussian

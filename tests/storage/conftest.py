@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import open_library
-from tests.run.checkpoint_support import KERNEL, TARGET, start
+from tests.storage.checkpoint_support import KERNEL, TARGET, start
 from xpsample import (
     sample,
 )

@@ -14,7 +14,7 @@ from xpsample.engine.eager import ADVICE
 from xpsample.engine.loop import FAILED
 from xpsample.engine.noise import NoiseSource, Replay, as_noise_source
 from xpsample.engine.processes import Processes
-from xpsample.run.program import Carry, Program
+from xpsample.steppers.program import Carry, Program
 from xpsample.targets.bound import counter
 
 SMALL = 0.01
@@ -28,10 +28,10 @@ def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int)
     ------
     HyperparameterError
     """
-    x = carry.state.point.x
-    if program.steps >= 2**31 and program.steps > (most := _counted(program, x)):
+    x, steps = carry.state.point.x, program.schedule.steps
+    if steps >= 2**31 and steps > (most := _counted(program, x)):
         raise HyperparameterError(
-            f"{program.steps} steps are asked for, and {program.target.backend.name} counts to {most} here: take fewer "
+            f"{steps} steps are asked for, and {program.target.backend.name} counts to {most} here: take fewer "
             "steps, or switch its 64-bit types on"
         )
     processes = Processes.of(x)

@@ -8,10 +8,11 @@ import pytest
 import xpsample as xps
 from xpsample.core.ending import Ending
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.schedule import Schedule
 from xpsample.engine.noise import Portable
 from xpsample.kernels import RWM
-from xpsample.run import limits
-from xpsample.run.program import Program
+from xpsample.steppers import limits
+from xpsample.steppers.program import Program
 from xpsample.targets import Target
 from xpsample.trace.recorders import Moments
 
@@ -62,7 +63,7 @@ def test_more_steps_than_jax_counts_without_64_bits():
 def drive(library, at, recorders=(Moments(),)):
     """Sixteen steps across a number of steps, each kept."""
     target = Target(log_density).prepare(library.array(X0), RWM(1.0).requires)
-    program = Program(RWM(1.0), target, recorders, 0, 1, at + 8)
+    program = Program(RWM(1.0), target, recorders, Schedule(at + 8))
     carry = program.init(library.array(X0))
     (moments,) = carry.recorder_states
     moments = moments._replace(moments=moments.moments._replace(count=moments.moments.count + at - 8))

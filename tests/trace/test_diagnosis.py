@@ -10,6 +10,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
+from xpsample.run import probes
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.trace import screen
 from xpsample.trace.diagnosis import diagnose
@@ -153,6 +154,46 @@ def test_particles_that_are_no_chains_are_not_judged_as_chains():
     assert not warned and not trace.metadata["diagnosis"]["chains"]
 
 
+@pytest.mark.parametrize("recorder", [xps.Draws(), xps.Moments()])
+def test_the_table_of_particles_says_that_they_may_have_weights(recorder):
+    trace, _ = run(ROUND, xps.SVGD(step_size=0.1), STARTS, draws=50, recorders=[recorder])
+    assert "note: these are particles" in str(trace.summary())
+
+
+# ---- what the target is asked ----------------------------------------------------------------------------------------
+
+
+def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long():
+    trace, _ = run(TWO_MODES, xps.MALA(0.5), STARTS + np.array([[4.0, 0.0]]) * np.array([[1], [1], [-1], [-1]]), 400)
+
+    def bind():
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        probes.examined(trace, xps.Real(), bind)
+    for other in (
+        replace(trace, metadata=trace.metadata | {"processes": 2}),
+        replace(trace, run_statistics=replace(trace.run_statistics, steps=399)),
+        replace(trace, draws=None),
+    ):
+        assert probes.examined(other, xps.Real(), bind) == (other, other.diagnose())
+    assert probes.examined(trace, xps.Binary(), bind)[1] == trace.diagnose()
+
+
+def test_places_around_chains_that_do_not_move_are_elsewhere():
+    rows = np.broadcast_to(STARTS, (10, 4, 2))
+    assert all(np.all(place != STARTS) for place in probes._around(rows))
+
+
+def test_the_last_rays_are_as_long_as_the_draws_go():
+    rows = np.random.default_rng(0).random((100, 4, 2)) * [1.0, 10.0]
+    way, together, *each = probes._rays(rows)
+    extent = np.ptp(rows, axis=(0, 1))
+    np.testing.assert_allclose(way, np.mean(rows[50:], axis=0) - np.mean(rows[:50], axis=0))
+    np.testing.assert_allclose(together, np.full((4, 2), np.max(extent)))
+    np.testing.assert_allclose(sorted(np.max(ray) for ray in each), np.sort(extent))
+
+
 # ---- the machinery ---------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +230,7 @@ def test_the_worst_coordinate_is_found_among_many(shape, monkeypatch):
     rng = np.random.default_rng(0)
     draws = rng.normal(size=shape)
     draws[..., 17] += 5 * rng.normal(size=shape[1:-1])
+    draws *= 10.0 ** np.arange(-15, 15)  # each coordinate is looked at for itself
     names = [f"x[{i}]" for i in range(30)]
     figures = Screen(draws, names).figures()
     assert len(figures.columns) == 4

@@ -5,10 +5,10 @@ from typing import Any
 
 from xpsample.engine.loop import Sink, View
 from xpsample.engine.pace import MOST_STEPS
-from xpsample.run.checkpoint import Row, Store, Unsaved
-from xpsample.run.program import Program, first_rows
-from xpsample.run.store import RowStore
-from xpsample.run.totals import Totals
+from xpsample.steppers.program import Program, first_rows
+from xpsample.storage.checkpoint import Row, Store, Unsaved
+from xpsample.storage.store import RowStore
+from xpsample.watchers.totals import Totals
 
 
 class InMemory:
@@ -25,8 +25,8 @@ class InMemory:
 
     def so_far(self, program: Program, view: View) -> tuple[Any, ...] | None:
         """The rows of each recorder."""
-        rows = program.rows(view.step)
-        return first_rows(program.backend, view.buffers, rows) if rows < program.held else view.buffers
+        rows, held = program.schedule.rows(view.step), program.schedule.held
+        return first_rows(program.backend, view.buffers, rows) if rows < held else view.buffers
 
     def in_trace(self, program: Program, view: View) -> tuple[Any, ...] | None:
         """Those that a trace gets."""
@@ -57,12 +57,12 @@ class OnDisk:
         counted = saved.counted if view.step else None
         self.totals = totals
         self.program = self.disk.begin(program, row(), view.carry.state.point.x, saved.identity, metadata, counted)
-        self.longest = self.disk.chunk * program.thinning  # buffers hold two chunks
+        self.longest = self.disk.chunk * program.schedule.thinning  # buffers hold two chunks
         return self.program, view
 
     def keep(self, view: View, last: bool) -> None:
         """Write what is there."""
-        self.disk.append(view.buffers, self.program.rows(view.step), self.totals.run_statistics(), whole=last)
+        self.disk.append(view.buffers, self.program.schedule.rows(view.step), self.totals.run_statistics(), whole=last)
 
     def so_far(self, program: Program, view: View) -> tuple[Any, ...]:
         """The rows of each recorder, as they are read from the store."""
@@ -71,5 +71,5 @@ class OnDisk:
 
     def in_trace(self, program: Program, view: View) -> tuple[Any, ...]:
         """Those that a trace gets, whose parts are arrays of the run's library."""
-        rows = min(program.rows(view.step), program.draws)
+        rows = min(program.schedule.rows(view.step), program.schedule.draws)
         return self.disk.trace_rows(rows, view.carry.state.point.x)

@@ -1,6 +1,6 @@
 """Fails every call of a run that reaches the disk, makes the same call again, and compares with an uninterrupted one.
 
-``python -m tests.run.faults --library numpy`` prints a line of JSON for each entry point and kind of fault.
+``python -m tests.storage.faults --library numpy`` prints a line of JSON for each entry point and kind of fault.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from xpsample.core.registry import to_host
 from xpsample.engine import pace
 from xpsample.files.folder import INDEX, Folder
 from xpsample.optimize.optimizers import Adam
-from xpsample.run import store
-from xpsample.run.checkpoint import Store
 from xpsample.score_mh import Denoising, fit, init_score_network
+from xpsample.storage import store
+from xpsample.storage.checkpoint import Store
 
 Arrays = dict[str, np.ndarray]
 Entry = Callable[[Path | None], Arrays]

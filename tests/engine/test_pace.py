@@ -21,8 +21,8 @@ from xpsample.engine.noise import NoiseSource, Portable
 from xpsample.engine.pace import Pace
 from xpsample.engine.signals import Terminated, interruptible, terminable
 from xpsample.kernels import HMC
-from xpsample.run.checkpoint import Store
-from xpsample.run.program import summable
+from xpsample.steppers.program import summable
+from xpsample.storage.checkpoint import Store
 from xpsample.targets import Target
 
 X0 = np.random.default_rng(0).normal(size=(300, 2))

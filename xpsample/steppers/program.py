@@ -9,10 +9,11 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Backend, Carry, Step
+from xpsample.core.backend import Backend, Carry, Step, Stepper
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.registry import compiled, to_host
+from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
@@ -20,26 +21,8 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder, part_of
 
 
-class Kept(Protocol):
-    """What a checkpoint asks the stepper that it keeps: a `Program`, or the epochs of a training."""
-
-    @property
-    def backend(self) -> Backend:
-        """Of the arrays."""
-
-    def rows(self, steps: int) -> int:
-        """Rows recorded after a number of steps."""
-
-    def like(self, carry: Carry) -> Array:
-        """An array of those that the run is made of."""
-
-    @property
-    def steps(self) -> int:
-        """Those of the whole run."""
-
-    @property
-    def draws(self) -> int:
-        """Rows of the whole run."""
+class Kept(Stepper, Protocol):
+    """What a checkpoint asks of the stepper that it keeps: a `Program`, or the epochs of a training."""
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
@@ -54,33 +37,23 @@ class Kept(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """What a driver runs: step the kernel, and after every `thinning` steps past the burn-in, record.
+    """What a driver runs: step the kernel, and record as the schedule says.
 
     Parameters
     ----------
     kernel : Kernel
     target : BoundTarget
     recorders : tuple of Recorder
-    burn_in, thinning, draws : int
-        As in `sample`.
+    schedule : Schedule
     compile : bool
         Whether the steps run compiled.
-    room : int
-        Rows to take memory for where that is more than `draws`, so that runs of other lengths share what is compiled.
-    window : int
-        Rows that buffers hold where rows go to a store, an even number: row i is in place ``i % window``. 0 where
-        buffers hold all rows.
     """
 
     kernel: Kernel
     target: BoundTarget
     recorders: tuple[Recorder, ...]
-    burn_in: int
-    thinning: int
-    draws: int
+    schedule: Schedule
     compile: bool = False
-    room: int = 0
-    window: int = 0
     compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -97,28 +70,6 @@ class Program:
     def constant_data(self) -> bool:
         """Whether they never change."""
         return self.target.constant_data
-
-    @property
-    def steps(self) -> int:
-        """Steps of the whole run."""
-        return self.burn_in + self.draws * self.thinning
-
-    @property
-    def held(self) -> int:
-        """Rows that buffers hold."""
-        return self.window or max(self.draws, self.room)
-
-    def is_recorded(self, t: Any) -> Any:
-        """Whether the state after step t (from 0, past the burn-in) is kept."""
-        return (t + 1 - self.burn_in) % self.thinning == 0
-
-    def row(self, t: Any) -> Any:
-        """The row that the state after step t belongs to."""
-        return (t - self.burn_in) // self.thinning
-
-    def rows(self, steps: int) -> int:
-        """Rows recorded after a number of steps."""
-        return max(0, steps - self.burn_in) // self.thinning
 
     def specs(self, carry: Carry) -> Specs:
         """The noise of one step."""

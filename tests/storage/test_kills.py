@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import open_library
-from tests.run.kills import entries
+from tests.storage.kills import entries
 
 
 def attacked(library, how, times, *names):
     open_library(library, "float32")  # skips where it is missing
-    command = [sys.executable, "-m", "tests.run.kills", "--library", library, how, str(times), *names]
+    command = [sys.executable, "-m", "tests.storage.kills", "--library", library, how, str(times), *names]
     environment = {**os.environ, "JAX_ENABLE_X64": "1"}
     root = Path(__file__).parents[2]
     done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
@@ -41,7 +41,7 @@ def test_a_few(names):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_kernels_and_entry_points(part):
-    """Every fourth; ``python -m tests.run.kills`` takes all of them."""
+    """Every fourth; ``python -m tests.storage.kills`` takes all of them."""
     names = [name for name in entries() if name != "fit score balance"][2 * part :: 8]
     assert kill("numpy", 2, *names) > 1.5 * len(names)
 

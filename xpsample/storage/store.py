@@ -30,10 +30,9 @@ from xpsample.files.archives import structure
 from xpsample.files.atomic import LEFT, make_folder, sync_files, write_whole
 from xpsample.files.common import check_room, sealed
 from xpsample.files.common import locked as held
-from xpsample.run.program import Program, named_rows
-from xpsample.run.totals import Totals
 from xpsample.spaces.named import Named, named
 from xpsample.spaces.names import exported
+from xpsample.steppers.program import Program, named_rows
 from xpsample.targets.shaped import shape_of
 from xpsample.trace.conversions import ARVIZ_NAMES
 from xpsample.trace.recorders import part_of
@@ -52,6 +51,7 @@ from xpsample.trace.stored import (
     zarr3,
 )
 from xpsample.trace.summary import RunStatistics
+from xpsample.watchers.totals import Totals
 
 CHUNK = 2**23
 """Bytes of the rows that are written at once, about."""
@@ -156,8 +156,8 @@ class RowStore:
             self._make(row, first, identity, metadata)
         if not is_address(self.where):
             size = sum(rows.nbytes for rows in first.values())
-            check_room(self.where, size * (program.draws - self.rows), StoreError)
-        return replace(program, window=2 * self.chunk)
+            check_room(self.where, size * (program.schedule.draws - self.rows), StoreError)
+        return replace(program, schedule=replace(program.schedule, window=2 * self.chunk))
 
     @property
     def counted(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of
 from xpsample.files.archives import read_arrays, template
 from xpsample.files.common import reading, unsealed
-from xpsample.run.checkpoint import load_folder
+from xpsample.storage.checkpoint import load_folder
 from xpsample.trace.stored import StoredRows, is_address, load_store
 from xpsample.trace.summary import RunStatistics
 from xpsample.trace.trace import Trace

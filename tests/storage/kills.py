@@ -1,8 +1,8 @@
 """Kills runs and trainings at random instants, makes the same call again, and compares with an uninterrupted one.
 
-``python -m tests.run.kills --library numpy --kills 5`` prints a line of JSON for each kernel of the conformance suite,
-for those that are in none of its scenarios, and for each other entry point that takes a checkpoint. Every run is a
-process of its own, forked from one that has imported everything and computed nothing.
+``python -m tests.storage.kills --library numpy --kills 5`` prints a line of JSON for each kernel of the conformance
+suite, for those that are in none of its scenarios, and for each other entry point that takes a checkpoint. Every run is
+a process of its own, forked from one that has imported everything and computed nothing.
 """
 
 import argparse
@@ -33,8 +33,6 @@ from xpsample.engine import pace
 from xpsample.files.folder import INDEX
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.pcd import PCD
-from xpsample.run import store
-from xpsample.run.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,
     LangevinProposal,
@@ -45,6 +43,8 @@ from xpsample.score_mh import (
     score_network,
 )
 from xpsample.sosmc import LangevinMove, RowBatches
+from xpsample.storage import store
+from xpsample.storage.checkpoint import Store
 from xpsample.zoo.rbm_training import train_rbm
 
 LENGTH = 150

@@ -7,8 +7,9 @@ import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.engine import pace
 from xpsample.engine.noise import segments
-from xpsample.run import shards, until
+from xpsample.run import shards
 from xpsample.trace.diagnosis import worst
+from xpsample.watchers import until
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.eye(2))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xpsample.run.identity import environment
+from xpsample.storage.identity import environment
 
 
 def test_the_environment(library):

@@ -1,6 +1,6 @@
 """Every call of a run that reaches the disk fails, once each: what was saved stays, and nothing differs.
 
-The slow tests take some of the calls; ``python -m tests.run.faults --library NAME`` takes all of them.
+The slow tests take some of the calls; ``python -m tests.storage.faults --library NAME`` takes all of them.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import open_library, x64
 from tests.file_layer import FAULTS, FileLayer
-from tests.run.faults import Saves, entries, survey
+from tests.storage.faults import Saves, entries, survey
 
 EVERY = {"killed": 1, "power cut": 2, "input or output error": 1, "disk full": 3, "disk full once": 3, "read-only": 3}
 
