@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from tests.hiss.hiss_support import cube, quadratic_cube, refinement, sweep
+from tests.hiss.hiss_support import Setting, cube, quadratic_cube, refinement, sweep
 from xpsample import sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.hiss import Gaussian, HiSS, Logistic
@@ -44,7 +44,7 @@ def test_without_refinements_there_is_detailed_balance():
 def test_every_state_is_reached_from_every_other_in_one_sweep():
     """Prop. 5.3: irreducible, and so positive recurrent."""
     for eta in (0.3, 4.0):
-        assert np.min(sweep(quadratic_cube((1.0, 2.0, 1.5), eta=eta, refinements=1, nodes=20))) > 1e-5
+        assert np.min(sweep(quadratic_cube((1.0, 2.0, 1.5), eta=eta, refinements=1, nodes=10))) > 1e-5
 
 
 def chain_target(setting, a, b):
@@ -85,7 +85,9 @@ BOUNDED = {
 def test_every_refinement_and_every_sweep_is_minorised(name):
     """Theorem 5.5 in the form that holds, and its rate in total variation."""
     curvatures, alpha = BOUNDED[name]
-    setting = quadratic_cube(curvatures, seed=2, alpha=alpha, eta=2.0, refinements=1, nodes=24)
+    setting = quadratic_cube(
+        curvatures, seed=2, alpha=alpha, eta=2.0, refinements=1, nodes=40 if len(curvatures) < 3 else 12
+    )
     dim, most = len(curvatures), max(abs(c) for c in curvatures)
     gradient = np.min(np.linalg.norm(setting.gradient, axis=-1))
     epsilon = minorization(most, min(curvatures), math.sqrt(dim), dim, gradient, alpha, 2.0)
@@ -99,6 +101,19 @@ def test_every_refinement_and_every_sweep_is_minorised(name):
     for k in range(1, 6):
         reached = reached @ matrix
         assert np.all(0.5 * np.sum(np.abs(reached - setting.pi), axis=-1) <= (1 - epsilon) ** k)
+
+
+def test_a_potential_of_varying_curvature_is_minorised():
+    """U = -c log cosh(w' x): its Hessian is in [-c |w|^2, 0], and the acceptance depends on how it varies."""
+    states, w, c = cube(2), np.array([1.0, -1.5]), 0.3
+    slope = -c * np.tanh(states @ w)[:, None] * w
+    setting = Setting(states, -c * np.log(np.cosh(states @ w)), slope, alpha=1.5, eta=2.0, refinements=1)
+    gradient = np.min(np.linalg.norm(slope, axis=-1))
+    epsilon = minorization(c * w @ w, 0.0, math.sqrt(2), 2.0, gradient, 1.5, 2.0)
+    nu = np.exp(0.5 * setting.energy) / np.sum(np.exp(0.5 * setting.energy))
+    noisy = 4.0 * np.random.default_rng(1).standard_normal((2_000, 2))
+    assert epsilon > 1e-4
+    assert np.all(refinement(setting, noisy) >= epsilon * nu)
 
 
 def test_a_minorization_of_five_times_the_size_is_caught():
