@@ -9,9 +9,9 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import XpsampleError
 from xpsample.kernels import HMC, MALA, RWM, Info
-from xpsample.run import totals as totals_module
 from xpsample.srmc import SRMC
 from xpsample.targets import Exact, Target, Tempered
+from xpsample.watchers import totals as totals_module
 
 X0 = np.random.default_rng(0).normal(size=(2, 3, 2))
 

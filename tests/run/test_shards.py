@@ -28,10 +28,10 @@ from xpsample.core.errors import (
     WorkerError,
 )
 from xpsample.engine.noise import Native, derived
+from xpsample.engine.workers import _work
 from xpsample.kernels.traits import Trait
 from xpsample.run.shards import Shard, cut
 from xpsample.run.whole import Whole
-from xpsample.run.workers import _work
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.trace.recorders import Recorder
 
