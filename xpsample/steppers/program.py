@@ -95,11 +95,13 @@ class Program:
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
 
-        def begin(x: Array) -> Any:
-            return self.kernel.init(self.target, 1 * x)
+        def begin(x: Array, values: dict[str, Array]) -> Any:
+            return with_arguments(self.kernel, values).init(self.target, 1 * x)
 
+        backend = self.target.backend
+        values = {path: value for path, value in self.values(backend.owns).items() if backend.owns(value)}
         with errors_of_functions("the run failed at the start positions"):
-            return self.start(as_one(self.target.backend, begin, x))
+            return self.start(as_one(backend, begin, x, values))
 
     def start(self, state: Any) -> Carry:
         """The carry at a state of the kernel, which is not copied."""
@@ -133,15 +135,15 @@ class Program:
             return [float(host.mean()), float(np.abs(host).mean())]
 
 
-def as_one(backend: Backend, begin: Callable[[Array], Any], x: Array) -> Any:
+def as_one(backend: Backend, begin: Callable[..., Any], *args: tree.Tree) -> Any:
     """What `begin` gives, compiled as a whole where a library would compile each of its operations."""
     whole = compiled(backend, begin)
     if whole is begin:
-        return begin(x)
+        return begin(*args)
     try:
-        return whole(x)
+        return whole(*args)
     except Exception:  # it reads values, which a compiler does not know; or it has an error, which it then raises again
-        return begin(x)
+        return begin(*args)
 
 
 def first_rows(backend: Backend, buffers: Any, rows: int) -> Any:
