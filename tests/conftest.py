@@ -36,6 +36,9 @@ OTHERS = {"torch", "jax", "jax.numpy", "torch-cuda", "jax-cuda", "cupy"}
 BY_FOLDER = ("benchmarks", "docs", "experiments")
 """Folders whose tests have a marker of the same name, and are not in the first tier."""
 
+OF_RUNS = ("engine", "run", "steppers", "storage", "trace", "watchers")
+"""Folders about runs, which the code of NumPy's drives and saves on array-api-strict: those wait for --full."""
+
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 """Why tests are left out, and how many for that reason."""
 
@@ -119,8 +122,7 @@ def _in_first_tier(item: pytest.Item) -> bool:
     named = [pair[:2] for pair in pairs if pair and isinstance(pair[0], str)]
     mark = item.get_closest_marker("first_tier")
     about = () if mark is None else mark.args or ("torch", "jax")
-    # A run on array-api-strict is driven and saved by the code of NumPy's: what is about that waits for --full.
-    strict = item.get_closest_marker("numpy_first") is None and item.path.parent.name != "run"
+    strict = item.get_closest_marker("numpy_first") is None and item.path.parent.name not in OF_RUNS
 
     def belongs(name: str, dtype: Any) -> bool:
         if name == "array_api_strict":

@@ -71,11 +71,8 @@ from xpsample.particles.svgd import StochasticSVGD as StochasticSVGD
 from xpsample.prox import L1 as L1
 from xpsample.prox import AnisotropicTV as AnisotropicTV
 from xpsample.prox import IsotropicTV as IsotropicTV
-from xpsample.run.checkpoint import Checkpoint as Checkpoint
-from xpsample.run.loading import load as load
 from xpsample.run.sampling import sample as sample
 from xpsample.run.stepwise import steps as steps
-from xpsample.run.until import Until as Until
 from xpsample.sosmc import SOSMC as SOSMC
 from xpsample.spaces import Binary as Binary
 from xpsample.spaces import Categorical as Categorical
@@ -99,6 +96,8 @@ from xpsample.srld import Rolling as Rolling
 from xpsample.srld import Thinned as Thinned
 from xpsample.srmc import SRMC as SRMC
 from xpsample.srmc import PowerLaw as PowerLaw
+from xpsample.storage.checkpoint import Checkpoint as Checkpoint
+from xpsample.storage.loading import load as load
 from xpsample.targets import Exact as Exact
 from xpsample.targets import Parametric as Parametric
 from xpsample.targets import Ratio as Ratio
@@ -125,3 +124,4 @@ from xpsample.warmup import Ladder as Ladder
 from xpsample.warmup import LowRankMetric as LowRankMetric
 from xpsample.warmup import ProposalCovariance as ProposalCovariance
 from xpsample.warmup import StepSize as StepSize
+from xpsample.watchers.until import Until as Until

@@ -133,10 +133,10 @@ class JaxBackend(Backend):
             stepper.compiled[key] = Runner(stepper, specs, like.dtype, few, constant)
         runner = stepper.compiled[key]
 
-        keep = start >= stepper.burn_in
+        keep = start >= stepper.schedule.burn_in
         if keep and buffers is None:
-            with allocating(stepper.held):
-                buffers = runner.allocate(stepper.held, values, carry, like)
+            with allocating(stepper.schedule.held):
+                buffers = runner.allocate(stepper.schedule.held, values, carry, like)
         elif keep and buffers is not None:
             buffers = like_rows(buffers, like)  # those of a checkpoint are not sharded
         rest, total = buffers if keep else None, None

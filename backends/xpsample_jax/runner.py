@@ -69,18 +69,18 @@ class Runner:
 
             def record(recorder_states: tuple, buffers: Any, state: Any, info: Any, t: Array) -> tuple[tuple, Any]:
                 recorder_states, rows = inner(self._record)(recorder_states, state, info)
-                row = program.row(t)
+                row = program.schedule.row(t)
                 return recorder_states, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
 
             def body(t: Array, loop: tuple[Carry, Any, Any]) -> tuple[Carry, Any, Any]:
                 (state, recorder_states), buffers, sums = loop
                 state, info = step(data, values, state, at(t))
                 sums = add_sums(sums, program.sums([info]))
-                if keep and program.thinning == 1:
+                if keep and program.schedule.thinning == 1:
                     recorder_states, buffers = record(recorder_states, buffers, state, info, t)
                 elif keep:
                     recorder_states, buffers = jax.lax.cond(
-                        program.is_recorded(t),
+                        program.schedule.is_recorded(t),
                         lambda f, b: record(f, b, state, info, t),
                         lambda f, b: (f, b),
                         recorder_states,

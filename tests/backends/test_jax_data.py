@@ -5,8 +5,9 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.ending import Ending
+from xpsample.core.schedule import Schedule
 from xpsample.engine.noise import Native
-from xpsample.run.program import Program
+from xpsample.steppers.program import Program
 
 jax = pytest.importorskip("jax")
 
@@ -33,7 +34,7 @@ def bind(rows, chains=1):
 
 def walk(bound, x, constant=None, steps=20):
     """The draws; `constant` tells whether the data are a part of the program."""
-    program = Program(KERNEL, bound, (xps.Draws(),), 0, 1, steps)
+    program = Program(KERNEL, bound, (xps.Draws(),), Schedule(steps))
     carry = program.init(x)
     _, rows, *_ = bound.backend.drive(program, carry, None, Native(5), 0, steps, Ending())
     if constant is not None:
@@ -67,7 +68,7 @@ def test_a_block_that_reaches_into_a_second_chunk_of_noise_has_that_chunk_too(so
     # 100,000 chains: a chunk is one step. Where its numbers were used again the chains of these blocks would differ.
     chains, steps = 100_000, 3
     bound, x = bind(ROWS, chains)
-    program = Program(KERNEL, bound, (), 0, 1, steps)
+    program = Program(KERNEL, bound, (), Schedule(steps))
     at_once, one_by_one = program.init(x), program.init(x)
     at_once, *_ = bound.backend.drive(program, at_once, None, source, 0, steps, Ending())
     for t in range(steps):

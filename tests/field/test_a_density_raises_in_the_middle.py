@@ -7,7 +7,7 @@ import xpsample as xps
 from tests.conftest import open_library
 from xpsample.core import tree
 from xpsample.engine import pace
-from xpsample.run import store
+from xpsample.storage import store
 from xpsample.trace.stored import StoredRows
 
 

@@ -11,8 +11,9 @@ import pytest
 
 import xpsample as xps
 from xpsample.core import registry, tree
-from xpsample.run.program import Program
+from xpsample.core.schedule import Schedule
 from xpsample.spaces import named
+from xpsample.steppers.program import Program
 from xpsample.targets import tilted
 from xpsample.targets.point import Capability
 
@@ -67,7 +68,7 @@ def test_compiled_steps_are_counted_and_hold_no_data(monkeypatch):
     def step_of(scale):
         data = torch.full((1000,), scale)
         target = xps.Target(lambda x, d: -scale * d[0] * torch.sum(x**2, -1), data=data)
-        program = Program(xps.RWM(scale), target.prepare(torch.zeros(4, 2), Capability.LOG_DENSITY), (), 0, 1, 1)
+        program = Program(xps.RWM(scale), target.prepare(torch.zeros(4, 2), Capability.LOG_DENSITY), (), Schedule(1))
         compiled.compiled_step(program)
         return weakref.ref(data)
 

@@ -12,7 +12,7 @@ import pytest
 import xpsample as xps
 from xpsample.core import registry
 from xpsample.core.errors import CapabilityError
-from xpsample.run.workers import SPAWNING, Workers
+from xpsample.engine.workers import SPAWNING, Workers
 
 SPAWN = r'give ProcessPoolExecutor\(mp_context=multiprocessing.get_context\("spawn"\)\)'
 

@@ -223,7 +223,6 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path, kernel):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=False, reason="one or two programs more for each; the cause is not known yet")
 def test_other_values_compile_nothing():
     jax = pytest.importorskip("jax")
     x0 = jax.numpy.asarray(start(2, 10))

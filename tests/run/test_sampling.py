@@ -9,9 +9,9 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import XpsampleError
 from xpsample.kernels import HMC, MALA, RWM, Info
-from xpsample.run import totals as totals_module
 from xpsample.srmc import SRMC
 from xpsample.targets import Exact, Target, Tempered
+from xpsample.watchers import totals as totals_module
 
 X0 = np.random.default_rng(0).normal(size=(2, 3, 2))
 
@@ -91,6 +91,12 @@ def test_states_of_steps_stay_what_they_were(library):
 def test_portable_noise_gives_one_chain_on_every_library(library, kernel):
     reference = xps.sample(TARGET, kernel, X0, 30, seed=xps.Portable(7)).draws
     np.testing.assert_allclose(draws(library, kernel, seed=xps.Portable(7)), reference, rtol=1e-9, atol=1e-11)
+
+
+def test_means_over_one_step_are_those_of_the_step():
+    trace = xps.sample(xps.Target(lambda x: -0.5 * x[..., 0] ** 2), RWM(1.0), np.zeros((4, 1)), 1, seed=1)
+    for name in ("moved", "acceptance_probability"):
+        np.testing.assert_allclose(getattr(trace.run_statistics, name), trace.statistics[name][0], atol=1e-7)
 
 
 def test_replayed_noise_gives_the_chain_again(library):

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from tests.run.test_pace import Stopping
+from tests.engine.test_pace import Stopping
 from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via
 from xpsample.core import tree
 from xpsample.core.errors import BackendError, CheckpointError, GradientError, HyperparameterError, Interrupted
 from xpsample.engine import pace
 from xpsample.optimize.optimizers import SGD, Adam, Clipped
-from xpsample.run.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,
     ExactTrace,
@@ -27,6 +26,7 @@ from xpsample.score_mh import (
     init_score_network,
     score_network,
 )
+from xpsample.storage.checkpoint import Store
 
 DATA = np.random.default_rng(0).standard_normal((64, 2)) * [1.0, 0.6] + [0.5, 0.0]
 SCORE = init_score_network(2, 6, seed=3)

@@ -24,6 +24,7 @@ from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
 from xpsample.core.ending import Ending
 from xpsample.core.errors import ConvergenceWarning, RepellenceWarning
 from xpsample.core.registry import backend_of, to_host
+from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.engine.eager import eager_repeat
@@ -31,16 +32,16 @@ from xpsample.engine.noise import Portable, Replay
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.traits import Trait
-from xpsample.run.checkpoint import Store, opened
-from xpsample.run.prepare import identity
-from xpsample.run.program import Program
 from xpsample.run.sampling import sample
-from xpsample.run.totals import Totals
 from xpsample.spaces.space import as_floating
 from xpsample.srld import SRLD
+from xpsample.steppers.program import Program
+from xpsample.storage.checkpoint import Store, opened
+from xpsample.storage.identity import identity
 from xpsample.targets import AbstractTarget, BoundTarget, Capability
 from xpsample.trace.recorders import Draws, Statistics
 from xpsample.trace.trace import Trace
+from xpsample.watchers.totals import Totals
 
 STEPS = 100
 RECORDERS = (Draws(), Statistics())
@@ -241,7 +242,7 @@ def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) ->
     steps, (target, guarded, x0) = 5, _setting(scenario, device)
     kernel, bound = guarded.kernel, target.prepare(x0, guarded.requires)
     # The program of `_run`, so that a driver does not compile another one.
-    program = Program(guarded, bound, RECORDERS, 0, 1, STEPS)
+    program = Program(guarded, bound, RECORDERS, Schedule(STEPS))
     carry = program.init(x0)
     noise = Portable(2).block(device.backend, program.specs(carry), 0, steps, program.like(carry))
     walked = _walk(kernel, bound, program.init(x0).state, noise, steps)
@@ -255,7 +256,7 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     whole, (target, kernel, x0) = _run(scenario, device), _setting(scenario, device)
     source, third = Portable(1), STEPS // 3
     # The first third is driven by the program of `_run`: a run of fewer draws would compile another one.
-    program = Program(kernel, target.prepare(x0, kernel.requires), RECORDERS, 0, 1, STEPS)
+    program = Program(kernel, target.prepare(x0, kernel.requires), RECORDERS, Schedule(STEPS))
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
         with opened(folder, program, carry, identity(target, program, x0, source)) as store:

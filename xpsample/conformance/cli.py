@@ -19,7 +19,7 @@ from xpsample.core.registry import registered_backends
 from xpsample.core.terminal import Progress, ended_by, fit, terminal_width
 from xpsample.engine.signals import terminable
 from xpsample.files.lines import RowsFile, opened_rows
-from xpsample.run.identity import made_with
+from xpsample.storage.identity import made_with
 
 KERNEL_HELP = "only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own"
 

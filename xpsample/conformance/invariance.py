@@ -7,8 +7,9 @@ from xpsample.conformance.scenario import Scenario
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
+from xpsample.core.schedule import Schedule
 from xpsample.engine.noise import Native
-from xpsample.run.program import Carry, Program
+from xpsample.steppers.program import Carry, Program
 
 
 def invariance(
@@ -38,7 +39,7 @@ def invariance(
         kernel, stationary = scenario.frozen(device.array, generator, chains)
     x0 = device.array(stationary.draw(generator, chains))
     target = scenario.target(device.array).prepare(x0, kernel.requires)
-    program = Program(kernel, target, (), 0, 1, steps)
+    program = Program(kernel, target, (), Schedule(steps))
     others = generator.standard_normal((chains, stationary.dim))
     state = scenario.with_exact_state(program.init(x0).state, others, device.array)
     carry, *_ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps, Ending())

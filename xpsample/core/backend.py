@@ -14,6 +14,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array, Tree
 from xpsample.core.ending import Ending
+from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 
 
@@ -110,7 +111,7 @@ Step = partial[tuple[Any, Any]]
 
 
 class Stepper(Protocol):
-    """What a backend drives, such as a `xpsample.run.program.Program`."""
+    """What a backend drives, such as a `xpsample.steppers.program.Program`."""
 
     @property
     def backend(self) -> "Backend":
@@ -138,33 +139,12 @@ class Stepper(Protocol):
         """The sums of what some steps did. They are added up, and do not depend on which steps are summed at once."""
 
     @property
-    def burn_in(self) -> int:
-        """Steps at the start that are not recorded."""
-
-    @property
-    def thinning(self) -> int:
-        """Steps of a row."""
-
-    @property
-    def steps(self) -> int:
-        """Of the whole run."""
-
-    @property
-    def held(self) -> int:
-        """Rows that buffers hold."""
+    def schedule(self) -> Schedule:
+        """How many steps there are, and which of them are recorded."""
 
     @property
     def compile(self) -> bool:
         """Whether the steps run compiled where a library does so when it is asked to."""
-
-    def is_recorded(self, t: Any) -> Any:
-        """Whether the state after step t (from 0, past the burn-in) is kept."""
-
-    def row(self, t: Any) -> Any:
-        """The row that the state after step t belongs to."""
-
-    def rows(self, steps: int) -> int:
-        """Rows recorded after a number of steps."""
 
     def specs(self, carry: Carry) -> Specs:
         """The noise of one step."""
@@ -238,7 +218,8 @@ class Backend(ABC):
         stepper : Stepper
         carry : Carry
         buffers : tuple or None
-            None until the first record allocates them, ``stepper.held`` rows each; row i goes to ``i % stepper.held``.
+            None until the first record allocates them, ``held = stepper.schedule.held`` rows each; row i goes to
+            ``i % held``.
         source : Source
             A `xpsample.engine.noise.NoiseSource`.
         start, stop : int

@@ -91,7 +91,8 @@ def eager_drive(
         name = program.backend.name
         raise CapabilityError(f"{name} arrays cannot run compiled; JAX arrays always do")
     step = step or program.advance()
-    (state, recorder_states), recording = carry, start >= program.burn_in
+    (state, recorder_states), schedule = carry, program.schedule
+    recording = start >= schedule.burn_in
     made = _Made(program, buffers, start, write)
     for t, last, noise in _noise(program, carry, source, start, stop, unstack):
         # What a step gives is kept all at once, at its end: one that is abandoned leaves nothing.
@@ -99,7 +100,7 @@ def eager_drive(
         try:
             ending.within = True
             new, info = step(state, noise)
-            if recording and program.is_recorded(t):
+            if recording and schedule.is_recorded(t):
                 seen, row = program.record(recorder_states, new, info)
             ending.within = False
         except Abandoned:
@@ -142,10 +143,11 @@ class _Made:
 
     def _stack(self) -> None:
         program, infos, kept = self._program, self._infos, self._rows
+        held = program.schedule.held
         if kept and self._buffers is None:
-            with allocating(program.held):
-                self._buffers = tree.map(lambda a: empty_rows(program.backend.xp, program.held, a), kept[0])
-        for part, some in _places(program, program.rows(self._step), kept):
+            with allocating(held):
+                self._buffers = tree.map(lambda a: empty_rows(program.backend.xp, held, a), kept[0])
+        for part, some in _places(held, program.schedule.rows(self._step), kept):
             tree.map(lambda rows, *arrays: self._write(rows, arrays), _rows(self._buffers, part), *some)
         if infos:
             self._sums = add_sums(self._sums, program.sums(infos))
@@ -174,11 +176,11 @@ def _noise(
         del noise
 
 
-def _places(program: Stepper, row: int, kept: list[Any]) -> Iterator[tuple[slice, list[Any]]]:
+def _places(held: int, row: int, kept: list[Any]) -> Iterator[tuple[slice, list[Any]]]:
     """Which places of the buffers the rows from `row` on go to, a few at a time."""
     while kept:
-        first = row % program.held
-        some = kept[: program.held - first]
+        first = row % held
+        some = kept[: held - first]
         yield slice(first, first + len(some)), some
         row, kept = row + len(some), kept[len(some) :]
 

@@ -90,7 +90,7 @@ def run(
     View
         After the last block.
     """
-    backend = stepper.backend
+    backend, steps = stepper.backend, stepper.schedule.steps
     processes, ending = processes or Processes(backend), ending or Ending()
     pace = Pace(min([MOST_STEPS, *(sink.longest for sink in sinks)]), ending)
     try:
@@ -100,7 +100,7 @@ def run(
                 carry, buffers, sums, hi = backend.drive(stepper, view.carry, view.buffers, source, lo, hi, ending)
             view = View(hi, carry, buffers, hi - lo, processes.shared(sums))
             pace.measure(hi, partial(backend.synchronize, carry), processes.agreement(carry))
-            ends = processes.any_of([watcher.between(view) for watcher in watchers], carry) or hi == stepper.steps
+            ends = processes.any_of([watcher.between(view) for watcher in watchers], carry) or hi == steps
             for sink in sinks:
                 sink.keep(view, last=ends)
             if ends:

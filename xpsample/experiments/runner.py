@@ -33,10 +33,10 @@ from xpsample.experiments.folder import OwnFolder
 from xpsample.experiments.table import Columns, Row, table
 from xpsample.experiments.unfinished import Unfinished, unfinished
 from xpsample.kernels import Kernel
-from xpsample.run.identity import made_with
 from xpsample.run.sampling import sample
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.training import Fitted, fit
+from xpsample.storage.identity import made_with
 from xpsample.targets import AbstractTarget
 from xpsample.trace.trace import Trace
 

@@ -1,1 +1,1 @@
-"""Runs: sample and steps, their programs, the warm-up, shards, stores and checkpoints."""
+"""Runs: `sample` and `steps`, the rounds of a warm-up, shards; from what is asked for to a trace."""

@@ -8,13 +8,13 @@ from xpsample.core.checks import check_flag
 from xpsample.core.errors import CapabilityError, XpsampleError
 from xpsample.engine.loop import Watcher
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.until import Until, check_until
-from xpsample.run.watching import check_watchers
 from xpsample.targets.check import check_gradient
 from xpsample.targets.model import Model
 from xpsample.targets.point import Capability
 from xpsample.targets.target import AbstractTarget, Target, check_target
 from xpsample.trace.recorders import Recorder
+from xpsample.watchers.until import Until, check_until
+from xpsample.watchers.watching import check_watchers
 
 
 def check_asked(

@@ -12,17 +12,17 @@ from xpsample.engine.loop import View, Watcher
 from xpsample.engine.noise import NoiseSource, segments
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
-from xpsample.run.bar import Bar
-from xpsample.run.checkpoint import Store, Unsaved
-from xpsample.run.limits import example_row
-from xpsample.run.program import Carry, Program
-from xpsample.run.sinks import InMemory, OnDisk
-from xpsample.run.store import RowStore
-from xpsample.run.totals import Totals, shown
-from xpsample.run.until import Stopping, Unlimited, Until, figures
-from xpsample.run.watching import Watched
+from xpsample.steppers.limits import example_row
+from xpsample.steppers.program import Carry, Program
+from xpsample.storage.checkpoint import Store, Unsaved
+from xpsample.storage.sinks import InMemory, OnDisk
+from xpsample.storage.store import RowStore
 from xpsample.trace.diagnosis import own_findings
 from xpsample.trace.trace import Trace
+from xpsample.watchers.bar import Bar
+from xpsample.watchers.totals import Totals, shown
+from xpsample.watchers.until import Stopping, Unlimited, Until, figures
+from xpsample.watchers.watching import Watched
 
 
 class Course:
@@ -66,20 +66,21 @@ class Course:
     ) -> None:
         self.metadata, self.unit, self.saved, self._began = metadata, unit, saved, time.perf_counter()
         self.rows = InMemory() if disk is None else OnDisk(disk)
-        self.totals, self.ending = Totals(program.burn_in), Ending()
+        self.totals, self.ending = Totals(program.schedule.burn_in), Ending()
         self.processes, self.signals = Processes.of(carry.state.point.x), Signals(self.ending)
         row = cache(partial(example_row, program, carry, source, 0))
         view = saved.load(carry, self.totals)
-        if view.step < program.steps:
+        schedule = program.schedule
+        if view.step < schedule.steps:
             saved.check(row)
         self.program, self.first = self.rows.begin(program, view, saved, row, metadata, self.totals)
         self.stopping: Stopping | Unlimited = Unlimited()
         if until is not None:
             ends = (end for _, end in self._segments(0))
-            self.stopping = Stopping(until, ends, self.program.rows, clock, self._figures)
+            self.stopping = Stopping(until, ends, schedule.rows, clock, self._figures)
         axes = carry.state.point.x.ndim
-        bar = Bar(progress, program.steps, text=lambda view: shown(view.sums, view.made, self.totals, axes))
-        self.watched = Watched(watchers, self.program.steps, self._so_far)
+        bar = Bar(progress, schedule.steps, text=lambda view: shown(view.sums, view.made, self.totals, axes))
+        self.watched = Watched(watchers, schedule.steps, self._so_far)
         self.watchers = (self.totals, self.stopping, self.watched, bar, self.signals)
         self.source = source
 
@@ -105,7 +106,7 @@ class Course:
         Interrupted
         """
         program = self.program
-        rows = program.rows(view.step)
+        rows = program.schedule.rows(view.step)
         known = self.metadata | {"seconds": self.saved.seconds(time.perf_counter() - self._began)}
         known |= {"ended": self.watched.reasons[0]} if self.watched.reasons else {}
         buffers = self.rows.in_trace(program, view)
@@ -117,9 +118,9 @@ class Course:
             if self.saved.where is not None:
                 where, more = self.rows.where or self.saved.where, ", from where the same call goes on"
             raise Interrupted(
-                f"{by} after {rows} of {program.draws} {self.unit}, which are in {where}{more}", trace, by=by
+                f"{by} after {rows} of {program.schedule.draws} {self.unit}, which are in {where}{more}", trace, by=by
             )
-        later = self.first.step > program.steps  # the state there is of a later step
+        later = self.first.step > program.schedule.steps  # the state there is of a later step
         return replace(trace, state=None) if later else trace
 
     def _so_far(self, view: View) -> Trace:
@@ -129,10 +130,9 @@ class Course:
 
     def _segments(self, start: int) -> Iterator[tuple[int, int]]:
         """Steps that are driven at once, on one side of the burn-in."""
-        program = self.program
-        specs = program.specs(self.first.carry)
-        yield from segments(specs, start, program.burn_in)
-        yield from segments(specs, max(start, program.burn_in), program.steps)
+        specs, schedule = self.program.specs(self.first.carry), self.program.schedule
+        yield from segments(specs, start, schedule.burn_in)
+        yield from segments(specs, max(start, schedule.burn_in), schedule.steps)
 
     def _figures(self, view: View) -> tuple[float, float]:
         """The least ESS and the largest R-hat."""

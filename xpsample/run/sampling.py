@@ -8,19 +8,19 @@ from xpsample.core.checks import check_flag
 from xpsample.core.devices import current_device
 from xpsample.engine.loop import Watcher
 from xpsample.engine.noise import NoiseSource
+from xpsample.engine.workers import Pool
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.asked import check_asked, check_score
-from xpsample.run.checkpoint import Checkpoint
-from xpsample.run.prepare import positions
 from xpsample.run.probes import examined
 from xpsample.run.shards import Sharded
-from xpsample.run.until import Until
 from xpsample.run.whole import Whole
-from xpsample.run.workers import Pool
+from xpsample.steppers.prepare import positions
+from xpsample.storage.checkpoint import Checkpoint
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.diagnosis import warn
 from xpsample.trace.recorders import Draws, Recorder, Statistics
 from xpsample.trace.trace import Trace
+from xpsample.watchers.until import Until
 
 
 def sample(

@@ -20,32 +20,40 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, given
-from xpsample.core.errors import BackendError, CapabilityError, CheckpointError, Interrupted, NoiseError, WorkerError
+from xpsample.core.errors import (
+    BackendError,
+    CapabilityError,
+    CheckpointError,
+    Interrupted,
+    NoiseError,
+    WorkerError,
+    unended,
+)
 from xpsample.core.hyperparameters import of_chains, show
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 from xpsample.engine.noise import Native, NoiseSource, Portable, as_noise_source, derived
 from xpsample.engine.processes import Processes
+from xpsample.engine.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.kernels.tuning import tuned, with_tuning
-from xpsample.run.bar import progress_bar
-from xpsample.run.checkpoint import INDEX, SHARD, Checkpoint, steps_in
-from xpsample.run.limits import check_limits
-from xpsample.run.loading import moved_to, on_arrays
-from xpsample.run.program import Carry, Program
-from xpsample.run.until import Stopping, Unlimited
 from xpsample.run.warm_up import WarmUpPath, warm_up_steps
 from xpsample.run.whole import Whole
-from xpsample.run.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded
+from xpsample.steppers.limits import check_limits
+from xpsample.steppers.program import Carry, Program
+from xpsample.storage.checkpoint import INDEX, SHARD, Checkpoint, steps_in
+from xpsample.storage.loading import moved_to, on_arrays
 from xpsample.trace.diagnosis import worst
 from xpsample.trace.joined import Start, join
 from xpsample.trace.recorders import Record, Recorder, without_store
 from xpsample.trace.running import running
 from xpsample.trace.trace import Trace
+from xpsample.watchers.bar import progress_bar
+from xpsample.watchers.until import Stopping, Unlimited
 
 FIRST, LATER = 200, 1.5
 """Draws after which `until` looks first, and how many times as many there are from one look to the next."""
@@ -74,7 +82,7 @@ class Sharded:
         fewest = whole.x0[: whole.x0.shape[0] // count, ...]
         warmup = warm_up_steps(whole.kernel, fewest, whole.warmup) or None  # the same in all shards
         carry, path = _at_start(program, whole.x0, warmup)
-        check_limits(program, carry, source, program.draws)
+        check_limits(program, carry, source, program.schedule.draws)
         rows = {r.name: r.function(carry.state) for r in program.recorders if isinstance(r, Record)}
         parts = make_shards(replace(whole, warmup=warmup, until=None, progress=False), source, count)
         start, looks = Start(whole.x0.shape[0], rows, path), _looks(whole, parts, program)
@@ -246,10 +254,10 @@ def rounds(draws: int, made: int = 0) -> Iterator[int]:
 def _looks(whole: Whole, shards: Sequence[Shard], program: Program) -> list[int]:
     """How many draws shards have at the end of each round."""
     if whole.until is None:
-        return [program.draws]
+        return [program.schedule.draws]
     saved = (shard.whole.checkpoint for shard in shards)
-    made = max(program.rows(steps_in(Path(own.path))) for own in saved if isinstance(own, Checkpoint))
-    return list(rounds(program.draws, made))
+    made = max(program.schedule.rows(steps_in(Path(own.path))) for own in saved if isinstance(own, Checkpoint))
+    return list(rounds(program.schedule.draws, made))
 
 
 def run_shards(
@@ -300,8 +308,8 @@ def run_shards(
         ) from None
     except BrokenExecutor as error:
         raise WorkerError(
-            f"a worker was lost after {len(traces)} of {len(shards)} shards ({error}). With a new executor {saved}; a "
-            f"function that makes executors, such as executor=lambda: {SPAWNING}, is called again by itself"
+            f"a worker was lost after {len(traces)} of {len(shards)} shards ({unended(error)}). With a new executor "
+            f"{saved}; a function that makes executors, such as executor=lambda: {SPAWNING}, is called again by itself"
             f"{'' if traces else NONE_WORKED}"
         ) from error
     return join([traces[i] for i in range(len(shards))], recorders, start)

@@ -13,8 +13,8 @@ from xpsample.core.ending import Ending
 from xpsample.engine.loop import FAILED
 from xpsample.engine.noise import NoiseSource, Replay, as_noise_source, chunk_steps
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.prepare import positions, prepare
 from xpsample.run.warming import warm_up
+from xpsample.steppers.prepare import positions, prepare
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder

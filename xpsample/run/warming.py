@@ -1,5 +1,6 @@
 """The course of a warm-up: rounds of steps that tune what a kernel leaves out."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,22 +8,33 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import Interrupted
+from xpsample.core.schedule import Schedule
 from xpsample.engine.loop import run
 from xpsample.engine.noise import Native, NoiseSource, Portable
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
-from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.course import Course
-from xpsample.run.limits import check_limits
-from xpsample.run.prepare import identity, metadata
-from xpsample.run.program import Carry, Program
-from xpsample.run.until import Until
-from xpsample.run.warm_up import ROOM, ROUNDS, TunedPath, WarmUpPath, judge_warm_up, warm_up_source, warm_up_steps
+from xpsample.run.warm_up import (
+    ROOM,
+    ROUNDS,
+    TunedPath,
+    WarmUpPath,
+    judge_chains,
+    judge_warm_up,
+    warm_up_source,
+    warm_up_steps,
+)
+from xpsample.steppers.limits import check_limits
+from xpsample.steppers.prepare import metadata
+from xpsample.steppers.program import Carry, Program
+from xpsample.storage.checkpoint import Checkpoint, opened
+from xpsample.storage.identity import identity
 from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
+from xpsample.watchers.until import Until
 
 Path_ = dict[str, Array]
 """What is tuned, and how the chains fare, by name, after every step."""
@@ -79,17 +91,18 @@ def warm_up(
     """Tune what the kernel leaves out.
 
     Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
-    of steps was asked for. Each is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the
-    run's, ``warmup-2`` and so on.
+    of steps was asked for. So it does where some are far behind the others, as long as they become fewer. Each is a run
+    of its own, with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
+    before = math.inf  # chains that were behind
     for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
         warming, starts, noise = _round(target, program, x0, source, steps, number)
         carry = warming.init(starts)
-        check_limits(warming, carry, noise, warming.draws)
+        check_limits(warming, carry, noise, warming.schedule.draws)
         own, described = _within(checkpoint, number), {}
         if own is not None:
             described = identity(target, warming, starts, source) | {"round": number}
@@ -107,11 +120,13 @@ def warm_up(
             return Warmed(program, carry, trace=_time_is_up(trace, steps))
         paths.append(trace.recorded[warming.recorders[0].name])
         ready, carry = _tuned(program, warming, x0, trace, paths[-1])
-        found = judge_warm_up(paths[-1], pooled)
-        if found is None:
+        moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
+        behind = 0 if late is None else len(late.chains)
+        if moving is None and not 0 < behind < before:
             break
-        x0, steps = carry.state.point.x, 2 * steps
-    return Warmed(ready, carry, _joined(program, paths), () if found is None else (found,))
+        x0, steps, before = carry.state.point.x, 2 * steps, behind or before
+    found = tuple(finding for finding in (late, moving) if finding is not None)
+    return Warmed(ready, carry, _joined(program, paths), found)
 
 
 def _round(
@@ -128,7 +143,7 @@ def _round(
         bound = target.prepare(x0, kernel.requires)
     else:
         path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled)
-    return Program(kernel, bound, (path,), 0, 1, steps, program.compile, room), x0, noise
+    return Program(kernel, bound, (path,), Schedule(steps, room=room), program.compile), x0, noise
 
 
 def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Path_) -> tuple[Program, Carry]:

@@ -13,20 +13,21 @@ from xpsample.engine.noise import NoiseSource, as_noise_source
 from xpsample.engine.processes import Processes
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning
-from xpsample.run.checkpoint import Checkpoint, opened
 from xpsample.run.course import Course
-from xpsample.run.limits import check_limits
-from xpsample.run.prepare import identity, metadata, prepare
 from xpsample.run.probes import computed_in, say_precision
-from xpsample.run.program import Program
-from xpsample.run.store import RowStore, locked
-from xpsample.run.until import Until
 from xpsample.run.warm_up import TunedPath
 from xpsample.run.warming import warm_up
+from xpsample.steppers.limits import check_limits
+from xpsample.steppers.prepare import metadata, prepare
+from xpsample.steppers.program import Program
+from xpsample.storage.checkpoint import Checkpoint, opened
+from xpsample.storage.identity import identity
+from xpsample.storage.store import RowStore, locked
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.diagnosis import warn
 from xpsample.trace.recorders import Recorder, check_recorders, without_store
 from xpsample.trace.trace import Trace
+from xpsample.watchers.until import Until
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ class Whole:
             if warmed.trace is not None:
                 return warmed.trace
             program, carry = warmed.program, warmed.carry
-            check_limits(program, carry, source, program.draws if disk is None else 0)
+            check_limits(program, carry, source, program.schedule.draws if disk is None else 0)
             about = warmed.told(metadata(program, self.x0, source) | processes.about)
             if not processes.several:
                 about["diagnosis"] |= computed_in(program.target, self.x0)

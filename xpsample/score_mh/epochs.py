@@ -12,11 +12,12 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Carry, Step
 from xpsample.core.checks import errors_of_functions
+from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs, Uniform
 from xpsample.optimize.optimizers import Optimizer, first_parameters, to_use
 from xpsample.particles.batches import take_rows
-from xpsample.run.program import as_one
 from xpsample.score_mh.losses import TrainingLoss
+from xpsample.steppers.program import as_one
 from xpsample.trace.recorders import Record, Recorder
 
 
@@ -48,8 +49,8 @@ class Epochs:
         Rows of a batch; None for all.
     updates : int
         In an epoch.
-    steps : int
-        Epochs.
+    schedule : Schedule
+        A row for each epoch.
     data : dict of trees of arrays
         ``rows`` (rows, dim); ``constants``, those of the loss; ``start``, the first parameters; ``validation`` and
         ``noise``, the rows and random numbers of the validation loss, or None.
@@ -61,34 +62,12 @@ class Epochs:
     optimizer: Optimizer
     batch: int | None
     updates: int
-    steps: int
+    schedule: Schedule
     data: dict[str, Any]
     compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     recorders: ClassVar = (Record("losses", lambda state: (state.loss, state.validation_loss)),)
-    burn_in, thinning, compile, constant_data = 0, 1, False, False
-
-    @property
-    def draws(self) -> int:
-        """A row for each epoch."""
-        return self.steps
-
-    @property
-    def held(self) -> int:
-        """Rows that buffers hold: all."""
-        return self.steps
-
-    def is_recorded(self, t: Any) -> Any:
-        """Every epoch is."""
-        return True
-
-    def row(self, t: Any) -> Any:
-        """Of epoch t."""
-        return t
-
-    def rows(self, steps: int) -> int:
-        """After a number of epochs."""
-        return steps
+    compile, constant_data = False, False
 
     def like(self, carry: Carry) -> Array:
         """One number of the data."""
@@ -149,7 +128,7 @@ class Epochs:
     def _epoch(self, data: dict[str, Any], state: EpochState, noise: dict[str, Array]) -> tuple[EpochState, None]:
         xp = self.backend.xp
         one = xp.ones_like(state.loss)
-        progress = xp.astype(state.epoch, one.dtype) / max(self.steps - 1, 1)
+        progress = xp.astype(state.epoch, one.dtype) / max(self.schedule.steps - 1, 1)
 
         def update(i: Any, carry: tuple[tree.Tree, tree.Tree, Array]) -> tuple[tree.Tree, tree.Tree, Array]:
             parameters, optimizer, total = carry

@@ -17,6 +17,7 @@ from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.same import describe
+from xpsample.core.schedule import Schedule
 from xpsample.core.tree import dtype_name
 from xpsample.engine.loop import View, run
 from xpsample.engine.noise import NoiseSource, Portable, as_noise_source, segments
@@ -25,14 +26,14 @@ from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
-from xpsample.run.bar import Bar
-from xpsample.run.checkpoint import Checkpoint, Store, Unsaved, opened
-from xpsample.run.identity import PYTHON
-from xpsample.run.totals import Totals
 from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.spaces.space import Real, check_positions
+from xpsample.storage.checkpoint import Checkpoint, Store, Unsaved, opened
+from xpsample.storage.identity import PYTHON
 from xpsample.targets.placing import placed
+from xpsample.watchers.bar import Bar
+from xpsample.watchers.totals import Totals
 
 
 class Fitted(NamedTuple):
@@ -129,7 +130,7 @@ def fit(
     with current_device(data):
         held, source = _held(loss, parameters, data, validation), as_noise_source(seed)
         derivative = _derivative(loss, gradient, data)
-        program = Epochs(backend_of(data), loss, derivative, optimizer, batch_size, updates, epochs, held)
+        program = Epochs(backend_of(data), loss, derivative, optimizer, batch_size, updates, Schedule(epochs), held)
         carry, ending = program.start(), Ending()
         about = _identity(program, source) if checkpoint is not None else {}
         with opened(checkpoint, program, carry, about) as saved:
@@ -205,7 +206,7 @@ def _fitted(program: Epochs, view: View, patience: int | None) -> Fitted:
     losses, validated = (to_host(rows)[:done] for rows in view.buffers[0])
     if program.data["validation"] is None:
         return Fitted(to_use(state.parameters, state.optimizer), losses, None, False)
-    return Fitted(state.best, losses, validated, _stalled(state, patience) and done < program.steps)
+    return Fitted(state.best, losses, validated, _stalled(state, patience) and done < program.schedule.steps)
 
 
 class _Training:
@@ -225,7 +226,7 @@ class _Training:
     def start(self, program: Epochs, carry: Carry) -> View:
         """Where it begins, or goes on from its checkpoint."""
         view = self._saved.load(carry, Totals())
-        if view.step < program.steps and not self.begin(view):
+        if view.step < program.schedule.steps and not self.begin(view):
             self._saved.check(lambda: None)
         return view._replace(buffers=self._saved.buffers(lambda: program.record((), carry.state, None)[1]))
 
@@ -262,7 +263,7 @@ def _identity(program: Epochs, source: NoiseSource) -> dict[str, Any]:
         "optimizer": describe(program.optimizer),
         "batch_size": program.batch,
         "steps_per_epoch": program.updates,
-        "epochs": program.steps,
+        "epochs": program.schedule.draws,
         "noise": source.describe(),
         "backend": program.backend.name,
         **{f"data {path}": describe(leaf) for path, leaf in tree.items(program.data)},

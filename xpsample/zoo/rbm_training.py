@@ -17,8 +17,8 @@ from xpsample.core.tree import dtype_name
 from xpsample.engine.noise import Portable
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.run.checkpoint import Checkpoint
 from xpsample.run.sampling import sample
+from xpsample.storage.checkpoint import Checkpoint
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.target import Target

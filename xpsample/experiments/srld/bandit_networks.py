@@ -10,12 +10,13 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
+from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Uniform
 from xpsample.engine.noise import Native, Portable
 from xpsample.experiments.srld.bandit_problems import Game, blocks
 from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards
 from xpsample.kernels import Kernel
-from xpsample.run.program import Carry, Program
+from xpsample.steppers.program import Carry, Program
 from xpsample.targets import BoundTarget
 
 
@@ -112,7 +113,7 @@ class _Chains:
         first = SeenRewards(contexts[:, :1], one.astype(np.int32), one, np.asarray(1, dtype=np.int32), np.asarray(0.0))
         self.target: BoundTarget = network.target(first).prepare(x0, kernel.requires)
         # All steps count as burn-in, which records nothing.
-        self.program = Program(kernel, self.target, (), steps, 1, 1)
+        self.program = Program(kernel, self.target, (), Schedule(1, burn_in=steps))
         self.carry: Carry = self.program.init(x0)
         self.last: deque[Array] = deque(maxlen=policy.kept)
 

@@ -1,0 +1,322 @@
+"""Runs that ended without a word before: each warns now, and healthy runs do not."""
+
+import math
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
+from xpsample.run import probes
+from xpsample.srmc.diagnostics import Repellence
+from xpsample.targets import Capability
+from xpsample.trace import screen
+from xpsample.trace.diagnosis import about, diagnose
+from xpsample.trace.screen import Screen
+from xpsample.trace.summary import RunStatistics
+from xpsample.zoo.gaussian import gaussian
+
+ROUND = gaussian(np.eye(2))
+STARTS = np.random.default_rng(0).normal(size=(4, 2))
+TWO_MODES = xps.Target(
+    lambda x: np.logaddexp(-0.5 * (x[..., 0] - 4) ** 2, -0.5 * (x[..., 0] + 4) ** 2) - 0.5 * x[..., 1] ** 2,
+    score=lambda x: np.stack([4 * np.tanh(4 * x[..., 0]) - x[..., 0], -x[..., 1]], axis=-1),
+)
+
+
+def run(target, kernel, x0=STARTS, draws=1000, **settings):
+    """The trace, and what was warned of: (class, text)."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        trace = xps.sample(target, kernel, x0, draws, **{"seed": 1, "progress": False} | settings)
+    return trace, [(w.category, str(w.message)) for w in caught]
+
+
+def kinds(trace):
+    return {finding.kind: finding for finding in trace.diagnose()}
+
+
+# ---- bad runs --------------------------------------------------------------------------------------------------------
+
+
+def test_steps_that_are_too_small_for_a_wide_coordinate():
+    trace, warned = run(gaussian(np.diag([1.0, 1e4])), xps.MALA(0.5), STARTS * [1, 100])
+    found = kinds(trace)
+    assert found["rhat"].value > 2 and found["rhat"].coordinates == ("x[1]",)
+    assert {"ess_bulk", "ess_tail"} <= set(found)
+    assert [text for _, text in warned] == [f"{f} [{entry(f.kind, 'diagnosis')}]" for f in trace.diagnose()]
+    assert {category for category, _ in warned} == {ConvergenceWarning}
+
+
+def test_chains_that_never_move():
+    trace, warned = run(ROUND, xps.MALA(1e9))
+    assert list(kinds(trace)) == ["stuck"] and len(warned) == 1
+    trace, _ = run(TWO_MODES, xps.MALA(0.5), np.where(np.arange(4)[:, None] == 2, np.nan, STARTS)[[0, 1, 3]])
+    assert "stuck" not in kinds(trace)
+
+
+def test_chains_in_two_modes():
+    trace, _ = run(TWO_MODES, xps.MALA(0.5), np.array([[-4.0, 0], [4, 0], [-4, 0], [4, 0]]))
+    found = kinds(trace)
+    assert found["rhat"].value > 1.5 and found["modes"].coordinates == ("x[0]",)
+    assert "2 near -4" in found["modes"].what or "2 near -3.9" in found["modes"].what
+
+
+def test_an_unadjusted_chain_that_grows():
+    trace, _ = run(ROUND, xps.ULA(2.7))
+    assert 1e100 < np.max(np.abs(trace.draws)) < np.inf
+    assert set(kinds(trace)) == {"growth", "rhat"}
+    assert kinds(run(ROUND, xps.ULA(0.3))[0]).keys() == set()
+
+
+def test_a_tilt_that_is_too_strong_at_first():
+    def repellent(alpha):
+        return xps.SRMC(xps.MALA(0.5), alpha, schedule=xps.PowerLaw(), tilt=xps.Exact())
+
+    trace, warned = run(ROUND, repellent(50.0))
+    assert np.max(np.abs(trace.draws)) > 1e4
+    assert warned[0][0] is RepellenceWarning and "tilt" in warned[0][1]
+    for healthy in (repellent(1.0), repellent(10.0)):
+        assert "tilt" not in kinds(run(ROUND, healthy)[0])
+    # Steps of the burn-in count, but for the recorder; the draws do not begin far out then.
+    burned, _ = run(ROUND, repellent(50.0), burn_in=100)
+    assert kinds(burned)["tilt"].what.startswith("the tilt is too strong in 4 of 4 chains")
+    recorder = Repellence()
+    seen, _ = run(ROUND, repellent(50.0), burn_in=100, recorders=[xps.Draws(), recorder])
+    assert recorder.findings(seen.recorded["repellence"]) == []
+
+
+def test_starts_that_are_far_away():
+    found = kinds(run(ROUND, xps.MALA(0.1), STARTS + 100)[0])
+    assert "transient" in found and "burn_in" in found["transient"].advice
+    assert "transient" not in kinds(run(ROUND, xps.MALA(0.1), STARTS + 100, burn_in=200)[0])
+
+
+def test_divergences_and_where():
+    wall = xps.Target(lambda x: np.where(x[..., 0] > 1.7, np.nan, -0.5 * np.sum(x**2, axis=-1)), score=lambda x: -x)
+    _, warned = run(wall, xps.MALA(0.5), np.minimum(STARTS, 0.5))
+    assert warned[0][0] is DivergenceWarning and "the log density is nan" in warned[0][1]
+    assert warned[1][0] is DivergenceWarning and ", near x[0] = " in warned[1][1]
+
+
+def test_hmc_at_a_resonance():
+    assert "resonance" in kinds(run(ROUND, xps.HMC(0.1, 31))[0])
+
+
+def test_a_kernel_that_accepts_next_to_nothing():
+    found = kinds(run(gaussian(np.eye(10)), xps.RWM(3.0), np.random.default_rng(0).normal(size=(4, 10)))[0])
+    assert 0 < found["acceptance"].value < 0.05
+
+
+def test_energies_of_a_recorder_are_judged():
+    trace, _ = run(ROUND, xps.MALA(0.5))
+    walk = np.cumsum(np.random.default_rng(0).normal(size=(1000, 4)), axis=0)
+    assert "energy" in {f.kind for f in replace(trace, statistics={"energy": walk}).diagnose()}
+
+
+# ---- good runs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "chains", "draws"),
+    [(xps.HMC(0.5, 4), 4, 1000), (xps.MALA(0.8), 4, 4000), (xps.MALA(0.8), 128, 100), (xps.RWM(1.2), 1000, 60)],
+    ids=str,
+)
+def test_healthy_runs_are_silent(kernel, chains, draws):
+    """Few and many chains; 60 draws of 1,000 chains are enough, though split R-hat is above 1.01."""
+    x0 = np.random.default_rng(1).normal(size=(chains, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trace = xps.sample(ROUND, kernel, x0, draws, seed=2, progress=False)
+    assert trace.diagnose() == () and trace.summary().findings == ()
+
+
+def test_a_sweep_names_its_bad_group_alone():
+    """Step sizes 0.05, 0.5 and 1.5: the first mixes too slowly."""
+    trace, _ = run(ROUND, xps.MALA(np.array([[0.05], [0.5], [1.5]])), np.zeros((3, 8, 2)))
+    for finding in (*trace.diagnose(), *trace.summary().findings):
+        assert finding.groups == ((0,),)
+    summary = trace.summary()
+    assert np.all(summary.rhat[0] > 1.01) and np.all(summary.rhat[1:] < 1.01)
+    lines = str(summary).splitlines()
+    assert "! rhat" in lines[2] and not any("!" in line for line in lines[4:9])
+
+
+def test_a_few_draws_are_not_warned_of():
+    trace, warned = run(ROUND, xps.MALA(0.5), draws=9)
+    assert list(kinds(trace)) == ["few_draws"] and not warned
+
+
+def test_particles_that_are_no_chains_are_not_judged_as_chains():
+    trace, warned = run(ROUND, xps.SVGD(step_size=0.1), np.random.default_rng(0).normal(size=(20, 2)), draws=50)
+    assert not warned and not trace.metadata["diagnosis"]["chains"]
+
+
+@pytest.mark.parametrize("recorder", [xps.Draws(), xps.Moments()])
+def test_the_table_of_particles_says_that_they_may_have_weights(recorder):
+    trace, _ = run(ROUND, xps.SVGD(step_size=0.1), STARTS, draws=50, recorders=[recorder])
+    assert "note: these are particles" in str(trace.summary())
+
+
+# ---- what the target is asked ----------------------------------------------------------------------------------------
+
+
+def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long():
+    trace, _ = run(TWO_MODES, xps.MALA(0.5), STARTS + np.array([[4.0, 0.0]]) * np.array([[1], [1], [-1], [-1]]), 400)
+
+    def bind():
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        probes.examined(trace, xps.Real(), bind)
+    for other in (
+        replace(trace, metadata=trace.metadata | {"processes": 2}),
+        replace(trace, run_statistics=replace(trace.run_statistics, steps=399)),
+        replace(trace, draws=None),
+    ):
+        assert probes.examined(other, xps.Real(), bind) == (other, other.diagnose())
+    assert probes.examined(trace, xps.Binary(), bind)[1] == trace.diagnose()
+
+
+def test_what_the_recorders_found_stays_beside_what_the_target_shows():
+    half = xps.Target(lambda x: np.where(x[..., 0] < 0, -np.inf, -x[..., 0]), score=lambda x: -np.ones_like(x))
+    trace, _ = run(half, xps.HMC(0.5, 5), np.abs(STARTS[:, :1]), 400)
+    told = trace.metadata["diagnosis"]["findings"]
+    (bound,) = (i for i, fields in enumerate(told) if fields["kind"] == "bound")
+    mine = told[bound] | {"kind": "mine"}
+    known = trace.metadata["diagnosis"] | {"findings": [mine]}
+    other = replace(trace, metadata=trace.metadata | {"diagnosis": known})
+    again, found = probes.examined(other, xps.Real(), lambda: half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
+    assert {"mine", "bound"} <= {finding.kind for finding in found}
+    assert [fields["kind"] for fields in again.metadata["diagnosis"]["findings"]] == ["mine", "bound"]
+
+
+def test_places_around_chains_that_do_not_move_are_elsewhere():
+    rows = np.broadcast_to(STARTS, (10, 4, 2))
+    assert all(np.all(place != STARTS) for place in probes._around(rows))
+
+
+def test_the_last_rays_are_as_long_as_the_draws_go():
+    rows = np.random.default_rng(0).random((100, 3, 4, 2)) * [1.0, 10.0]
+    way, together, *each = probes._rays(rows)
+    extent = np.ptp(rows, axis=(0, 1, 2))
+    np.testing.assert_allclose(way, np.mean(rows[50:], axis=0) - np.mean(rows[:50], axis=0))
+    np.testing.assert_allclose(together, np.full((3, 4, 2), np.max(extent)))
+    np.testing.assert_allclose(sorted(np.max(ray) for ray in each), np.sort(extent))
+
+
+# ---- the machinery ---------------------------------------------------------------------------------------------------
+
+
+def test_one_filter_takes_all():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DiagnosisWarning)
+        xps.sample(ROUND, xps.MALA(1e9), STARTS, 20, seed=1, progress=False)
+
+
+def test_findings_are_the_same_after_a_file(tmp_path):
+    trace, _ = run(ROUND, xps.SRMC(xps.MALA(0.5), 50.0), recorders=(xps.Draws(), Repellence(limit=1e-9)))
+    trace.save(tmp_path / "a.npz")
+    again = xps.load(tmp_path / "a.npz")
+    assert again.diagnose() == trace.diagnose()
+    (tilt,) = (f for f in again.diagnose() if f.kind == "tilt")
+    assert "alpha |s . theta|" in tilt.what  # the recorder's own, and no second one
+
+
+def test_a_checkpoint_that_is_saved_often_warns_once(tmp_path):
+    kernel = xps.SRMC(xps.MALA(0.5), 50.0)
+    _, warned = run(
+        ROUND, kernel, draws=100, recorders=(Repellence(limit=1e-9),), checkpoint=xps.Checkpoint(tmp_path, every=0.0)
+    )
+    assert len([text for _, text in warned if "alpha |s . theta|" in text]) == 1
+
+
+@pytest.mark.parametrize("shape", [(400, 4, 30), (50, 300, 30), (3000, 2, 3, 30)], ids=str)
+def test_the_worst_coordinate_is_found_among_many(shape, monkeypatch):
+    """However few values are looked at: four coordinates closely, and all of them roughly."""
+    monkeypatch.setattr(screen, "SCREENED", 32 * int(np.prod(shape[1:])))
+    monkeypatch.setattr(screen, "MEASURED", 2000)
+    monkeypatch.setattr(screen, "LONGEST", 500)
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=shape)
+    draws[..., 17] += 5 * rng.normal(size=shape[1:-1])
+    draws *= 10.0 ** np.arange(-15, 15)  # each coordinate is looked at for itself
+    names = [f"x[{i}]" for i in range(30)]
+    figures = Screen(draws, names).figures()
+    assert len(figures.columns) == 4
+    worst = figures.columns[int(np.argmax(figures.mixing.rhat))]
+    assert worst[1] == "x[17]" and np.max(figures.mixing.rhat) > 1.5
+
+
+def test_the_ess_of_some_chains_stands_for_all():
+    draws = np.random.default_rng(0).normal(size=(200, 500, 1))
+    assert Screen(draws, ["x"]).figures().mixing.ess_bulk[0] == pytest.approx(100_000, rel=0.1)
+
+
+def test_what_is_looked_at_is_bounded():
+    """400 times as many values take less than 20 times as long; without a bound they take 400."""
+
+    def seconds(draws):
+        names = [f"x[{i}]" for i in range(draws.shape[-1])]
+        best = math.inf
+        for _ in range(3):
+            began = time.perf_counter()
+            Screen(draws, names).figures()
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    rng = np.random.default_rng(0)
+    small, large = rng.normal(size=(1000, 4, 10)), np.broadcast_to(rng.normal(size=(1000, 16, 10)), (1000, 16, 10))
+    large = np.concatenate([large] * 100, axis=-1)
+    assert seconds(large) < 20 * seconds(small)
+
+
+@pytest.mark.first_tier
+def test_findings_are_those_of_numpy(library):
+    ours, _ = run(ROUND, xps.MALA(0.05), seed=xps.Portable(1), draws=300)
+    theirs, warned = run(ROUND, xps.MALA(0.05), library.array(STARTS), seed=xps.Portable(1), draws=300)
+    assert [f.kind for f in theirs.diagnose()] == [f.kind for f in ours.diagnose()]
+    for a, b in zip(theirs.diagnose(), ours.diagnose(), strict=True):
+        assert a.value == pytest.approx(b.value, rel=1e-6) and a.coordinates == b.coordinates
+    assert len(warned) == len(ours.diagnose()) > 2
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(0.5, 6), pytest.param(xps.NUTS(0.5), marks=pytest.mark.slow)])
+def test_energies_of_hamiltonian_kernels_tell_heavy_tails(kernel):
+    """50 Cauchy coordinates: the energy spreads far wider than the 5 by which fresh momenta change it."""
+    x0 = np.random.default_rng(0).normal(size=(4, 50))
+    heavy = xps.Target(lambda x: -np.sum(np.log1p(x**2), axis=-1), score=lambda x: -2 * x / (1 + x**2))
+    normal = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DiagnosisWarning)
+        found = {name: xps.sample(t, kernel, x0, 500, seed=1) for name, t in (("heavy", heavy), ("normal", normal))}
+    assert abs(found["normal"].statistics["energy"].mean() - 50) < 2  # half of it potential, half kinetic
+    kinds = {name: {f.kind for f in trace.diagnose()} for name, trace in found.items()}
+    assert "energy" in kinds["heavy"]
+    assert "energy" not in kinds["normal"]
+
+
+@pytest.mark.parametrize("kernel", [xps.MALA(0.5), xps.ULA(0.5)])
+def test_a_few_divergences_are_told_where_nothing_rejects(kernel):
+    draws, full = np.random.default_rng(0).normal(size=(10_000, 4, 2)), np.full(4, 0.7)
+    statistics = RunStatistics(10_000, full, full, np.array([1, 0, 0, 0]), {})
+    found = diagnose(draws, ["a", "b"], statistics, {}, about(kernel, xps.Real(), 2))
+    assert [f.kind for f in found] == (["divergences"] if isinstance(kernel, xps.ULA) else [])
+
+
+@pytest.mark.parametrize("where", ["anywhere", "in a neck"])
+def test_a_few_divergences_are_told_where_they_are_in_one_region(where):
+    """Six of 40,000 steps: a neck that the chains do not enter, which no other finding sees."""
+    draws = np.random.default_rng(0).normal(size=(10_000, 4, 2))
+    rows = np.zeros(draws.shape[:2], dtype=bool)
+    at = np.argsort(draws[:, 0, 0])[:6] if where == "in a neck" else np.arange(0, 6000, 1000)
+    rows[at, 0] = True
+    full = np.full(4, 0.7)
+    statistics = RunStatistics(10_000, full, full, np.sum(rows, axis=0), {})
+    found = diagnose(draws, ["a", "b"], statistics, {"diverged": rows}, {})
+    assert [f.kind for f in found] == (["divergences"] if where == "in a neck" else [])
+    assert all(", near a = -3." in f.what for f in found)

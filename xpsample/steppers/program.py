@@ -1,0 +1,184 @@
+"""What a driver runs: a kernel on a bound target, and what is recorded of it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend, Carry, Step, Stepper
+from xpsample.core.checks import errors_of_functions
+from xpsample.core.hyperparameters import arguments, with_arguments
+from xpsample.core.registry import compiled, to_host
+from xpsample.core.schedule import Schedule
+from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.kernel import Info, Kernel
+from xpsample.targets.bound import BoundTarget
+from xpsample.trace.recorders import Recorder, part_of
+
+
+class Kept(Stepper, Protocol):
+    """What a checkpoint asks of the stepper that it keeps: a `Program`, or the epochs of a training."""
+
+    @property
+    def recorders(self) -> tuple[Recorder, ...]:
+        """Whose names the rows have."""
+
+    def result(self, recorder: Recorder, recorder_state: Any, rows: Any) -> Any:
+        """What the trace has of a recorder."""
+
+    def fingerprint(self, carry: Carry) -> list[float]:
+        """Numbers that tell one target from another, up to rounding."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a driver runs: step the kernel, and record as the schedule says.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    target : BoundTarget
+    recorders : tuple of Recorder
+    schedule : Schedule
+    compile : bool
+        Whether the steps run compiled.
+    """
+
+    kernel: Kernel
+    target: BoundTarget
+    recorders: tuple[Recorder, ...]
+    schedule: Schedule
+    compile: bool = False
+    compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def backend(self) -> Backend:
+        """Of the arrays."""
+        return self.target.backend
+
+    @property
+    def data(self) -> tree.Tree:
+        """The target's."""
+        return self.target.data
+
+    @property
+    def constant_data(self) -> bool:
+        """Whether they never change."""
+        return self.target.constant_data
+
+    def specs(self, carry: Carry) -> Specs:
+        """The noise of one step."""
+        return self.kernel.noise(carry.state.point.x)
+
+    def like(self, carry: Carry) -> Array:
+        """An array with the library, device and floating dtype of the noise."""
+        return self.target.as_floating(carry.state.point.x)
+
+    def values(self, is_array: Callable[[object], bool]) -> dict[str, Any]:
+        """The kernel's hyper-parameters."""
+        return arguments(self.kernel, is_array)
+
+    def advance(self, data: tree.Tree = None, values: Mapping[str, Any] | None = None) -> Step:
+        """The kernel's step on the target."""
+        kernel = with_arguments(self.kernel, values) if values else self.kernel
+        return partial(kernel.step, self.target if data is None else self.target.with_data(data))
+
+    def sums(self, infos: Sequence[Info]) -> Info:
+        """Those of the infos of some steps; evaluations may be Python integers."""
+        return block_sums(self.target.xp, infos)
+
+    def init(self, x: Array) -> Carry:
+        """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
+
+        def begin(x: Array, values: dict[str, Array]) -> Any:
+            return with_arguments(self.kernel, values).init(self.target, 1 * x)
+
+        backend = self.target.backend
+        values = {path: value for path, value in self.values(backend.owns).items() if backend.owns(value)}
+        with errors_of_functions("the run failed at the start positions"):
+            return self.start(as_one(backend, begin, x, values))
+
+    def start(self, state: Any) -> Carry:
+        """The carry at a state of the kernel, which is not copied."""
+        return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
+
+    def record(
+        self, recorder_states: tuple[Any, ...], state: Any, info: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """New recorder states, and the row of each recorder."""
+        if not recorder_states:
+            return (), ()
+        pairs = [
+            r.update(self.target, recorder_state, state, info)
+            for r, recorder_state in zip(self.recorders, recorder_states, strict=True)
+        ]
+        recorder_states, rows = zip(*pairs, strict=True)
+        return recorder_states, rows
+
+    def result(self, recorder: Recorder, recorder_state: Any, rows: Any) -> Any:
+        """What the trace has of a recorder."""
+        return recorder.result(self.target, recorder_state, rows)
+
+    def fingerprint(self, carry: Carry) -> list[float]:
+        """The target's values at positions, which tell one target from another up to rounding."""
+        with np.errstate(all="ignore"):  # as in the run, whose positions may leave the finite numbers
+            point = self.target.evaluate(carry.state.point.x)
+            values = point.log_density if point.log_density is not None else point.score
+            if values is None:
+                return []
+            host = to_host(values).astype(np.float64)
+            return [float(host.mean()), float(np.abs(host).mean())]
+
+
+def as_one(backend: Backend, begin: Callable[..., Any], *args: tree.Tree) -> Any:
+    """What `begin` gives, compiled as a whole where a library would compile each of its operations."""
+    whole = compiled(backend, begin)
+    if whole is begin:
+        return begin(*args)
+    try:
+        return whole(*args)
+    except Exception:  # it reads values, which a compiler does not know; or it has an error, which it then raises again
+        return begin(*args)
+
+
+def first_rows(backend: Backend, buffers: Any, rows: int) -> Any:
+    """The first rows of all buffers."""
+    return compiled(backend, lambda buffers: tree.map(lambda buffer: buffer[:rows, ...], buffers))(buffers)
+
+
+def named_rows(program: Kept, rows: Any) -> Iterator[tuple[str, Any]]:
+    """The rows of all recorders, by their names in a trace."""
+    for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
+        yield from tree.items(own, part_of(recorder))
+
+
+def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
+    """The sums of the infos of a block of steps; evaluations may be Python integers."""
+    # A kernel's own info may hold more.
+    accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
+    dtype = accepted[0].dtype
+
+    def stacked(column: Sequence[Array]) -> Array:
+        return xp.astype(xp.stack(column), dtype)
+
+    counts = Evaluations(*(sum(column) for column in zip(*evaluations, strict=True)))
+    parts = (*summable(xp, stacked(accepted)), stacked(moved), stacked(diverged))
+    coarse, fine, moves, divergences = (xp.sum(part, axis=0) for part in parts)
+    accepts: Any = (coarse, fine)
+    return Info(accepts, moves, divergences, counts)
+
+
+def summable(xp: Any, probability: Array) -> tuple[Array, Array]:
+    """A probability as two numbers whose sums over a segment are exact.
+
+    So the sums of a run do not depend on where its blocks end. They are multiples of 2^-12, and of 2^-24 (2^-44 in
+    float64), to which the probability is rounded.
+    """
+    coarse = xp.round(probability * 2.0**12) * 2.0**-12
+    bits = 24 if xp.finfo(probability.dtype).bits < 64 else 44
+    return coarse, xp.round((probability - coarse) * 2.0**bits) * 2.0**-bits
