@@ -442,6 +442,18 @@ def test_a_density_that_the_lender_cannot_run(lender):
         run(target, MALA(0.1), x0)
 
 
+def test_a_sentence_of_an_error_of_yours_has_one_full_stop():
+    def fails(x):
+        raise ValueError("This is a sentence.")
+
+    with pytest.raises(LogDensityError, match=r"ValueError: This is a sentence\. A target's functions"):
+        run(xps.Target(fails), RWM(1.0))
+    pytest.importorskip("torch")
+    numpy_alone = xps.Target(lambda x: log_density(x) if isinstance(x, np.ndarray) else fails(x))
+    with pytest.raises(GradientError, match=r"arrays: This is a sentence\. Write it"):
+        run(numpy_alone, MALA(0.1))
+
+
 def test_a_lender_that_would_change_the_dtype():
     pytest.importorskip("jax")
     target = xps.Target(log_density, gradient=xps.Via("jax"))

@@ -58,6 +58,26 @@ def test_a_lock_is_held_by_one_and_gone_afterwards(tmp_path):
         pass
 
 
+def test_a_lock_leaves_no_file_open(tmp_path, monkeypatch):
+    held, opens, closes = set(), os.open, os.close
+
+    def opened(*args, **kwargs):
+        held.add(file := opens(*args, **kwargs))
+        return file
+
+    def closed(file):
+        closes(file)
+        held.remove(file)
+
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "close", closed)
+    with exclusive(tmp_path / "lock"):
+        with pytest.raises(BlockingIOError), exclusive(tmp_path / "lock"):
+            pass
+        assert len(held) == 1
+    assert not held
+
+
 def test_a_killed_process_holds_no_lock(tmp_path):
     lock = tmp_path / "lock"
     code = "import sys, time; from pathlib import Path; from xpsample.files.atomic import exclusive\n"

@@ -16,7 +16,7 @@ from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.files import common
 from xpsample.files.lines import RowsFile, opened_rows
 
-IDENTITY = {"settings": {"chains": 3}, "seed": 1}
+IDENTITY = {"settings": {"chains": 3}, "sizes": {8: 0.1}, "seed": 1}  # whose key comes back as text
 ROWS = [{"name": "one", "value": 0.1 + 0.2, "none": None}, {"name": "two", "value": math.inf, "list": [1, 2]}]
 
 
@@ -52,7 +52,7 @@ def test_beginning_anew_leaves_nothing(path):
 
 def test_another_run_is_refused_by_name(path):
     with pytest.raises(CheckpointError, match=r"rows of another run \(settings chains: 3 there, 4 here\)"):
-        RowsFile(path).check({"settings": {"chains": 4}, "seed": 1})
+        RowsFile(path).check(IDENTITY | {"settings": {"chains": 4}})
 
 
 def test_a_row_that_was_being_written_is_dropped(path):

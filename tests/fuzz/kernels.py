@@ -160,6 +160,7 @@ def kernels() -> list[Call]:
             history=arg(xps.Rolling(1), NONE),
             kernel=arg(xps.RBF(1.0), NONE),
             shared=arg(False, FLAG),
+            past=arg(None, {"none"}),
         ),
         call(xps.Rolling, as_history, size=arg(2, COUNT), every=arg(1, COUNT), padded=arg(False, FLAG)),
         call(xps.Thinned, as_history, size=arg(2, COUNT), every=arg(1, COUNT), padded=arg(False, FLAG)),

@@ -152,7 +152,7 @@ def test_the_conditional_target(library, name, smoothing):
 
     def log_density(x):
         z = (noisy - x) / eta[:, None]
-        each = -2 * np.log(2 * np.cosh(z / 2)) if isinstance(smoothing, Logistic) else -0.5 * z**2
+        each = -2 * np.log(2 * np.cosh(z / 2)) if isinstance(smoothing, Logistic) else -0.5 * (z**2 + np.log(2 * np.pi))
         return target.log_density(x, target.data) + each.sum(axis=-1)
 
     point = joint.evaluate(library.array(x))

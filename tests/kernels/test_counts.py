@@ -50,6 +50,7 @@ WRAPPERS = [
     (xps.Tempered(QUARTIC, 0.5), xps.MALA(0.1), (1, 1, 0)),
     (BRIDGE, xps.AIS(xps.MALA(0.1), (0.0, 0.3, 0.6, 1.0)), (2, 2, 0)),
     (BRIDGE, xps.TemperedSMC(xps.HMC(0.1, 2), (0.0, 0.3, 0.6, 1.0)), (2, 4, 0)),
+    (BRIDGE, xps.TemperedSMC(xps.HMC(0.1, 2), (0.0, 0.3, 0.6, 1.0), moves=3), (6, 12, 0)),
     # The tilt of tempered rungs takes the score of the cold one where its kernel needs none.
     (QUARTIC, xps.SRMC(xps.ParallelTempering(xps.RWM(0.1), (1.0, 0.5)), 0.1), (2, 2, 0)),
     (QUARTIC, xps.SRLD(xps.ULA(0.1), 0.5, xps.Rolling(2, 1)), (0, 1, 0)),
@@ -75,10 +76,11 @@ def test_a_wrapper_spends_what_it_says(target, kernel, expected):
     np.testing.assert_array_equal(called, [expected] * len(called))
 
 
-def test_sosmc_spends_what_it_says():
-    said, called = counts(shifted(), SOSMC(nothing, xps.MALA(0.1), Along(0.1)), np.zeros((4, 2)))
+@pytest.mark.parametrize("moves", [1, 3])
+def test_sosmc_spends_what_it_says(moves):
+    said, called = counts(shifted(), SOSMC(nothing, xps.MALA(0.1), Along(0.1), moves=moves), np.zeros((4, 2)))
     np.testing.assert_array_equal(said, called)
-    np.testing.assert_array_equal(called, [(2, 2, 0)] * len(called))
+    np.testing.assert_array_equal(called, [(1 + moves, 1 + moves, 0)] * len(called))
 
 
 def mixed(values, dim, score):

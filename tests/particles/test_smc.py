@@ -54,6 +54,20 @@ def test_the_normaliser_of_a_gaussian(base, threshold):
     assert np.all((state.resamplings > 0) == (threshold > 0))
 
 
+@pytest.mark.parametrize("base", [RWM(0.4), RWM()], ids=["given", "tuned"])
+def test_several_moves_at_each_temperature(base):
+    """As exact as one is, and they carry small steps further, so that the estimate varies less."""
+    once, often = (
+        particle_log_normalizer(
+            smc(TemperedSMC(base, BETAS, threshold=1.0, moves=moves), start(200, 100), Bridge(WIDE, NARROW), 8), INITIAL
+        )
+        for moves in (1, 8)
+    )
+    whole = log_normalizer(often.value)
+    assert abs(whole.value - EXACT) < 5 * whole.standard_error
+    assert np.std(often.value) < 0.8 * np.std(once.value)
+
+
 def always():
     """MALA, resampled at every step: a single run's stated error is noisy then, so all of them are taken together."""
     state = smc(TemperedSMC(MALA(0.3), BETAS, threshold=1.0), start(200, 200), Bridge(WIDE, NARROW), 8)

@@ -93,6 +93,12 @@ def test_portable_noise_gives_one_chain_on_every_library(library, kernel):
     np.testing.assert_allclose(draws(library, kernel, seed=xps.Portable(7)), reference, rtol=1e-9, atol=1e-11)
 
 
+def test_means_over_one_step_are_those_of_the_step():
+    trace = xps.sample(xps.Target(lambda x: -0.5 * x[..., 0] ** 2), RWM(1.0), np.zeros((4, 1)), 1, seed=1)
+    for name in ("moved", "acceptance_probability"):
+        np.testing.assert_allclose(getattr(trace.run_statistics, name), trace.statistics[name][0], atol=1e-7)
+
+
 def test_replayed_noise_gives_the_chain_again(library):
     noise = xps.Portable(7).block(library.backend, WALK.noise(X0), 0, 30, library.array(X0))
     again = draws(library, WALK, seed=xps.Replay(noise))

@@ -421,12 +421,27 @@ def test_an_executor_that_breaks_says_how_to_go_on(tmp_path):
     same(trace, shared(checkpoint=None))
 
 
+def test_shards_that_wait_are_cancelled_where_one_fails():
+    futures = []
+
+    class Failing(Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            futures.append(Future())
+            if len(futures) == 1:
+                futures[0].set_exception(ZeroDivisionError("by zero"))
+            return futures[-1]
+
+    with pytest.raises(ZeroDivisionError):
+        run(executor=Failing())
+    assert [future.cancelled() for future in futures] == [False, True, True]
+
+
 def test_workers_that_always_die_end_the_run():
     class Broken(Executor):
         def submit(self, fn, /, *args, **kwargs):
-            raise BrokenExecutor("no workers")
+            raise BrokenExecutor("There are no workers.")
 
-    with pytest.raises(WorkerError, match="lost after 0 of 3 shards"):
+    with pytest.raises(WorkerError, match=r"lost after 0 of 3 shards \(There are no workers\)\. With"):
         run(executor=Broken)
 
 

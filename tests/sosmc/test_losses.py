@@ -31,6 +31,7 @@ from xpsample.targets import Capability, Parametric
 H = 0.01
 NODES = np.arange(-6.0, 6.0, H) + 0.5 * H  # no node at 0, where the reward jumps
 START = {"a": np.asarray([0.2]), "b": np.asarray([0.4, -0.3])}
+ELSEWHERE = {"a": np.asarray([0.3]), "b": np.asarray([-0.5, 0.1])}
 NOW = {"a": np.asarray([-0.1]), "b": np.asarray([0.7, 0.2])}
 DATA = np.asarray([[-1.0], [0.3], [0.5], [1.7]])
 
@@ -78,6 +79,7 @@ CASES = {
     "marginal": (MarginalLikelihood(), lambda p: -density(p)[1]),
     "reward": (RewardForwardKL(reward), lambda p: -expected_reward(p)),
     "reverse": (RewardReverseKL(reward, 0.6), lambda p: -expected_reward(p) + 0.6 * kl(p, START)),
+    "elsewhere": (RewardReverseKL(reward, 0.6, ELSEWHERE), lambda p: -expected_reward(p) + 0.6 * kl(p, ELSEWHERE)),
 }
 
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from array_api_compat import array_namespace
 
+from tests.conftest import open_library
 from tests.sosmc.sosmc_support import Along, noise_of, nothing, scaled, shifted, walk
 from xpsample import HMC, MALA, RWM, Portable, sample
-from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Multinomial, Residual, Stratified, Systematic
 from xpsample.sosmc import SOSMC, Adaptation, LangevinMove, RewardForwardKL, SOSMCHistory, Unweighted
@@ -19,12 +21,12 @@ BOUND = 5.0
 """Standard errors over the runs that a mean may be off: error probability 6e-7 a comparison, seeds fixed."""
 
 
-def moved(move, family=shifted, threshold=0.6, resampling=Multinomial()):
+def moved(move, family=shifted, threshold=0.6, resampling=Multinomial(), kind=SOSMC, **settings):
     """The state after STEPS iterations in which theta goes VELOCITY further each, of independent runs."""
     target = family((RUNS,))
     dim = target.parameters.shape[-1]
     x0 = np.random.default_rng(1).normal(size=(RUNS, PARTICLES, dim))
-    kernel = SOSMC(nothing, move, Along(VELOCITY), threshold, resampling)
+    kernel = kind(nothing, move, Along(VELOCITY), threshold, resampling, **settings)
     trace = sample(target, kernel, x0, STEPS, seed=2, recorders=(SOSMCHistory(),), progress=False)
     return trace.state, trace.recorded["history"]
 
@@ -95,6 +97,69 @@ def test_swapped_kernels_are_caught():
 def test_ratios_of_normalisers(move):
     state, _ = moved(move, scaled)
     assert np.max(np.abs(z_scores(state, 0.0, math.exp(-0.5 * END)))) < BOUND
+
+
+# ---- several moves at each theta, and particles of another law at the start ------------------------------------------
+
+FURTHER = [LangevinMove(0.3), MALA(0.1), Unweighted(LangevinMove(0.1))]
+
+
+@pytest.mark.parametrize("move", FURTHER[:2], ids=["langevin", "MALA"])
+def test_further_moves_leave_it_exact(move):
+    state, _ = moved(move, moves=3)
+    assert np.max(np.abs(z_scores(state, END))) < BOUND
+
+
+@dataclass(frozen=True, eq=False)
+class Forgetful(SOSMC):
+    """The weights of further moves forgotten."""
+
+    def _further(self, move, target, base, weights, info, noise):
+        base, _, info = super()._further(move, target, base, weights, info, noise)
+        return base, weights, info
+
+
+def test_forgotten_weights_of_further_moves_are_caught():
+    state, _ = moved(LangevinMove(0.3), kind=Forgetful, moves=3)
+    assert np.max(np.abs(z_scores(state, END))) > 2 * BOUND
+
+
+def test_particles_that_move_more_lag_less():
+    """Unweighted particles: with three moves they are (1 - gamma)^3 of the way behind, after each step of theta."""
+    state, _ = moved(FURTHER[2], moves=3)
+    left = (1 - 0.1) ** 3
+    lag = VELOCITY * (1 - 0.1) ** 2 * (1 - left**STEPS) / (1 - left)
+    per_run = np.mean(END - state.point.x, axis=1)
+    error = np.std(per_run, axis=0, ddof=1) / math.sqrt(RUNS)
+    assert np.max(np.abs(np.mean(per_run, axis=0) - lag) / error) < BOUND
+
+
+def wide(x):
+    """The log density of N(0.5, 1.5^2), normalised."""
+    xp = array_namespace(x)
+    return xp.sum(-0.5 * ((x - 0.5) / 1.5) ** 2 - math.log(1.5 * math.sqrt(2 * math.pi)), axis=-1)
+
+
+@pytest.mark.parametrize("initial", [wide, None], ids=["weighted", "unweighted"])
+def test_particles_of_another_law_are_weighted_at_the_start(initial):
+    x0 = 0.5 + 1.5 * np.random.default_rng(6).normal(size=(RUNS, PARTICLES, 2))
+    kernel = SOSMC(nothing, LangevinMove(0.1), Along(VELOCITY), 0.6, initial=initial)
+    state = sample(shifted((RUNS,)), kernel, x0, STEPS, seed=7, recorders=(), progress=False).state
+    off = np.max(np.abs(z_scores(state, END, 2 * math.pi if initial else 1.0)))
+    assert off < BOUND if initial else off > 3 * BOUND
+
+
+def test_the_same_particles_with_further_moves_on_every_library(library):
+    kernel = replace(TUNED, moves=3, initial=wide)
+    ours, theirs = tune(library, kernel), tune(open_library("numpy", "float64"), kernel)
+    np.testing.assert_allclose(library.host(ours.state.point.x), theirs.state.point.x, rtol=1e-8)
+    np.testing.assert_allclose(library.host(ours.state.weights.logs), theirs.state.weights.logs, rtol=1e-7)
+
+
+def test_a_law_of_the_start_of_another_shape_is_refused():
+    kernel = SOSMC(nothing, LangevinMove(0.1), Along(VELOCITY), initial=lambda x: x)
+    with pytest.raises(FunctionError, match="the function initial"):
+        sample(shifted(), kernel, np.zeros((5, 2)), 1, seed=1, progress=False)
 
 
 def test_equal_weights_are_resampled_to_themselves():

@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ from xpsample.core.errors import CheckpointError
 from xpsample.engine.noise import NoiseSource
 from xpsample.files import atomic
 from xpsample.files.folder import INDEX, Folder
-from xpsample.storage.checkpoint import Store
+from xpsample.storage.checkpoint import Store, _laid_out, _order
 from xpsample.zoo.gaussian import gaussian
 
 
@@ -340,6 +341,14 @@ def test_resuming_holds_the_draws_once(tmp_path):
     tracemalloc.stop()
     assert size > 10e6
     assert peak < 1.5 * size
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_axes_lie_in_memory_as_they_did(order):
+    array = np.arange(24.0).reshape(2, 3, 4).transpose(order)
+    again = _laid_out(np.ascontiguousarray(array), _order(array))
+    assert again.strides == array.strides
+    np.testing.assert_array_equal(again, array)
 
 
 def test_names_are_on_the_disk(tmp_path, monkeypatch):

@@ -10,9 +10,11 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
+from xpsample.run import probes
 from xpsample.srmc.diagnostics import Repellence
+from xpsample.targets import Capability
 from xpsample.trace import screen
-from xpsample.trace.diagnosis import diagnose
+from xpsample.trace.diagnosis import about, diagnose
 from xpsample.trace.screen import Screen
 from xpsample.trace.summary import RunStatistics
 from xpsample.zoo.gaussian import gaussian
@@ -153,6 +155,59 @@ def test_particles_that_are_no_chains_are_not_judged_as_chains():
     assert not warned and not trace.metadata["diagnosis"]["chains"]
 
 
+@pytest.mark.parametrize("recorder", [xps.Draws(), xps.Moments()])
+def test_the_table_of_particles_says_that_they_may_have_weights(recorder):
+    trace, _ = run(ROUND, xps.SVGD(step_size=0.1), STARTS, draws=50, recorders=[recorder])
+    assert "note: these are particles" in str(trace.summary())
+
+
+# ---- what the target is asked ----------------------------------------------------------------------------------------
+
+
+def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long():
+    trace, _ = run(TWO_MODES, xps.MALA(0.5), STARTS + np.array([[4.0, 0.0]]) * np.array([[1], [1], [-1], [-1]]), 400)
+
+    def bind():
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        probes.examined(trace, xps.Real(), bind)
+    for other in (
+        replace(trace, metadata=trace.metadata | {"processes": 2}),
+        replace(trace, run_statistics=replace(trace.run_statistics, steps=399)),
+        replace(trace, draws=None),
+    ):
+        assert probes.examined(other, xps.Real(), bind) == (other, other.diagnose())
+    assert probes.examined(trace, xps.Binary(), bind)[1] == trace.diagnose()
+
+
+def test_what_the_recorders_found_stays_beside_what_the_target_shows():
+    half = xps.Target(lambda x: np.where(x[..., 0] < 0, -np.inf, -x[..., 0]), score=lambda x: -np.ones_like(x))
+    trace, _ = run(half, xps.HMC(0.5, 5), np.abs(STARTS[:, :1]), 400)
+    told = trace.metadata["diagnosis"]["findings"]
+    (bound,) = (i for i, fields in enumerate(told) if fields["kind"] == "bound")
+    mine = told[bound] | {"kind": "mine"}
+    known = trace.metadata["diagnosis"] | {"findings": [mine]}
+    other = replace(trace, metadata=trace.metadata | {"diagnosis": known})
+    again, found = probes.examined(other, xps.Real(), lambda: half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
+    assert {"mine", "bound"} <= {finding.kind for finding in found}
+    assert [fields["kind"] for fields in again.metadata["diagnosis"]["findings"]] == ["mine", "bound"]
+
+
+def test_places_around_chains_that_do_not_move_are_elsewhere():
+    rows = np.broadcast_to(STARTS, (10, 4, 2))
+    assert all(np.all(place != STARTS) for place in probes._around(rows))
+
+
+def test_the_last_rays_are_as_long_as_the_draws_go():
+    rows = np.random.default_rng(0).random((100, 3, 4, 2)) * [1.0, 10.0]
+    way, together, *each = probes._rays(rows)
+    extent = np.ptp(rows, axis=(0, 1, 2))
+    np.testing.assert_allclose(way, np.mean(rows[50:], axis=0) - np.mean(rows[:50], axis=0))
+    np.testing.assert_allclose(together, np.full((3, 4, 2), np.max(extent)))
+    np.testing.assert_allclose(sorted(np.max(ray) for ray in each), np.sort(extent))
+
+
 # ---- the machinery ---------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +244,7 @@ def test_the_worst_coordinate_is_found_among_many(shape, monkeypatch):
     rng = np.random.default_rng(0)
     draws = rng.normal(size=shape)
     draws[..., 17] += 5 * rng.normal(size=shape[1:-1])
+    draws *= 10.0 ** np.arange(-15, 15)  # each coordinate is looked at for itself
     names = [f"x[{i}]" for i in range(30)]
     figures = Screen(draws, names).figures()
     assert len(figures.columns) == 4
@@ -242,6 +298,14 @@ def test_energies_of_hamiltonian_kernels_tell_heavy_tails(kernel):
     kinds = {name: {f.kind for f in trace.diagnose()} for name, trace in found.items()}
     assert "energy" in kinds["heavy"]
     assert "energy" not in kinds["normal"]
+
+
+@pytest.mark.parametrize("kernel", [xps.MALA(0.5), xps.ULA(0.5)])
+def test_a_few_divergences_are_told_where_nothing_rejects(kernel):
+    draws, full = np.random.default_rng(0).normal(size=(10_000, 4, 2)), np.full(4, 0.7)
+    statistics = RunStatistics(10_000, full, full, np.array([1, 0, 0, 0]), {})
+    found = diagnose(draws, ["a", "b"], statistics, {}, about(kernel, xps.Real(), 2))
+    assert [f.kind for f in found] == (["divergences"] if isinstance(kernel, xps.ULA) else [])
 
 
 @pytest.mark.parametrize("where", ["anywhere", "in a neck"])

@@ -8,6 +8,7 @@ import pytest
 import xpsample as xps
 from tests.trace.test_trace import make_trace
 from xpsample.core.errors import TraceError
+from xpsample.trace.plots import _bins
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -32,6 +33,11 @@ def test_marginals_and_paths_of_every_coordinate():
     assert np.allclose(figure.axes[1].lines[4].get_ydata(), trace.draws[:, 1, 1, 0])
     areas = [np.sum(patch.get_data().values * np.diff(patch.get_data().edges)) for patch in figure.axes[0].patches]
     assert np.allclose(areas, 1)
+
+
+def test_bars_of_whole_numbers_stand_around_them():
+    np.testing.assert_array_equal(_bins(np.array([0.0, 2.0, 1.0, np.nan])), [-0.5, 0.5, 1.5, 2.5])
+    np.testing.assert_array_equal(_bins(np.array([0.0, 2.0, 1.5])), np.linspace(0, 2, 41))
 
 
 def test_few_of_many_chains_are_drawn_and_the_plot_says_so():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.trace import stored
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.eye(2))
@@ -73,6 +74,18 @@ def test_states_are_states_and_not_numbers():
     for found in (trace.summary().findings, trace.diagnose()):
         (rhat,) = (f for f in found if f.kind == "rhat")
         assert rhat.value == np.inf and rhat.coordinates[0] == "x[0]=1"
+
+
+@pytest.mark.parametrize(
+    ("space", "kernel"), [(xps.Real(), xps.RWM(0.5)), (xps.Categorical([0.0, 1.0, 2.0]), xps.Gibbs())]
+)
+def test_columns_that_are_worked_on_one_by_one_keep_their_names(space, kernel, monkeypatch):
+    trace = xps.sample(xps.Target(lambda x: 0.0 * x[..., 0], space=space), kernel, np.zeros((4, 3)), 40, seed=1)
+    whole = trace.summary()
+    monkeypatch.setattr(stored, "WORKED", 1)
+    cut = trace.summary()
+    assert cut.names == whole.names
+    np.testing.assert_allclose(cut.mean, whole.mean, rtol=1e-12)
 
 
 def test_a_data_frame_has_the_table():

@@ -396,7 +396,7 @@ def test_without_pillow_the_error_names_the_extra(cache, monkeypatch):
 def test_without_a_network_the_error_has_the_address_and_the_other_way(cache, monkeypatch):
     def unreachable(url, content, pooch):
         content.write(b"half of")
-        raise ConnectionError("unreachable")
+        raise ConnectionError("unreachable.")
 
     pooch = types.SimpleNamespace(HTTPDownloader=lambda timeout: unreachable)
     monkeypatch.setattr(data, "_fetch", FETCH)

@@ -8,6 +8,11 @@ def entry(name: str, page: str = "troubleshooting") -> str:
     return f"docs: {page}#{name.lower().replace('_', '-')}"
 
 
+def unended(error: BaseException) -> str:
+    """What an error says, without a full stop at its end: the text of ours around it has its own."""
+    return str(error).rstrip(". \n")
+
+
 class XpsampleError(Exception):
     """Base class of all errors raised by xpsample. A note below the message names its entry in the docs."""
 

@@ -31,6 +31,9 @@ MATRIX = {"coordinates": (1, 2)}
 POSITIONS = {"positions": True}
 """Metadata of a field that holds a number, or an array which broadcasts against the positions (*chains, dim)."""
 
+ROWS_OF_POSITIONS = {"positions": True, "rows": True}
+"""Metadata of a field that holds an array with one more axis in front of what broadcasts against the positions."""
+
 PER_GROUP = {"groups": True}
 """Metadata of a field that holds an array of two axes, or one with those of the groups of chains in front."""
 
@@ -194,7 +197,8 @@ def of_chains(owner: Any, axes: int, chains: int, part: slice) -> Any:
             axis = value.ndim - axes - (not f.metadata.get("per_chain"))  # counted from the last chain axis
             known = not {"per_chain", "positions", "coordinates", "groups"}.isdisjoint(f.metadata)
             of_all = not {"coordinates", "groups"}.isdisjoint(f.metadata) and value.ndim < 3
-            if known and not of_all and axis >= 0 and value.shape[axis] == chains:
+            first = bool(f.metadata.get("rows"))  # the axis of the rows is none of the chains
+            if known and not of_all and axis >= first and value.shape[axis] == chains:
                 changed[f.name] = value[(*(slice(None),) * axis, part, ...)]
     return replace(owner, **changed) if changed else owner
 

@@ -13,7 +13,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_function, check_number, check_text, given, settle
-from xpsample.core.errors import GradientError
+from xpsample.core.errors import GradientError, unended
 from xpsample.core.registry import backend_named, installed_backends
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.bridge import bridge
@@ -236,9 +236,9 @@ class Via(GradientChoice):
                 raise
             except Exception as error:
                 raise GradientError(
-                    f"Via({self.library!r}) could not run your function on {self.library} arrays: {error}. Write it "
-                    "with xp = array_namespace(x), hand its arrays over as Target(..., data=...), pass score=..., or "
-                    "take gradient=FiniteDifference(), which calls it on your own arrays"
+                    f"Via({self.library!r}) could not run your function on {self.library} arrays: {unended(error)}. "
+                    "Write it with xp = array_namespace(x), hand its arrays over as Target(..., data=...), pass "
+                    "score=..., or take gradient=FiniteDifference(), which calls it on your own arrays"
                 ) from error
             home = tree.leaves(args[0])[0]
             return tree.map(lambda a: bridge(a, home), result)

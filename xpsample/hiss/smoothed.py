@@ -1,14 +1,18 @@
 """The distribution of a position given a noisy copy of it, for HiSS (Eqs. 3 to 6)."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
+
+from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Normal, Uniform
 from xpsample.spaces.discrete import Discrete
 from xpsample.targets.bound import BoundTarget, SameRatioTarget
+from xpsample.targets.functions import logsumexp
 from xpsample.targets.point import Capability, Costs, Point
 
 
@@ -25,7 +29,7 @@ class Smoothing(ABC):
 
     @abstractmethod
     def log_density(self, xp: Any, z: Array) -> Array:
-        """log f(z), up to a constant, elementwise."""
+        """log f(z), elementwise; only `smoothed_log_density` minds a constant."""
 
     @abstractmethod
     def score(self, xp: Any, z: Array) -> Array:
@@ -70,13 +74,57 @@ class Gaussian(Smoothing):
         return numbers
 
     def log_density(self, xp: Any, z: Array) -> Array:
-        return -0.5 * z * z
+        return -0.5 * (z * z + math.log(2.0 * math.pi))
 
     def score(self, xp: Any, z: Array) -> Array:
         return -z
 
     def curvature(self, xp: Any, z: Array) -> Array:
         return -xp.ones_like(z)
+
+
+def smoothed_log_density(
+    noisy: Array, states: Array, log_weights: Array, scale: float | Array, smoothing: Smoothing = Logistic()
+) -> Array:
+    """The log density of theta_a: the target with noise added, summed over all its states (Eqs. 2 and 3).
+
+    It shows which modes a scale bridges, as the paper's Figures 3 and 9 do. The variance-preserving kernel of App. A.3,
+    ``theta_a = alpha theta + sigma xi``, is ``states=alpha * states``, ``scale=sigma`` and `Gaussian`.
+
+    Parameters
+    ----------
+    noisy : array, shape (..., dim)
+        Where: theta_a.
+    states : array, shape (states, dim)
+        All of them, as ``space.states(dim)`` gives them.
+    log_weights : array, shape (states,)
+        Their log densities, which need not be normalised.
+    scale : float or array, shape (...)
+        eta, in units of the states.
+    smoothing : Smoothing
+        The distribution of the noise.
+
+    Returns
+    -------
+    array, shape (...)
+        Normalised: its exponential integrates to 1.
+
+    Examples
+    --------
+    A fair coin: between close states there is a hill, between distant ones a valley.
+
+    >>> import numpy as np
+    >>> from xpsample.hiss.smoothed import smoothed_log_density
+    >>> for states in ([[0.0], [1.0]], [[-4.0], [5.0]]):
+    ...     places = np.array([[0.5], states[0]])
+    ...     print(np.exp(smoothed_log_density(places, np.array(states), np.zeros(2), 1.0)).round(3))
+    [0.235 0.223]
+    [0.011 0.125]
+    """
+    xp, scale = array_namespace(noisy, states), per_coordinate(scale)
+    z = (noisy[..., None, :] - states) / per_coordinate(scale)
+    noise = xp.sum(smoothing.log_density(xp, z) - xp.log(xp.zeros_like(z) + per_coordinate(scale)), axis=-1)
+    return logsumexp(log_weights + noise) - logsumexp(log_weights)
 
 
 @dataclass(frozen=True, eq=False)

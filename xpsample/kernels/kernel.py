@@ -26,6 +26,20 @@ class Info(NamedTuple):
     diverged: Array
     evaluations: Evaluations
 
+    @classmethod
+    def of(cls, info: Any, steps: int = 1) -> "Info":
+        """The four fields of any kernel's info, as one of so many steps, whose probabilities are averaged."""
+        return cls(info.acceptance_probability / steps, info.moved, info.diverged, info.evaluations)
+
+    def plus(self, later: "Info") -> "Info":
+        """With what a further step did: probabilities and evaluations add up."""
+        return Info(
+            self.acceptance_probability + later.acceptance_probability,
+            self.moved | later.moved,
+            self.diverged | later.diverged,
+            self.evaluations.plus(later.evaluations),
+        )
+
 
 if TYPE_CHECKING:  # whose checkers bring this package with them: a bare Kernel is a Kernel[Any, Any]
     import typing_extensions

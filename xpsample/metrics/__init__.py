@@ -10,6 +10,7 @@ from xpsample.metrics.convergence import autocorrelation as autocorrelation
 from xpsample.metrics.convergence import chain_ess as chain_ess
 from xpsample.metrics.convergence import mcse_mean as mcse_mean
 from xpsample.metrics.convergence import split_rhat as split_rhat
+from xpsample.metrics.discrepancy import fisher_divergence as fisher_divergence
 from xpsample.metrics.discrepancy import median_bandwidth as median_bandwidth
 from xpsample.metrics.discrepancy import squared_ksd as squared_ksd
 from xpsample.metrics.discrepancy import squared_mmd as squared_mmd

@@ -11,7 +11,7 @@ UNMIXED = frozenset({"rhat", "ess_bulk", "ess_tail", "until"})
 UNTUNED = UNMIXED | {"modes", "slow", "correlated", "transient", "energy", "acceptance", "depth", "warmup", "resonance"}
 """And what steps show that do not suit the target."""
 
-BROKEN = UNTUNED | {"divergences", "stuck", "constant", "not_finite", "growth", "labels"}
+BROKEN = UNTUNED | {"divergences", "stuck", "constant", "not_finite", "growth", "labels", "behind"}
 """And what a density shows that is not what it should be."""
 
 EXPLAINS: dict[str, frozenset[str]] = {
@@ -25,13 +25,14 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "tilt_idle": UNMIXED,
     "not_finite": BROKEN,
     "growth": BROKEN,
-    "stuck": UNMIXED | {"constant", "acceptance", "energy", "warmup", "slow", "divergences"},
+    "stuck": UNMIXED | {"constant", "acceptance", "energy", "warmup", "behind", "slow", "divergences"},
     "divergences": UNTUNED,
     "constant": frozenset({"acceptance"}),
     "ladder": UNMIXED | {"round_trips", "modes", "slow"},
     "round_trips": UNMIXED | {"modes", "slow"},
     "labels": UNTUNED,
-    "warmup": UNMIXED | {"heat", "modes", "transient", "acceptance", "slow", "depth", "energy", "correlated"},
+    "behind": UNTUNED - {"warmup"},
+    "warmup": UNMIXED | {"behind", "heat", "modes", "transient", "acceptance", "slow", "depth", "energy", "correlated"},
     "modes": UNMIXED | {"acceptance", "energy", "depth", "resonance", "slow", "correlated"},
     "transient": UNMIXED | {"heat", "slow", "acceptance", "energy", "correlated"},
     "correlated": UNMIXED | {"slow", "acceptance", "depth", "energy", "resonance"},

@@ -1,4 +1,4 @@
-"""Kernel discrepancies: the maximum mean discrepancy of two samples, the kernel Stein discrepancy of one.
+"""Discrepancies: the maximum mean discrepancy of two samples, the kernel Stein and the Fisher divergence of one.
 
 Sources: Gretton et al., "A kernel two-sample test", JMLR 13 (2012) 723-773, Lemma 6; Liu, Lee & Jordan (2016) and
 Chwialkowski, Strathmann & Gretton (2016) for the Stein discrepancy. Pairs are summed in blocks of rows, so that no more
@@ -119,6 +119,49 @@ def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbias
         at_zero * xp.sum(score * score, axis=-1) - (2.0 * dim / per_coordinate(kernel.bandwidth)) * first, axis=-1
     )
     return (total - diagonal) / (n * (n - 1))
+
+
+def fisher_divergence(score: Array, other: Array) -> Array:
+    """The Fisher divergence of one distribution from another, by their scores at draws of the first.
+
+    It is the mean of ``|score - other|^2``: what score matching minimises (Hyvarinen 2005; Definition 1 of Score-MH).
+    It sees no weights of distant modes, since scores do not either.
+
+    Parameters
+    ----------
+    score : array, shape (..., n, dim)
+        That of the distribution which the n draws come from, at the draws.
+    other : array, shape (..., n, dim)
+        That of the other one at the same draws. With a learned score it tells how well that one was learned.
+
+    Returns
+    -------
+    array, shape (...)
+        In one over x squared.
+
+    Raises
+    ------
+    HyperparameterError
+        If the shapes differ.
+
+    Examples
+    --------
+    N(0, I) and N((3, 4), I) are 3^2 + 4^2 apart, whatever the draws:
+
+    >>> import numpy as np
+    >>> from xpsample.metrics import fisher_divergence
+    >>> x = np.random.default_rng(0).standard_normal((100, 2))
+    >>> print(fisher_divergence(-x, np.array([3.0, 4.0]) - x).round(6))
+    25.0
+    """
+    xp = _namespace("score", score)
+    _namespace("other", other)
+    if tuple(other.shape) != tuple(score.shape):
+        raise HyperparameterError(
+            f"other has shape {tuple(other.shape)}, and score {tuple(score.shape)}: give both at the same draws"
+        )
+    check_same_home("other", other, score)
+    return xp.mean(xp.sum((score - other) ** 2, axis=-1), axis=-1)
 
 
 def median_bandwidth(x: Array) -> Array:

@@ -156,9 +156,7 @@ class Annealed(Kernel[AnnealedState, Info]):
         def move(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
             base, done = carry
             base, info = self.base.step(level, base, unnested(noise, i))
-            probability = done.acceptance_probability + info.acceptance_probability / self.steps
-            diverged, spent = done.diverged | info.diverged, done.evaluations.plus(info.evaluations)
-            return base, Info(probability, done.moved | info.moved, diverged, spent)
+            return base, done.plus(Info.of(info, self.steps))
 
         zero = xp.zeros_like(none, dtype=xp.int32)  # per chain, as some kernels count
         done = Info(none, none > 0.0, none > 0.0, Evaluations(zero, zero, zero))

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, check_number, given, settle
+from xpsample.core.checks import check_count, check_instance, check_number, given, settle
 from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import CapabilityError, HyperparameterError, TraceError
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
-from xpsample.kernels.compose import check_base
+from xpsample.kernels.compose import check_base, nested, unnested
 from xpsample.kernels.following import follow, following, of_chains, with_chains
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.schedules import at_step
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import Tuning
@@ -78,8 +78,8 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     A step chooses the next inverse temperature and multiplies the weights by ``(f_1 / f_0)^(beta' - beta)``. Runs whose
     effective sample size is at most ``threshold`` times the number of particles are resampled. Then the base kernel
-    makes one step on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0`` and a ladder this is `AIS`; f_0 is defined as
-    there. Positions are (*runs, particles, dim); runs are independent.
+    makes `moves` steps on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0`` and a ladder this is `AIS`; f_0 is
+    defined as there. Positions are (*runs, particles, dim); runs are independent.
 
     What the base kernel leaves out is tuned at every step, for each run: its metric is that of the particles, resampled
     to be a sample at beta', and its step size follows their acceptance so far.
@@ -96,6 +96,8 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     threshold : float
         In [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
+    moves : int
+        Steps of the base kernel at each temperature, at least 1.
 
     See Also
     --------
@@ -120,6 +122,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     ess: float | None = None
     threshold: float = 0.5
     resampling: Resampling = Multinomial()
+    moves: int = 1
 
     def __post_init__(self) -> None:
         check_base("TemperedSMC", self.base, NEEDED_TO_WEIGH)
@@ -132,6 +135,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             settle(self, "ess", check_number, 0, 1, below=True)
         settle(self, "threshold", check_number, 0, 1, closed=True)
         settle(self, "resampling", check_instance, Resampling, "Multinomial()")
+        settle(self, "moves", check_count)
 
     def rows(self, x: Array) -> int:
         """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
@@ -166,7 +170,8 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     def noise(self, x: Array) -> Specs:
         own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}
-        return own | dict(self.base.noise(x))
+        move = dict(self.base.noise(x))
+        return {**own, **move, **(nested(move, self.moves - 1) if self.moves > 1 else {})}
 
     def step(
         self, target: BoundTarget, state: TemperedSMCState, noise: dict[str, Array]
@@ -190,8 +195,20 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             chains, eve = take_ancestors(xp, where, index, (chains, eve))
             weights, resamplings = weights.reset(xp, where), resamplings + xp.astype(where, resamplings.dtype)
         base = follow(kernel, member, with_chains(base, chains), sample)
-        base, info = kernel.step(member, base, noise)
+        base, info = self._moved(kernel, member, base, noise)
         return TemperedSMCState(base, state.betas, beta, weights, eve, resamplings, state.n + 1), info
+
+    def _moved(self, kernel: Kernel, member: BoundTarget, base: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+        """The particles after all moves at one temperature."""
+        base, info = kernel.step(member, base, noise)
+        if self.moves == 1:
+            return base, info
+
+        def one(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
+            base, info = kernel.step(member, carry[0], unnested(noise, i))
+            return base, carry[1].plus(Info.of(info, self.moves))
+
+        return member.backend.repeat(self.moves - 1, one, (base, Info.of(info, self.moves)))
 
     def _base(self, xp: Any, n: Array, x: Array) -> Kernel:
         """The kernel of step n."""

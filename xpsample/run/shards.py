@@ -20,7 +20,15 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, given
-from xpsample.core.errors import BackendError, CapabilityError, CheckpointError, Interrupted, NoiseError, WorkerError
+from xpsample.core.errors import (
+    BackendError,
+    CapabilityError,
+    CheckpointError,
+    Interrupted,
+    NoiseError,
+    WorkerError,
+    unended,
+)
 from xpsample.core.hyperparameters import of_chains, show
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
@@ -300,8 +308,8 @@ def run_shards(
         ) from None
     except BrokenExecutor as error:
         raise WorkerError(
-            f"a worker was lost after {len(traces)} of {len(shards)} shards ({error}). With a new executor {saved}; a "
-            f"function that makes executors, such as executor=lambda: {SPAWNING}, is called again by itself"
+            f"a worker was lost after {len(traces)} of {len(shards)} shards ({unended(error)}). With a new executor "
+            f"{saved}; a function that makes executors, such as executor=lambda: {SPAWNING}, is called again by itself"
             f"{'' if traces else NONE_WORKED}"
         ) from error
     return join([traces[i] for i in range(len(shards))], recorders, start)

@@ -17,6 +17,7 @@ from xpsample.kernels.compose import anything_left_out, rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuning_states, tunings
+from xpsample.metrics.arrival import judge_arrival
 from xpsample.metrics.findings import Finding
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder
@@ -32,7 +33,10 @@ COORDINATES = 1000
 """Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws."""
 
 ROUNDS = 4
-"""Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go."""
+"""Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go.
+
+Where some are behind the others, another one follows only while their number falls: they may be in another mode.
+"""
 
 FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
 """Standard deviations by which the log density moves from one quarter of a warm-up to the next: by themselves, and
@@ -123,6 +127,14 @@ def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
         worst,
         f"give a longer warm-up, such as warmup={4 * rows.shape[0]}, or start closer",
     )
+
+
+def judge_chains(path: Mapping[str, Array], pooled: bool) -> Finding | None:
+    """Whether some chains were far below the others of their group when a warm-up ended; as `judge_warm_up`."""
+    rows = path.get("log_density")
+    if rows is None or rows.shape[0] < FEWEST_JUDGED or not pooled:
+        return None
+    return judge_arrival(to_host(rows))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The course of a warm-up: rounds of steps that tune what a kernel leaves out."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,16 @@ from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.course import Course
-from xpsample.run.warm_up import ROOM, ROUNDS, TunedPath, WarmUpPath, judge_warm_up, warm_up_source, warm_up_steps
+from xpsample.run.warm_up import (
+    ROOM,
+    ROUNDS,
+    TunedPath,
+    WarmUpPath,
+    judge_chains,
+    judge_warm_up,
+    warm_up_source,
+    warm_up_steps,
+)
 from xpsample.steppers.limits import check_limits
 from xpsample.steppers.prepare import metadata
 from xpsample.steppers.program import Carry, Program
@@ -81,13 +91,14 @@ def warm_up(
     """Tune what the kernel leaves out.
 
     Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
-    of steps was asked for. Each is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the
-    run's, ``warmup-2`` and so on.
+    of steps was asked for. So it does where some are far behind the others, as long as they become fewer. Each is a run
+    of its own, with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
+    before = math.inf  # chains that were behind
     for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
         warming, starts, noise = _round(target, program, x0, source, steps, number)
         carry = warming.init(starts)
@@ -109,11 +120,13 @@ def warm_up(
             return Warmed(program, carry, trace=_time_is_up(trace, steps))
         paths.append(trace.recorded[warming.recorders[0].name])
         ready, carry = _tuned(program, warming, x0, trace, paths[-1])
-        found = judge_warm_up(paths[-1], pooled)
-        if found is None:
+        moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
+        behind = 0 if late is None else len(late.chains)
+        if moving is None and not 0 < behind < before:
             break
-        x0, steps = carry.state.point.x, 2 * steps
-    return Warmed(ready, carry, _joined(program, paths), () if found is None else (found,))
+        x0, steps, before = carry.state.point.x, 2 * steps, behind or before
+    found = tuple(finding for finding in (late, moving) if finding is not None)
+    return Warmed(ready, carry, _joined(program, paths), found)
 
 
 def _round(

@@ -4,15 +4,26 @@ Source: Cuin, Carbone, Tang & Akyildiz, "Efficient stochastic optimisation via s
 Algorithm 1, App. A and Remark 4.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, check_number, errors_of_functions, given, settle
+from xpsample.core.checks import (
+    check_count,
+    check_function,
+    check_instance,
+    check_number,
+    check_result,
+    errors_of_functions,
+    given,
+    settle,
+)
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Specs
+from xpsample.kernels.compose import nested, unnested
 from xpsample.kernels.following import of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
@@ -113,6 +124,11 @@ class SOSMC(Kernel[SOSMCState, Info]):
         Of the move's step size.
     adapt_optimizer : Adaptation, optional
         Of a factor of the optimiser's updates, 1 at the start.
+    moves : int
+        How often particles move at each theta (K_inner), at least 1.
+    initial : callable, optional
+        ``(*runs, particles, dim) -> (*runs, particles)``, pure: the log density q_0 that the positions at the start are
+        drawn from. They get the weights exp(-U) / q_0 (lines 4-5), and need not be draws of pi_theta.
 
     See Also
     --------
@@ -146,6 +162,8 @@ class SOSMC(Kernel[SOSMCState, Info]):
     resampling: Resampling = Multinomial()
     adapt_move: Adaptation | None = None
     adapt_optimizer: Adaptation | None = None
+    moves: int = 1
+    initial: Callable[[Array], Array] | None = None
 
     traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
 
@@ -153,6 +171,8 @@ class SOSMC(Kernel[SOSMCState, Info]):
         settle(self, "threshold", check_number, 0, 1, closed=True)
         settle(self, "optimizer", check_optimizer)
         settle(self, "resampling", check_instance, Resampling, "Multinomial()")
+        settle(self, "moves", check_count)
+        settle(self, "initial", check_function, "(x)", optional=True)
         for name in ("adapt_move", "adapt_optimizer"):
             settle(self, name, check_instance, Adaptation, "Adaptation()", optional=True)
         if not isinstance(self.loss, Loss):
@@ -192,6 +212,9 @@ class SOSMC(Kernel[SOSMCState, Info]):
             )
         base = self.move.init(target.member(parameters), x)
         weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))
+        if self.initial is not None:
+            drawn_from = check_result("the function initial", self.initial(x), tuple(x.shape[:-1]))
+            weights = weights.times(xp, base.point.log_density - drawn_from)
         zero = xp.zeros_like(weights.ess)
         step_size = None if self.adapt_move is None else zero[..., None] + self.move.step_size
         rate = None if self.adapt_optimizer is None else xp.ones_like(zero)
@@ -199,7 +222,9 @@ class SOSMC(Kernel[SOSMCState, Info]):
 
     def noise(self, x: Array) -> Specs:
         own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}
-        return {**own, **self.loss.noise(x), **self.move.noise(x)}
+        move = self.move.noise(x)
+        further = nested(move, self.moves - 1) if self.moves > 1 else {}
+        return {**own, **self.loss.noise(x), **move, **further}
 
     def step(self, target: BoundTarget, state: SOSMCState, noise: dict[str, Array]) -> tuple[SOSMCState, Info]:
         assert isinstance(target, PreparedTarget)
@@ -212,7 +237,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
         parameters = tree.map(lambda a, b: a + _scaled(b, state.rate), state.parameters, updates)
         before, after = target.member(state.parameters), target.member(parameters)
 
-        base, increments = move.weigh(after, state.base)
+        base, increments, weighing = move.weigh(after, state.base)
         if increments is not None:
             weights = weights.times(xp, increments)
         resampled = state.resampled
@@ -224,14 +249,32 @@ class SOSMC(Kernel[SOSMCState, Info]):
         base, increments, info = move.step(before, after, base, noise)
         if increments is not None:
             weights = weights.times(xp, increments)
+        base, weights, info = self._further(move, after, base, weights, info, noise)
 
         step_size, rate = state.step_size, state.rate
         if self.adapt_move is not None and step_size is not None:
             step_size = self.adapt_move.update(xp, step_size, weights.ess[..., None], particles)
         if self.adapt_optimizer is not None and rate is not None:
             rate = self.adapt_optimizer.update(xp, rate, weights.ess, particles)
-        info = info._replace(evaluations=info.evaluations.plus(self.loss.evaluations))
+        spent = info.evaluations.plus(self.loss.evaluations).plus(weighing)
+        info = info._replace(evaluations=spent)
         return SOSMCState(base, parameters, optimizer, weights, resampled, step_size, rate), info
+
+    def _further(
+        self, move: Move, target: BoundTarget, base: Any, weights: Weights, info: Info, noise: dict[str, Array]
+    ) -> tuple[Any, Weights, Info]:
+        """The moves after the first, which are under the same theta before and after."""
+        if self.moves == 1:
+            return base, weights, info
+
+        def one(i: Any, carry: tuple[Any, Weights, Info]) -> tuple[Any, Weights, Info]:
+            base, weights, done = carry
+            base, increments, info = move.step(target, target, base, unnested(noise, i))
+            if increments is not None:
+                weights = weights.times(target.xp, increments)
+            return base, weights, done.plus(Info.of(info, self.moves))
+
+        return target.backend.repeat(self.moves - 1, one, (base, weights, Info.of(info, self.moves)))
 
 
 def _scaled(update: Array, rate: Array | None) -> Array:

@@ -18,6 +18,7 @@ from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.parametric import family_of
+from xpsample.targets.placing import placed
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.prepared import PreparedTarget
 
@@ -150,7 +151,7 @@ class RewardForwardKL(Loss):
 
 @dataclass(frozen=True, eq=False)
 class RewardReverseKL(Loss):
-    """``-E R + beta KL(pi_theta || pi_0)``, with the gradient of Eq. 25; pi_0 has the family's first parameters.
+    """``-E R + beta KL(pi_theta || pi_0)``, with the gradient of Eq. 25.
 
     The minimum over all distributions is proportional to ``pi_0 exp(R / beta)`` (Eq. 39).
 
@@ -160,10 +161,13 @@ class RewardReverseKL(Loss):
         ``(*chains, dim) -> (*chains)``; need not be differentiable.
     beta : float or array, shape (*runs, 1)
         Strength of the regularisation, at least 0, in units of the reward.
+    reference : tree of arrays, optional
+        The parameters of pi_0; those that the family starts with when not given.
     """
 
     reward: Callable[[Array], Array]
     beta: float | Array = field(metadata=PER_CHAIN)
+    reference: tree.Tree | None = None
 
     requires = Capability.LOG_DENSITY
     evaluations: ClassVar[Evaluations] = Evaluations(log_density=1)  # of pi_0
@@ -178,7 +182,10 @@ class RewardReverseKL(Loss):
     def gradient(
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        above = family_of(target).log_density(point.x, target.data) - point.log_density  # U_theta - U_0
+        first = target.data
+        if self.reference is not None:
+            first = placed("the reference's parameter", self.reference, target.backend, point.x)
+        above = family_of(target).log_density(point.x, first) - point.log_density  # U_theta - U_0
         multiplier = _rewards(self.reward, point.x) + self.beta * above
         coefficients = covariance_with(target.xp, weights, multiplier)
         return family_of(target).potential_gradient(parameters, point.x, coefficients)

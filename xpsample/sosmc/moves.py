@@ -17,6 +17,7 @@ from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.following import follow, following
 from xpsample.kernels.kernel import Info, Kernel, State, normal_like, select, with_position
@@ -74,8 +75,8 @@ class Move(ABC, Generic[State]):
         """The same move with another step size, which may be traced, so it is not checked."""
 
     @abstractmethod
-    def weigh(self, after: BoundTarget, state: State) -> tuple[State, Array | None]:
-        """Before resampling: (state, log incremental weights (*runs, particles), or None)."""
+    def weigh(self, after: BoundTarget, state: State) -> tuple[State, Array | None, Evaluations]:
+        """Before resampling: (state, log incremental weights (*runs, particles) or None, what was spent on each)."""
 
     @abstractmethod
     def step(
@@ -139,8 +140,8 @@ class LangevinMove(Move[LangevinState]):
     def with_step_size(self, step_size: Array) -> "LangevinMove":
         return replace_step_size(self, step_size)
 
-    def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None]:
-        return state, None
+    def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None, Evaluations]:
+        return state, None, Evaluations()
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: LangevinState, noise: dict[str, Array]
@@ -208,8 +209,9 @@ class Unweighted(Move[Any]):
     def with_step_size(self, step_size: Array) -> "Unweighted":
         return Unweighted(self.move.with_step_size(step_size))
 
-    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, None]:
-        return self.move.weigh(after, state)[0], None
+    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, None, Evaluations]:
+        state, _, spent = self.move.weigh(after, state)
+        return state, None, spent
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
@@ -267,16 +269,17 @@ class Reversible(Move[Any]):
     def with_step_size(self, step_size: Array) -> "Reversible":
         return Reversible(replace_step_size(self.kernel, step_size))
 
-    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, Array]:
+    def weigh(self, after: BoundTarget, state: Any) -> tuple[Any, Array, Evaluations]:
         point = after.evaluate(state.point.x)
-        return with_position(state, point), point.log_density - state.point.log_density
+        increments = point.log_density - state.point.log_density
+        return with_position(state, point), increments, after.costs.evaluate_lazily
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
     ) -> tuple[Any, None, Info]:
         state = follow(self._moving, after, state, state.point)
         state, info = self._moving.step(after, state, noise)
-        return state, None, info._replace(evaluations=info.evaluations.plus(after.costs.evaluate_lazily))
+        return state, None, info
 
 
 def replace_step_size(value: Stepper, step_size: Array) -> Stepper:

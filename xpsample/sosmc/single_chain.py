@@ -16,6 +16,7 @@ from xpsample.core.checks import check_count, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
+from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import ChainState, Info, normal_like
 from xpsample.sosmc.moves import Move, replace_step_size
 from xpsample.targets.bound import BoundTarget
@@ -61,8 +62,8 @@ class SingleChain(Move[ChainState]):
     def with_step_size(self, step_size: Array) -> "SingleChain":
         return replace_step_size(self, step_size)
 
-    def weigh(self, after: BoundTarget, state: ChainState) -> tuple[ChainState, None]:
-        return state, None
+    def weigh(self, after: BoundTarget, state: ChainState) -> tuple[ChainState, None, Evaluations]:
+        return state, None, Evaluations()
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: ChainState, noise: dict[str, Array]

@@ -8,6 +8,9 @@ from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_flag, settle
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range, check_reals
+from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Point
 
 
@@ -132,6 +135,35 @@ def empty(xp: Any, x: Array, positions: int) -> Past:
     shape = (*x.shape[:-1], positions, x.shape[-1])
     zeros = xp.broadcast_to(xp.zeros_like(x)[..., None, :], shape)
     return Past(zeros + 0.0, zeros + 0.0)
+
+
+def check_past(name: str, value: Any, size: int) -> Array | None:
+    """M = `size` positions, or None."""
+    if value is None:
+        return None
+    wanted = f"an array (M, dim) or (M, *chains, dim) with the M = {size} positions of the history"
+    shape = tuple(check_reals(name, value, wanted).shape)
+    if len(shape) < 2 or shape[0] != size:
+        raise HyperparameterError(f"{name} must be {wanted}; got the shape {shape}")
+    return check_range(name, value)
+
+
+def begin(target: BoundTarget, x: Array, history: History, given: Array | None) -> tuple[Past, Array]:
+    """The memory of chains at x, (*chains, dim), before their first step, and the steps since its first position.
+
+    Where M positions are given, the oldest first, it is that of chains which were at one of them every c steps before
+    they began. `Rolling` keeps the steps in between as well: each stands for the c steps from it to the next one.
+    """
+    xp, n = target.xp, counter(target, x)
+    if given is None:
+        return empty(xp, x, history.length), n
+    points = [xp.zeros_like(x) + given[i, ...] for i in range(history.size)]
+    times = history.length // history.size
+    x, score = (
+        xp.stack([row for row in reversed(rows) for _ in range(times)], axis=-2)
+        for rows in (points, [target.score(point) for point in points])
+    )
+    return Past(x, score), n + history.size * history.every
 
 
 def repeated(xp: Any, past: Past, count: Array) -> Past:

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_instance, settle
 from xpsample.core.declared import declared
-from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate
+from xpsample.core.hyperparameters import PER_CHAIN, ROWS_OF_POSITIONS, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
@@ -22,14 +22,14 @@ from xpsample.kernels.strength import Strength, Waiting, as_strength, check_stre
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import warming
 from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
-from xpsample.srld.history import History, Past, Thinned, empty, pooled, repeated
+from xpsample.srld.history import History, Past, Thinned, begin, check_past, pooled, repeated
 from xpsample.srld.strength import Balanced, Measured
-from xpsample.targets.bound import BoundTarget, SameRatioTarget, counter
+from xpsample.targets.bound import BoundTarget, SameRatioTarget
 from xpsample.targets.point import Capability, Costs, Point
 
 
 class SRLDState(NamedTuple):
-    """The base kernel's state, the memory of the past, and the number of steps made (0-d).
+    """The base kernel's state, the memory of the past, and the number of steps since its first position (0-d).
 
     ``alpha`` (*chains) is the strength of the last step's repulsion, once there is a past. ``strength`` is the memory
     of the rule for alpha, or None.
@@ -118,6 +118,10 @@ class SRLD(Kernel[SRLDState, Any]):
     shared : bool
         Whether every chain is repelled by the past of all chains of the last chain axis (``M * chains`` positions)
         instead of its own. The groups of leading axes stay apart.
+    past : array, shape (M, dim) or (M, *chains, dim), optional
+        M positions from elsewhere, such as draws of an earlier run, the oldest first. They repel from the first step
+        on, as if the chain had been at one of them every c steps before its start; each leaves as a position of the
+        chain itself enters. Their scores cost M evaluations at the start. None: the past begins empty.
 
     See Also
     --------
@@ -145,6 +149,7 @@ class SRLD(Kernel[SRLDState, Any]):
     history: History = Thinned(10, 10)
     kernel: PairKernel = RBF()
     shared: bool = False
+    past: Array | None = field(default=None, metadata=ROWS_OF_POSITIONS)
     _strength: Strength = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -155,6 +160,7 @@ class SRLD(Kernel[SRLDState, Any]):
         object.__setattr__(self, "_strength", as_strength(self.alpha))
         settle(self, "kernel", check_instance, PairKernel, "RBF()")
         settle(self, "shared", check_flag)
+        settle(self, "past", check_past, self.history.size)
         check_base(
             "SRLD",
             self.base,
@@ -177,7 +183,7 @@ class SRLD(Kernel[SRLDState, Any]):
         xp = target.xp
         zeros = xp.zeros_like(x[..., 0])
         alpha, strength = self._strength.init(xp, zeros)
-        memory, n = empty(xp, x, self.history.length), counter(target, x)
+        memory, n = begin(target, x, self.history, self.past)
         past, _ = self._past(xp, memory, n)
         sigma = common_bandwidth(xp, self.kernel, past.x)
         base = self.base.init(Repelled(target, past, zeros, self.kernel, sigma, self.base.requires), x)

@@ -246,8 +246,7 @@ class SRMC(Kernel[SRMCState, Any]):
         n, point = state.n + 1, base.point.base
         score = self._tilt.feature(target, point)
         if isinstance(self._strength, Waiting):  # a warm-up: the history has not begun
-            done = Info(*(getattr(info, name) for name in Info._fields))
-            return state._replace(base=base, score=score), PilotInfo(*done, before=state.score, after=score)
+            return state._replace(base=base, score=score), PilotInfo(*Info.of(info), before=state.score, after=score)
         time = xp.astype(n, state.theta.dtype)
         gamma, schedule = self.schedule.gamma(target, time, alpha, point, state.schedule)
         theta = state.theta + per_coordinate(gamma) * (score - state.theta)  # Eq. 1

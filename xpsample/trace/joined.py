@@ -9,6 +9,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.metrics.arrival import side_by_side
 from xpsample.trace.diagnosis import own_findings
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.summary import RunStatistics
@@ -54,9 +55,12 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -
     paths = [trace.warmup for trace in traces]
     state = tuple(trace.state for trace in traces)
     found = own_findings([r for r in recorders if r.name in recorded], recorded, state)
-    of_shards = [f for trace in traces for f in trace.metadata["diagnosis"].get("findings", ())]
-    on_the_way = [f for f in of_shards if f["kind"] == "warmup"]
-    found = [*sorted(on_the_way, key=lambda f: -f["value"])[:1], *found]
+    begins = np.cumsum([0, *chains])
+    told = zip(begins, traces, strict=False)
+    of_shards = [(int(i), f) for i, trace in told for f in trace.metadata["diagnosis"].get("findings", ())]
+    on_the_way = [f for _, f in of_shards if f["kind"] == "warmup"]
+    late = side_by_side([(i, f) for i, f in of_shards if f["kind"] == "behind"])
+    found = [*(f.to_json() for f in late), *sorted(on_the_way, key=lambda f: -f["value"])[:1], *found]
     known = first.metadata["diagnosis"] | {"findings": list({json.dumps(f): f for f in found}.values())}
     return Trace(
         draws=joined([trace.draws for trace in traces], 1),

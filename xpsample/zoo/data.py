@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.errors import DataError
+from xpsample.core.errors import DataError, unended
 from xpsample.files.archives import read_arrays, write_arrays
 from xpsample.files.common import reading
 from xpsample.zoo.data_sources import CONVERTERS
@@ -105,7 +105,7 @@ def load_dataset(name: str) -> dict[str, np.ndarray]:
     try:
         return _cached(name, dataset)
     except DataError as error:
-        raise DataError(f"the data set {name} could not be downloaded: {error}. Or {by_hand}") from error
+        raise DataError(f"the data set {name} could not be downloaded: {unended(error)}. Or {by_hand}") from error
 
 
 def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:

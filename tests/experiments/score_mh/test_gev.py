@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpsample import ULA
-from xpsample.experiments.score_mh.gev import BOUND, ETAS, QUICK, bounded
+from xpsample.experiments.score_mh.gev import BOUND, QUICK, bounded
 from xpsample.experiments.score_mh.gev_problem import gev
 
 LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
@@ -18,8 +18,8 @@ RUN = f"score-mh-gev --backend {LIBRARY}"
 
 def test_rows(rows):
     by = {(row["eta"], row["shape"], row["sampler"], row["score"]): row for row in rows}
-    assert len(by) == len(rows) == len(ETAS) * len(QUICK.shapes) * (1 + 2 + 1 + 2 * len(METHODS))
-    for eta in ETAS:
+    assert len(by) == len(rows) == len(QUICK.etas) * len(QUICK.shapes) * (1 + 2 + 1 + 2 * len(METHODS))
+    for eta in QUICK.etas:
         for shape in QUICK.shapes:
             exact, line = (by[eta, shape, name, "true"] for name in ("MALA", "MALA line"))
             assert line["accept"] == pytest.approx(exact["accept"], abs=0.02)

@@ -50,10 +50,12 @@ def test_rows(rows):
     assert by["starts", ""]["w1_normal"] > 1.4 * by["floor", ""]["w1_normal"]
     steps = [row for row in rows if row["part"] == "steps"]
     assert [row["epsilon"] for row in steps if row["acceptance"] == "line"] == [0.05, 0.2]
+    lambdas = [row["lambda"] for row in rows if row["part"] == "lambda" and row["acceptance"] == "direct"]
+    assert lambdas == [0.0, 4.0]
+    assert [row["acceptance"] for row in rows if row["part"] == "lambda"][:3] == ["line", "direct", "ratio"]
     settings = [row for row in rows if row["part"] == "settings" and row["acceptance"] == "direct"]
     found = [(row["lambda"], row["max_norm"], row["pairs"]) for row in settings]
-    assert found[:2] == [(0.0, 100.0, "global"), (4.0, 100.0, "global")]
-    assert found[2:] == [(0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
+    assert found == [(1.0, 100.0, "global"), (0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
 
 
 def test_report(out):

@@ -9,7 +9,18 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from xpsample.experiments.sosmc.langevin import methods
-from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Reward, family, reference, softmax, start_positions
+from xpsample.experiments.sosmc.problems import (
+    DUAL,
+    FLOOR,
+    PROBLEMS,
+    MultiReward,
+    Problem,
+    Reward,
+    family,
+    reference,
+    softmax,
+    start_positions,
+)
 from xpsample.kernels import MALA
 
 METHODS = list(methods(2))
@@ -48,6 +59,16 @@ def test_the_best_reachable_rewards():
     np.testing.assert_allclose(hard(np.asarray([[4.0, 0.0], [-0.1, 0.0], [0.0, 0.0]])), [0.4, 0.0, np.exp(-0.8) / 2.5])
     smooth = Reward((4.0, 3.8), 0.7, True)
     assert smooth(np.asarray([4.0, 3.8])) == pytest.approx(1 / (1 + np.exp(-8.0)) / 0.7)
+
+
+def test_the_reward_of_several_places_is_eq_31(library):
+    reward = MultiReward(((3.0, 0.0), (-3.0, 1.0), (0.0, 5.0)), 4.0)
+    x = 3 * np.random.default_rng(0).normal(size=(5, 7, 2))
+    each = [np.exp(-np.sum((x - centre) ** 2, axis=-1) / 4.0) for centre in reward.centres]
+    np.testing.assert_allclose(library.host(reward(library.array(x))), np.max(each, axis=0), rtol=1e-12)
+    two = Problem("two", DUAL, 0.01, np.zeros(2), MultiReward(((3.0, 0.0), (-3.0, 1.0)), 1.0), 0.0)
+    # A narrow component has nearly the reward of its mean: 1 and exp(-1), less the variance.
+    np.testing.assert_allclose(two.component_rewards, [1 / 1.02, np.exp(-1 / 1.02) / 1.02], rtol=1e-6)
 
 
 @pytest.mark.parametrize("floor", [0.0, FLOOR])

@@ -5,6 +5,7 @@ start at independent draws of the target: a sampler that leaves it invariant sta
 is bias.
 """
 
+import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -27,8 +28,6 @@ from xpsample.score_mh import LangevinProposal, Learned, acceptance_network, sco
 from xpsample.targets import Target
 
 SHAPES = (-0.25, 0.0, 0.25, 0.5, 0.75)
-ETAS = (0.005, 0.1)
-"""The paper's step size is 0.1: eta, or epsilon of which eta is half the square."""
 BOUND = 100.0
 """Of the true score in the training of acceptances."""
 
@@ -42,7 +41,8 @@ LEGEND = """\
 floor     another draw of the target, as many
 W1        between the chains' last positions and new draws, mean over trainings +- its standard error. Of the target,
           moments of order 1 / xi and above are infinite, and W1 of its own draws scatters (see the floor)
-MMD^2     squared and unbiased, RBF kernel whose sigma is the median squared distance of draws
+MMD^2     squared and unbiased, RBF kernel whose sigma is the median squared distance of draws; the mean over trainings
+          and the least and the largest
 true      with the score of the target; learned: with a network trained on draws
 direct    accepted with a(x', x), the paper's; ratio: with min(1, a / a back); line: the line integral, 8 nodes
 frozen    share of ULA's chains that left the support or the finite numbers, and stay where they were before"""
@@ -58,7 +58,10 @@ COLOURS = {
 
 
 class Size(NamedTuple):
-    """Trainings, chains and steps of each, rows of data; of the networks batch, width, updates of scores and others."""
+    """Trainings, chains and steps of each, rows of data; of the networks batch, width, updates of scores.
+
+    Then of the acceptances epochs of a cycle, and at most how many cycles, see `models.Training`.
+    """
 
     runs: int
     chains: int
@@ -67,22 +70,39 @@ class Size(NamedTuple):
     batch: int
     hidden: int
     updates: int
-    acceptance_updates: int
+    epochs: int
+    cycles: int
     shapes: tuple[float, ...] = SHAPES
+    etas: tuple[float, ...] = (0.005, 0.1)
+    """The paper's step size is 0.1: eta, or epsilon of which eta is half the square."""
 
 
-FULL = Size(3, 400, 300, 10_000, 128, 32, 3000, 500)
-QUICK = Size(2, 80, 30, 200, 16, 8, 20, 10, (-0.25, 0.5))
+FULL = Size(5, 400, 300, 10_000, 128, 32, 3000, 50, 4)
+QUICK = Size(2, 80, 30, 200, 16, 8, 20, 2, 2, (-0.25, 0.5))
+
+
+SWEPT = {"etas": "step size", "shapes": "shape xi"}
+"""Fields of `Size` that an option gives other values."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Step sizes and shapes; all of them are one batch, so that few cost less."""
+    for field, what in SWEPT.items():
+        default = ", ".join(f"{value:g}" for value in getattr(FULL, field))
+        text = f"{what}; may be given several times (default: {default})"
+        parser.add_argument(f"--{field[:-1]}", dest=field, action="append", type=float, metavar="X", help=text)
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
     """A row for each sampler, step size and shape."""
+    asked = {name: getattr(run.args, name) for name in SWEPT}
+    run.size = run.size._replace(**{name: tuple(values) for name, values in asked.items() if values})
     size, (device,), rng = run.size, run.devices, np.random.default_rng(run.seed)
     run.say(f"{size.runs} trainings, {size.chains} chains of {size.steps} steps on each, from draws of the target")
     shape, xi = (len(size.shapes), size.runs, size.chains), np.asarray(size.shapes)[:, None, None]
     start, fresh, other = (gev_quantile(rng.random(shape), xi) for _ in range(3))
-    yield from measured(size, np.stack([other] * len(ETAS)), fresh, {"sampler": "floor", "score": ""})
-    x0 = device.array(np.broadcast_to(start[..., None], (len(ETAS), *shape, 1)))
+    yield from measured(size, np.stack([other] * len(size.etas)), fresh, {"sampler": "floor", "score": ""})
+    x0 = device.array(np.broadcast_to(start[..., None], (len(size.etas), *shape, 1)))
     for name, score, kernel, target in samplers(run):
         trace = run.sample(target, kernel, x0, 1, thinning=size.steps, quiet=True)  # divergences are in the rows
         shares = {"accept": to_host(trace.run_statistics.acceptance_probability)}
@@ -94,19 +114,19 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 
 def measured(size: Size, x: np.ndarray, fresh: np.ndarray, named: Row, **shares: np.ndarray) -> Iterator[Row]:
     """Rows of positions (eta, shape, runs, chains), for each step size and shape; `shares` are averaged."""
-    for e, eta in enumerate(ETAS):
+    for e, eta in enumerate(size.etas):
         for k, shape in enumerate(size.shapes):
             kernel = RBF(float(median_bandwidth(fresh[k, 0][:, None])))
             row = {"eta": eta, "shape": shape} | named
             row |= mean_and_error("w1", wasserstein_1d(x[e, k], fresh[k]))
-            row |= mean_and_error("mmd2", squared_mmd(x[e, k][..., None], fresh[k][..., None], kernel))
+            row |= models.mean_and_range("mmd2", squared_mmd(x[e, k][..., None], fresh[k][..., None], kernel))
             means = {key: np.mean(np.broadcast_to(values, x.shape)[e, k]) for key, values in shares.items()}
             yield row | {"accept": None, "frozen": None} | means
 
 
 def samplers(run: Run[Size]) -> Iterator[tuple[str, str, Kernel, Target]]:
     """Name, whose score, kernel, and target of positions (eta, shape, runs, chains, 1); networks are trained here."""
-    size, (device,), etas, shapes = run.size, run.devices, np.asarray(ETAS), np.asarray(run.size.shapes)
+    size, (device,), etas, shapes = run.size, run.devices, np.asarray(run.size.etas), np.asarray(run.size.shapes)
     each = (len(etas), len(shapes), size.runs)  # acceptance networks
     target, steps = gev(shapes[:, None, None]), device.array(etas[:, None, None, None])
     yield "ULA", "true", ULA(steps), replace(target, constrained=False)  # to show what it does beyond the support
@@ -116,15 +136,17 @@ def samplers(run: Run[Size]) -> Iterator[tuple[str, str, Kernel, Target]]:
     data = gev_quantile(rng.random((size.rows, len(shapes))), shapes)
     how = models.Training(size.hidden, 0, size.updates, size.batch, 1e-3)
     scores = models.train_columns(run, data, size.runs, how)
-    # One fixed batch for each acceptance network, with new proposals in every update.
-    one = gev_quantile(rng.random((*each[1:], size.batch)), shapes[:, None, None])
-    batch = np.broadcast_to(one, (*each, size.batch)).reshape(-1, 1)
-    proposal = LangevinProposal(device.array(np.repeat(etas, batch.size // len(etas))))
-    how = models.Training(size.hidden, 2, size.acceptance_updates, size.batch, 5e-4)
+    # Rows for each training and shape, which the acceptance networks of both step sizes share; others to validate.
+    rows, validation = (
+        np.tile(gev_quantile(rng.random((count, *each[1:])), shapes[:, None]).reshape(count, -1), len(etas))
+        for count in (size.rows, size.rows // 10)
+    )
+    proposal = LangevinProposal(device.array(np.repeat(etas, rows.shape[-1] // len(etas))))
+    updates = size.rows // size.batch
+    how = models.Training(size.hidden, 2, size.epochs, size.batch, 5e-4, updates, size.cycles)
 
     def by_score(name: str, target: Target, score: Callable[..., Array], parameters: tree.Tree) -> Iterator[Any]:
-        networks = len(batch) // size.batch
-        trained = models.train_acceptances(run, batch, proposal, bounded(score), parameters, networks, how, whole=True)
+        trained = models.train_acceptance_columns(run, rows, proposal, bounded(score), parameters, how, validation)
         learned = Learned(acceptance_network, models.arranged(trained.parameters, *each), LangevinProposal(steps))
         for label, acceptance in models.acceptances(learned).items():
             accepting = Target(None, score=target.score, data=target.data, acceptance=acceptance)
@@ -150,14 +172,15 @@ def bounded(score: Callable[..., Array]) -> Callable[..., Array]:
 def tell(run: Run[Size], rows: list[Row]) -> None:
     """For each step size and measure, a line for each sampler and a column for each shape."""
     shapes = {f"{shape:g}": (f"xi = {shape:g}", "s") for shape in run.size.shapes}
-    for eta in ETAS:
+    for eta in run.size.etas:
         for key, title, spec in MEASURES:
             lines: dict[tuple[str, str], Row] = {}
             for row in rows:
                 if row["eta"] == eta and row[key] is not None:
                     named = {name: row[name] for name in ("sampler", "score")}
                     line = lines.setdefault(tuple(named.values()), named)
-                    line[f"{row['shape']:g}"] = models.mean_text(row, key, spec)
+                    text = models.range_text if f"{key}_low" in row else models.mean_text
+                    line[f"{row['shape']:g}"] = text(row, key, spec)
             run.table(list(lines.values()), columns("sampler | score") | shapes, title=f"eta = {eta:g}: {title}")
     run.say(f"\n{LEGEND}")
 
@@ -168,13 +191,13 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
     def largest(eta: float, sampler: str) -> float:
         return max(row["mmd2"] for row in rows if (row["eta"], row["sampler"]) == (eta, sampler))
 
-    found = {eta: ", ".join(f"{name} {largest(eta, name):.3f}" for name in COLOURS) for eta in ETAS}
+    found = {eta: ", ".join(f"{name} {largest(eta, name):.3f}" for name in COLOURS) for eta in run.size.etas}
     return "\n".join(f"largest MMD^2 for eta = {eta:g}: {text}" for eta, text in found.items())
 
 
 def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     """W1 and MMD^2 against the shape, a column for each step size and score."""
-    panels = [(eta, score) for eta in ETAS for score in ("true", "learned")]
+    panels = [(eta, score) for eta in run.size.etas for score in ("true", "learned")]
     figure.set_size_inches(4 * len(panels), 6)
     grid = figure.subplots(2, len(panels), squeeze=False)
     for (w1, mmd2), (eta, score) in zip(grid.T, panels, strict=True):
@@ -199,5 +222,6 @@ EXPERIMENT = Experiment(
     conclude=conclude,
     paper="figures without numbers, at one step size of 0.1; the adjustment is to matter more the heavier the tail",
     figures={"plot": plot},
+    options=options,
     devices=one_float32,
 )

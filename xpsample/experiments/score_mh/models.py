@@ -1,8 +1,8 @@
 """What the score-mh experiments share: score and acceptance networks, several of each trained in one run."""
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
+from xpsample.core.specs import Specs
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row, mean_and_error
 from xpsample.optimize.optimizers import Adam, CosineDecay
@@ -24,6 +25,7 @@ from xpsample.score_mh import (
     init_score_network,
     score_network,
 )
+from xpsample.score_mh.losses import TrainingLoss
 from xpsample.targets import Acceptance, LineIntegral, Taylor
 
 
@@ -104,7 +106,6 @@ def train_acceptances(
     how: Training,
     *,
     validation: np.ndarray | None = None,
-    whole: bool = False,
     regularization: float = 1.0,
     max_norm: float | None = 100.0,
     **settings: Any,
@@ -112,8 +113,7 @@ def train_acceptances(
     """Networks `acceptance_network`, by score balance matching with the given settings of `ScoreBalance`.
 
     Regularised, clipped, with independent pairs, as Algorithms 1 and 2 have it; the numbers are not in the paper.
-    `score` takes (..., runs, chains, dim) and its parameters (or nothing, where these are None). With `whole` every
-    update takes all rows of the data, a part of them for each network.
+    `score` takes (..., runs, chains, dim) and its parameters (or nothing, where these are None).
     """
 
     def joint(x: Array, *parameters: tree.Tree) -> Array:
@@ -126,7 +126,56 @@ def train_acceptances(
     start = [init_acceptance_network(dim, how.hidden, seed, blocks=blocks) for seed in seeds]
     settings |= {"regularization": regularization, "max_norm": max_norm}
     loss = ScoreBalance(proposal, joint, score_parameters, network, **settings)
-    return _train(run, loss, start, data, how, run.seed + 1, None if whole else how.batch * runs, validation)
+    return _train(run, loss, start, data, how, run.seed + 1, how.batch * runs, validation)
+
+
+def train_acceptance_columns(
+    run: Run[Any],
+    data: np.ndarray,
+    proposal: Proposal,
+    score: Callable[..., Array],
+    score_parameters: tree.Tree,
+    how: Training,
+    validation: np.ndarray,
+) -> Trained:
+    """Networks for many data sets on the line, one for each column of data (rows, sets), as `train_acceptances` trains.
+
+    `score` takes (..., sets, chains, 1); the proposal takes (..., chains, sets, 1).
+    """
+
+    def joint(x: Array, *parameters: tree.Tree) -> Array:
+        return _swapped(score(_swapped(x), *parameters))
+
+    def network(x_new: Array, x: Array, parameters: tree.Tree) -> Array:
+        logits = acceptance_network(_swapped(x_new), _swapped(x), parameters)
+        return array_namespace(x).matrix_transpose(logits)
+
+    sets = data.shape[-1]
+    seeds = range(run.seed * sets, (run.seed + 1) * sets)
+    start = [init_acceptance_network(1, how.hidden, seed, blocks=how.blocks) for seed in seeds]
+    loss = ScoreBalance(proposal, joint, score_parameters, network, regularization=1.0, max_norm=100.0)
+    return _train(run, Columns(loss), start, data, how, run.seed + 1, how.batch, validation)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(TrainingLoss):
+    """A loss of positions (rows, sets, 1), for data (rows, sets) whose columns are sets of numbers."""
+
+    loss: TrainingLoss
+
+    @property
+    def constants(self) -> tree.Tree:
+        """Those of the loss."""
+        return self.loss.constants
+
+    def noise(self, rows: int, dim: int) -> Specs:
+        return self.loss.noise(rows, dim)
+
+    def __call__(
+        self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
+    ) -> Array:
+        numbers = {name: array[..., None] for name, array in noise.items()}
+        return self.loss(parameters, x[..., None], numbers, constants, progress)
 
 
 def _train(
@@ -229,6 +278,11 @@ def _stacked(*leaves: np.ndarray) -> np.ndarray:
 def _split(x: Array, runs: int) -> Array:
     """Rows (..., runs * rows, dim) as (..., runs, rows, dim)."""
     return array_namespace(x).reshape(x, (*x.shape[:-2], runs, -1, x.shape[-1]))
+
+
+def _swapped(x: Array) -> Array:
+    """(..., chains, sets, 1) as (..., sets, chains, 1), and back."""
+    return array_namespace(x).moveaxis(x, -2, -3)
 
 
 def _joined(x: Array, shape: tuple[int, ...]) -> Array:

@@ -9,7 +9,7 @@ are one batched run.
 import argparse
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein
 from xpsample.metrics.stein import RBF
 from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, Proposal, RandomWalk, log_sigmoid, score_network
 from xpsample.score_mh import acceptance_network as logit
-from xpsample.targets import Acceptance, Target
+from xpsample.targets import Acceptance, LineIntegral, Target
 from xpsample.targets.acceptance import ByDensity
 from xpsample.trace.trace import RunStatistics
 
@@ -74,7 +74,9 @@ COLUMNS: dict[str, Columns] = {
     | _SWEPT
     | columns("grid_acceptance .3f a on grid | log_error .2f error of log r"),
 }
-TITLES = {"table": "Table 1", "steps": "step sizes, Figs. 7 and 11", "settings": "the loss, Fig. 8; C: - is none"}
+COLUMNS["lambda"] = COLUMNS["settings"]
+TITLES = {"table": "Table 1", "steps": "step sizes, Figs. 7 and 11", "lambda": "lambda, Fig. 8"}
+TITLES |= {"settings": "the loss; C: - is none"}
 LEGEND = """\
 floor      another draw of the data, as many: what any of these numbers is for a perfect sampler
 starts     the positions that the chains start from
@@ -112,7 +114,7 @@ class Size(NamedTuple):
     swept: tuple[str, ...] = ("moons", "swiss-roll")
     sweep_runs: int = 2
     scales: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
-    lambdas: tuple[float, ...] = (0.0, 0.1, 1.0, 4.0)
+    lambdas: tuple[float, ...] = (0.0, 1.0, 4.0, 30.0, 300.0)
 
     def score(self, name: str) -> models.Training:
         """Table 2 within the limits."""
@@ -295,17 +297,27 @@ def step_sizes(problem: Problem) -> Iterator[Row]:
             yield measured(problem, sampler, label, x[k])[0] | {"epsilon": epsilon, "accept": np.mean(accepted[k])}
 
 
+def regularized(problem: Problem) -> Iterator[Row]:
+    """Fig. 8: the weight lambda of the loss, for Score-RW, beside the line integral of the same scores."""
+    weights = problem.run.args.weight or problem.run.size.lambdas
+    yield sampled(problem, "RW", "line", methods(problem.epsilon)["RW"][1], LineIntegral(8)).row
+    yield from by_loss(problem, [(weight, 100.0, "global") for weight in weights])
+
+
 def settings(problem: Problem) -> Iterator[Row]:
-    """Fig. 8, and what else the paper leaves open about the loss, for Score-RW.
+    """What else the paper leaves open about the loss, for Score-RW."""
+    losses = [(1.0, 100.0, "global"), (0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
+    yield from by_loss(problem.few(), losses)
+
+
+def by_loss(problem: Problem, losses: Iterable[tuple[float, float | None, str]]) -> Iterator[Row]:
+    """Score-RW of each loss (lambda, C, pairs).
 
     By the mean of a(x', 0) over the paper's grid of x', by the error of the log ratio, and by what the chains do.
     """
-    problem = problem.few()
     proposal, kernel = methods(problem.epsilon)["RW"]
     side = (np.linspace(-1.5, 2.25, 40), np.linspace(-1.0, 1.5, 40))
     grid = problem.run.devices[0].array(np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2))
-    losses: list[tuple[float, float | None, str]] = [(weight, 100.0, "global") for weight in problem.run.size.lambdas]
-    losses += [(0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
     for weight, clip, pairs in losses:
         alpha = (1.0, 1.0) if pairs == "local" else (0.0, 1.0)  # local pairs are those of Eq. 7
         trained = learn(problem, proposal, regularization=weight, max_norm=clip, pairs=pairs, alpha=alpha)
@@ -338,7 +350,7 @@ def ratio_error(problem: Problem, trained: models.Trained) -> float:
 
 # ---- the experiment --------------------------------------------------------------------------------------------------
 
-PARTS = {"table": compare, "steps": step_sizes, "settings": settings}
+PARTS = {"table": compare, "steps": step_sizes, "lambda": regularized, "settings": settings}
 LIMITS = {
     "chains": "chains on each training",
     "epochs": "epochs of score networks, in each cycle of the learning rate",
@@ -355,6 +367,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         )
     for name, what in LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"{what}, at most N")
+    parser.add_argument(
+        "--lambda", dest="weight", action="append", type=float, metavar="W", help="of the part lambda (default: Fig. 8)"
+    )
     what = "learning rate of acceptance networks at the start of a cycle"
     parser.add_argument(
         "--acceptance-rate", type=float, metavar="RATE", help=f"{what} (default: {FULL.acceptance_rate})"
@@ -367,10 +382,11 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     run.size = run.size._replace(**{name: min(most, getattr(run.size, name)) for name, most in asked.items()})
     if run.args.acceptance_rate is not None:
         run.size = run.size._replace(acceptance_rate=check_number("--acceptance-rate", run.args.acceptance_rate, 0))
-    size, where = run.size, {"table": tuple(TOYS), "steps": run.size.swept, "settings": ("moons",)}
+    size = run.size
+    where = dict.fromkeys(("table", "lambda"), tuple(TOYS)) | {"steps": size.swept, "settings": ("moons",)}
     run.say(
         f"{size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} steps on each; but in the "
-        "settings, lambda = 1, C = 100, global pairs"
+        "settings and the part lambda, lambda = 1, C = 100, global pairs"
     )
     for name in run.args.data or size.datasets:
         problem = draw_problem(run, name)

@@ -40,6 +40,20 @@ class Reward:
         return gate * xp.exp(-squared / 20.0) / self.scale
 
 
+@dataclass(frozen=True)
+class MultiReward:
+    """``max_j exp(-|x - c_j|^2 / width)``, with several places that are rewarded (Eq. 31)."""
+
+    centres: tuple[tuple[float, float], ...]
+    width: float
+
+    def __call__(self, x: Array) -> Array:
+        """Rewards of positions, (..., 2) to (...)."""
+        xp = array_namespace(x)
+        squared = [(x[..., 0] - a) ** 2 + (x[..., 1] - b) ** 2 for a, b in self.centres]
+        return xp.exp(-reduce(xp.minimum, squared) / self.width)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A column of Tables 1 and 2: means (components, 2), their variance, theta at the start, and KL strength."""
@@ -48,7 +62,7 @@ class Problem:
     means: np.ndarray
     variance: float
     start: np.ndarray
-    reward: Reward
+    reward: Reward | MultiReward
     beta: float
 
     @cached_property

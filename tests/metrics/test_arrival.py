@@ -1,0 +1,91 @@
+"""Chains that have not arrived are told from those that mix slowly, and from one that found a place of its own."""
+
+import numpy as np
+import pytest
+
+from xpsample.metrics.arrival import judge_arrival
+
+RNG = np.random.default_rng(3)
+
+
+def rows(*levels, steps=400, sd=2.0):
+    """Log densities around a level for each chain; the standard error of a mean of 100 is a tenth of the sd."""
+    return np.asarray(levels) + sd * np.random.default_rng(1).normal(size=(steps, len(levels)))
+
+
+def behind(values):
+    found = judge_arrival(values)
+    return [] if found is None else [chain for (chain,) in found.chains]
+
+
+def far_below_the_upper_half(values):
+    """A rule without the gap: 5 standard deviations below the median of the upper half."""
+    last = values[-(len(values) // 4) :]
+    means, variances = last.mean(0), last.var(0)
+    upper = means >= np.median(means)
+    return np.flatnonzero(means < np.median(means[upper]) - 5 * np.sqrt(np.quantile(variances[upper], 0.25)))
+
+
+@pytest.mark.parametrize(
+    ("levels", "late"),
+    [
+        ((35, -5, 36, -4), [1, 3]),
+        ((-4, -5, 36, -4), [0, 1, 3]),  # a single one has arrived
+        ((0, 0, 0, -240_000), [3]),
+        ((0, -40), [1]),
+        ((0, 0, 0, 0, 0, 0, 0, 0, -30, -20, -200), [8, 9, 10]),
+        ((0, -4, 3, -5), []),
+        ((7,), []),
+    ],
+)
+def test_chains_below_a_gap(levels, late):
+    assert behind(rows(*levels)) == late
+
+
+def test_the_finding_says_which_chains_and_how_far():
+    found = judge_arrival(rows(35, -5, 36, -4.5))
+    assert found.kind == "behind" and found.value == pytest.approx(40.5, abs=1)
+    assert "2 chains were up to 4" in str(found) and "(chains 1, 3): not arrived, or in another mode" in str(found)
+    assert "a chain was 40 below the others" in str(judge_arrival(rows(0, -40)))
+
+
+def test_one_chain_in_a_place_of_its_own_leaves_the_others_in_peace():
+    """Of more than four, in which it is less than the best quarter: as in the neck of a funnel."""
+    levels = np.zeros(12)
+    levels[5] = 60.0
+    assert behind(rows(*levels)) == []
+
+
+def test_chains_that_mix_slowly_are_not_behind():
+    """128 chains that each move by a part of the spread in the time that is judged: as RWM on a Gaussian (100)."""
+    slow = 7.0 * RNG.normal(size=128) + 2.0 * RNG.normal(size=(400, 128))
+    assert len(far_below_the_upper_half(slow)) > 10
+    assert behind(slow) == []
+
+
+def test_a_target_that_is_nearly_flat_has_no_chains_behind():
+    assert behind(rows(0, 0, 0, -1.0, sd=0.01)) == []
+    assert behind(rows(0, 0, 0, -6.0, sd=0.01)) == [3]
+
+
+def test_rounding_is_no_distance():
+    """Numbers of float32 at 1e8 are 8 apart."""
+    at = np.float32(-1e8)
+    assert behind(np.full((400, 4), at) - np.asarray([0, 0, 0, 16], dtype=np.float32)) == []
+    assert behind(np.full((400, 4), -1e8) - np.asarray([0, 0, 0, 16])) == [3]
+
+
+def test_what_is_not_finite_says_nothing():
+    values = rows(0, -40, 0, 0)
+    values[:, 2], values[:, 3] = -np.inf, np.nan
+    assert behind(values) == [1]
+    values[:, 1] = -np.inf
+    assert judge_arrival(values) is None
+    assert judge_arrival(np.full((400, 4), -np.inf)) is None
+
+
+def test_groups_are_compared_each_with_itself():
+    values = np.stack([rows(0, 0, 0), rows(-90, -90, -130)], axis=1)
+    found = judge_arrival(values)
+    assert found.chains == ((1, 2),) and found.value == pytest.approx(40, abs=1)
+    assert judge_arrival(values[:, :, :2]) is None

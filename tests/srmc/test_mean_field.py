@@ -1,0 +1,191 @@
+"""What the SRMC paper says of the mean field of theta, and of its targets: by quadrature and by enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from xpsample.srmc import theory
+from xpsample.targets.point import Capability
+from xpsample.zoo.logistic import logistic_regression
+
+ALPHA = 1.5
+WEIGHTS, MEANS, SDS = np.asarray([0.7, 0.3]), np.asarray([-1.0, 1.5]), np.asarray([0.5, 1.0])
+
+
+class Quadrature:
+    """A mixture of two normals on a line, its score, and averages under its tilted densities."""
+
+    x = np.linspace(-100, 100, 16_001)
+
+    def __init__(self):
+        parts = np.log(WEIGHTS / SDS) - 0.5 * ((self.x[:, None] - MEANS) / SDS) ** 2
+        self.log_density = np.logaddexp(*parts.T)
+        share = np.exp(parts - self.log_density[:, None])
+        self.s = -np.sum(share * (self.x[:, None] - MEANS) / SDS**2, axis=1)
+
+    def tilted(self, theta):
+        """Shares of the points under pi_theta (Eq. 2)."""
+        log = self.log_density - ALPHA * theta * self.s
+        shares = np.exp(log - log.max())
+        return shares / shares.sum()
+
+    def mean(self, values, theta):
+        return np.sum(self.tilted(theta) * values)
+
+    def covariance(self, a, b, theta):
+        return self.mean(a * b, theta) - self.mean(a, theta) * self.mean(b, theta)
+
+
+LINE = Quadrature()
+
+
+@pytest.mark.parametrize("start", [-6.0, 2.0, 8.0])
+def test_the_equilibrium_is_unique_and_attracts_as_fast_as_it_should(start):
+    """Prop. 4: theta' = S(theta) - theta and mu' = F(theta) - mu, by Heun's steps, from far out."""
+    theta, mu, dt, f = start, 3.0, 0.04, LINE.x
+
+    def field(theta, mu):
+        return LINE.mean(LINE.s, theta) - theta, LINE.mean(f, theta) - mu
+
+    for k in range(1, 201):
+        first = field(theta, mu)
+        second = field(theta + dt * first[0], mu + dt * first[1])
+        theta, mu = (a + dt * (b + c) / 2 for a, b, c in zip((theta, mu), first, second, strict=True))
+        assert abs(theta) <= np.exp(-k * dt) * abs(start) * (1 + 1e-3) + 1e-12
+    assert mu == pytest.approx(WEIGHTS @ MEANS, abs=0.03)
+    assert LINE.mean(LINE.s, 0.0) == pytest.approx(0.0, abs=1e-10)  # Stein's identity: 0 is the equilibrium
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.7, -2.0])
+def test_derivatives_of_means_and_covariances_under_the_tilt(theta):
+    """Eqs. 52 and 53, by differences."""
+    f, s, h = np.sin(LINE.x), LINE.s, 1e-4
+
+    def slope(function):
+        return (function(theta + h) - function(theta - h)) / (2 * h)
+
+    for g in (f, s):
+        assert slope(lambda t, g=g: LINE.mean(g, t)) == pytest.approx(-ALPHA * LINE.covariance(g, s, theta), rel=1e-5)
+    expected = LINE.covariance(f * s, s, theta) - LINE.covariance(f, s, theta) * LINE.mean(s, theta)
+    expected -= LINE.mean(f, theta) * LINE.covariance(s, s, theta)
+    assert slope(lambda t: LINE.covariance(f, s, t)) == pytest.approx(-ALPHA * expected, rel=1e-4, abs=1e-8)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_the_field_far_out_is_linear_and_contracts(side):
+    """Lemma 5 and Props. 6 and 7 for p = 2.
+
+    A large theta moves the density far out, where the wider normal is the larger one on both sides. So Cov(s, s) is
+    1 / sd^2 of that one, and h(r theta) / r is -(1 + alpha / sd^2) theta, at least as steep as -theta.
+    """
+    wide = SDS.max()
+    for r in (20.0, 40.0):
+        assert LINE.covariance(LINE.s, LINE.s, side * r) == pytest.approx(1 / wide**2, rel=1e-6)
+    slopes = [(LINE.mean(LINE.s, side * r) - side * r) / (side * r) for r in (20.0, 40.0)]
+    limit = -(1 + ALPHA / wide**2)
+    np.testing.assert_allclose(slopes, limit, rtol=1e-6)
+
+
+def test_blocks_of_the_limit_scale_as_in_appendix_c9():
+    generator = np.random.default_rng(0)
+    root = generator.standard_normal((5, 8))
+    joint = root @ root.T
+    noise = np.diag([1.0, 2.0, 3.0, 4.0, 5.0]) + 0.3
+    linear = theory.Linearization(joint[:3, :3], joint[3:, :3], noise)
+    near, far = theory.iterate_covariance(linear, np.asarray([1e5, 1e6]))
+    for block in (np.s_[:3, :3], np.s_[:3, 3:]):
+        np.testing.assert_allclose(far[block] / near[block], 0.1, rtol=1e-3)
+    np.testing.assert_allclose(far[3:, 3:] / near[3:, 3:], 1.0, rtol=1e-3)
+
+
+# ---- Table 1 ---------------------------------------------------------------------------------------------------------
+
+
+def hessian(target, x):
+    """Of U, by products with unit vectors, (dim, dim)."""
+    bound = target.prepare(x[None], Capability.SCORE | Capability.HVP)
+    return np.stack([-bound.hvp(x[None], unit[None])[0] for unit in np.eye(len(x))])
+
+
+def test_of_logistic_regression_the_curvature_settles():
+    """To 1 / tau^2 on nearly all rays (C.1.3): on one at a right angle to a row of the design that row's 1/4 stays."""
+    generator = np.random.default_rng(1)
+    design = generator.standard_normal((12, 2))
+    target = logistic_regression(design, (generator.uniform(size=12) < 0.5).astype(float))
+    largest = np.linalg.eigvalsh(design.T @ design / 4)[-1] + 1
+    for x in 3 * generator.standard_normal((20, 2)):
+        assert np.linalg.eigvalsh(hessian(target, x))[-1] <= largest * (1 + 1e-9)
+    ray = np.asarray([np.cos(0.3), np.sin(0.3)])
+    np.testing.assert_allclose(hessian(target, 1e4 * ray), np.eye(2), atol=1e-6)
+    row = design[0]
+    across = np.asarray([-row[1], row[0]]) / np.linalg.norm(row)
+    np.testing.assert_allclose(hessian(target, 1e5 * across), np.eye(2) + np.outer(row, row) / 4, atol=1e-6)
+
+
+def test_of_mixtures_with_other_covariances_the_score_need_not_be_lipschitz():
+    """C.1.2 and Table 1: where two components weigh the same along a whole ray, the curvature grows as r^2.
+
+    The score itself still grows no faster than linearly, which is what Lemma 3.2 takes from the condition.
+    """
+    same = Ray(np.asarray([[1.0, 4.0], [1.0, 4.0]]))
+    other = Ray(np.asarray([[1.0, 4.0], [4.0, 1.0]]))
+    for r in (10.0, 100.0):
+        assert same.curvature(r) == pytest.approx(1.0, abs=1e-6)
+        difference = np.asarray([0.75, -0.75]) * r / np.sqrt(2)
+        assert other.curvature(r) == pytest.approx(np.sum(difference**2) / 4, rel=0.1)
+        assert np.linalg.norm(other.score(r)) < r
+
+
+class Ray:
+    """The equal mixture of N(0, diag(v)) along the diagonal of the plane."""
+
+    def __init__(self, variances):
+        self.v = variances
+
+    def score_at(self, x):
+        log = -0.5 * np.sum(x**2 / self.v + np.log(self.v), axis=1)
+        share = np.exp(log - np.logaddexp(*log))
+        return -share @ (x / self.v)
+
+    def score(self, r):
+        return self.score_at(np.asarray([r, r]) / np.sqrt(2))
+
+    def curvature(self, r):
+        """The largest entry in size of the spectrum of the Hessian of U, by differences."""
+        x, h = np.asarray([r, r]) / np.sqrt(2), 1e-5
+        rows = [(self.score_at(x + h * unit) - self.score_at(x - h * unit)) / (2 * h) for unit in np.eye(2)]
+        return np.max(np.abs(np.linalg.eigvalsh((np.stack(rows) + np.stack(rows).T) / 2)))
+
+
+# ---- Prop. 2 ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_metropolis_kernel_is_lipschitz_in_theta_with_twice_the_constant():
+    """Prop. 2 on three bits with single flips, V = 0: |P_theta - P_theta'| over alpha C |theta - theta'|.
+
+    C is the largest mean of |s(y) - s(x)| over proposals (Eq. 35). The ratio is above 1, and never above 2: what is not
+    accepted stays at x, and counts a second time, which the last line of the proof leaves out.
+    """
+    states = np.asarray(list(product([0, 1], repeat=3)))
+    log = states @ np.asarray([0.3, -0.2, 0.1]) + 0.4 * states[:, 0] * states[:, 1]
+    flips = np.asarray(
+        [[np.flatnonzero((states == (x ^ bit)).all(axis=1))[0] for bit in np.eye(3, dtype=int)] for x in states]
+    )
+    s = np.exp(log[flips] - log[:, None]) - 1  # Eq. 17
+    steps = s[flips] - s[:, None]
+    constant = np.max(np.mean(np.linalg.norm(steps, axis=-1), axis=1))
+    generator, worst = np.random.default_rng(2), 0.0
+
+    def kernel(theta):
+        accepted = np.minimum(1, np.exp(log[flips] - log[:, None] - ALPHA * steps @ theta)) / 3
+        matrix = np.zeros((8, 8))
+        np.put_along_axis(matrix, flips, accepted, axis=1)
+        return matrix + np.diag(1 - accepted.sum(axis=1))
+
+    for _ in range(300):
+        one = 0.2 * generator.standard_normal(3)
+        other = one + 1e-3 * generator.standard_normal(3)
+        distance = np.max(np.sum(np.abs(kernel(one) - kernel(other)), axis=1))
+        worst = max(worst, distance / (ALPHA * constant * np.linalg.norm(one - other)))
+    assert 1.2 < worst <= 2
