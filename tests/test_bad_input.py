@@ -330,6 +330,9 @@ def test_numbers_of_numpy_are_numbers(library):
     [
         (None, r"recorders must be a sequence of recorders, such as \(Draws\(\), Moments\(\)\); got None"),
         (xps.Moments(), r"recorders must be a sequence of recorders.*; got Moments"),
+        (xps.Moments, r"recorders must be a sequence of recorders"),
+        ("draws", r"recorders must be a sequence of recorders"),
+        ({"m": xps.Moments()}, r"recorders must be a sequence of recorders"),
         ([xps.Moments], "a recorder must be a Recorder, such as Draws.*; got the class Moments"),
         (
             [xps.Record("draws", lambda s: s.point.x)],

@@ -421,6 +421,12 @@ def test_an_executor_that_breaks_says_how_to_go_on(tmp_path):
     same(trace, shared(checkpoint=None))
 
 
+def test_the_bar_counts_shards(capsys):
+    pytest.importorskip("tqdm")
+    run(progress=True)
+    assert "3/3" in capsys.readouterr().err
+
+
 def test_shards_that_wait_are_cancelled_where_one_fails():
     futures = []
 

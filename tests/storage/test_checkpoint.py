@@ -38,7 +38,12 @@ from xpsample.core.errors import CheckpointError
 from xpsample.engine.noise import NoiseSource
 from xpsample.files import atomic
 from xpsample.files.folder import INDEX, Folder
+<<<<<<< HEAD:tests/storage/test_checkpoint.py
 from xpsample.storage.checkpoint import Store, _laid_out, _order
+=======
+from xpsample.storage.checkpoint import Store, _laid_out, _order
+from xpsample.trace.recorders import Recorder
+>>>>>>> mutants:tests/run/test_checkpoint.py
 from xpsample.zoo.gaussian import gaussian
 
 
@@ -295,6 +300,27 @@ def test_load_reads_a_checkpoint(tmp_path, library):
     assert isinstance(load(tmp_path).draws, np.ndarray)
     found.save(tmp_path / "run.npz")
     load(tmp_path / "run.npz")
+
+
+@dataclass(frozen=True)
+class Doubled(Recorder):
+    """A result that is made of all rows, and is none of them."""
+
+    name: str = "doubled"
+
+    def init(self, target, state):
+        return None
+
+    def update(self, target, carry, state, info):
+        return None, state.point.x
+
+    def result(self, target, carry, rows):
+        return 2.0 * rows
+
+
+def test_load_reads_a_result_that_is_made_of_the_rows(tmp_path):
+    trace = sample(TARGET, RWM(0.5), np.zeros((4, 2)), 20, seed=1, recorders=(Draws(), Doubled()), checkpoint=tmp_path)
+    np.testing.assert_array_equal(load(tmp_path).recorded["doubled"], 2.0 * trace.draws)
 
 
 def test_load_in_the_burn_in_and_without_a_checkpoint(tmp_path):

@@ -308,6 +308,14 @@ def test_a_few_divergences_are_told_where_nothing_rejects(kernel):
     assert [f.kind for f in found] == (["divergences"] if isinstance(kernel, xps.ULA) else [])
 
 
+@pytest.mark.parametrize("diverged", [[0, 0, 0, 0], [5, 0, 0, 0]])
+def test_values_on_their_way_to_the_smallest_numbers_are_told_where_a_chain_diverged(diverged):
+    draws, full = np.exp(np.random.default_rng(0).normal(-400, 1, (1000, 4, 1))), np.full(4, 0.7)
+    statistics = RunStatistics(1000, full, full, np.array(diverged), {})
+    found = diagnose(draws, ["a"], statistics, {}, {})
+    assert any(f.kind == "underflow" for f in found) == any(diverged)
+
+
 @pytest.mark.parametrize("where", ["anywhere", "in a neck"])
 def test_a_few_divergences_are_told_where_they_are_in_one_region(where):
     """Six of 40,000 steps: a neck that the chains do not enter, which no other finding sees."""
