@@ -38,12 +38,8 @@ from xpsample.core.errors import CheckpointError
 from xpsample.engine.noise import NoiseSource
 from xpsample.files import atomic
 from xpsample.files.folder import INDEX, Folder
-<<<<<<< HEAD:tests/storage/test_checkpoint.py
-from xpsample.storage.checkpoint import Store, _laid_out, _order
-=======
 from xpsample.storage.checkpoint import Store, _laid_out, _order
 from xpsample.trace.recorders import Recorder
->>>>>>> mutants:tests/run/test_checkpoint.py
 from xpsample.zoo.gaussian import gaussian
 
 
