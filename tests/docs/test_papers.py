@@ -156,10 +156,9 @@ def papers() -> dict[str, Path]:
 
 def test_every_experiment_of_a_paper_is_in_its_table():
     for experiment in (DOCS / "experiments").glob("*-*.md"):
-        for paper, page in papers().items():
-            if experiment.stem.startswith(f"{paper}-"):
-                linked = {link.partition("#")[0] for row in rows(page) for link in links(row.cells["page"])}
-                assert f"../experiments/{experiment.name}" in linked
+        (page,) = (page for paper, page in papers().items() if experiment.stem.startswith(f"{paper}-"))
+        linked = {link.partition("#")[0] for row in rows(page) for link in links(row.cells["page"])}
+        assert f"../experiments/{experiment.name}" in linked
 
 
 def test_the_index_leads_to_every_page_and_has_their_counts():

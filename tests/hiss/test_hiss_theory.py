@@ -174,6 +174,14 @@ def test_the_smoothed_density_is_normalised_and_is_what_noise_makes(library, smo
     assert h * np.sum(p * (x - mean) ** 2) == pytest.approx(variance, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "scale"), [(((5, 2), (3, 1), (3,)), 1.0), (((5, 1), (3, 1), (1,)), 1.0), (((5, 1), (3, 1), (3,)), 0.0)]
+)
+def test_shapes_that_would_broadcast_are_refused(shapes, scale):
+    with pytest.raises(HyperparameterError, match=r"smoothed_log_density takes|scale must be greater than 0"):
+        smoothed_log_density(*(np.zeros(shape) for shape in shapes), scale)
+
+
 def test_the_smoothed_density_in_more_dimensions_is_a_sum_of_products():
     states, logs = cube(3), np.random.default_rng(0).standard_normal(8)
     noisy, eta = np.random.default_rng(1).standard_normal((4, 5, 3)), np.array([0.5, 1.0, 2.0, 4.0])

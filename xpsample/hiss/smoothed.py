@@ -8,7 +8,8 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.hyperparameters import per_coordinate
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import check_range, per_coordinate
 from xpsample.core.specs import Normal, Uniform
 from xpsample.spaces.discrete import Discrete
 from xpsample.targets.bound import BoundTarget, SameRatioTarget
@@ -109,6 +110,11 @@ def smoothed_log_density(
     array, shape (...)
         Normalised: its exponential integrates to 1.
 
+    Raises
+    ------
+    HyperparameterError
+        If shapes do not fit, or a scale is not positive.
+
     Examples
     --------
     A fair coin: between close states there is a hill, between distant ones a valley.
@@ -121,7 +127,14 @@ def smoothed_log_density(
     [0.235 0.223]
     [0.011 0.125]
     """
-    xp, scale = array_namespace(noisy, states), per_coordinate(scale)
+    xp = array_namespace(noisy, states)
+    scale = per_coordinate(check_range("scale", scale, 0))
+    shapes = tuple(noisy.shape), tuple(states.shape), tuple(log_weights.shape)
+    if shapes[1] != (*shapes[2], *shapes[0][-1:]) or states.ndim != 2:
+        raise HyperparameterError(
+            "smoothed_log_density takes noisy (..., dim), states (states, dim) and log_weights (states,); got "
+            f"{shapes[0]}, {shapes[1]} and {shapes[2]}"
+        )
     z = (noisy[..., None, :] - states) / per_coordinate(scale)
     noise = xp.sum(smoothing.log_density(xp, z) - xp.log(xp.zeros_like(z) + per_coordinate(scale)), axis=-1)
     return logsumexp(log_weights + noise) - logsumexp(log_weights)

@@ -26,15 +26,7 @@ def check_asked(
     watchers: Any,
     cut: bool,
 ) -> tuple[Watcher, ...]:
-    """Check the arguments of `sample` that no other part of a run checks. Gives the watchers.
-
-    Parameters
-    ----------
-    x0, recorders, until, progress, compile, watchers
-        As in `sample`.
-    cut : bool
-        Whether the chains are cut into shards.
-    """
+    """Check arguments of `sample` that no other part of a run checks, where chains are `cut` or not: the watchers."""
     check_flag("compile", compile)
     if progress is not None:
         check_flag("progress", progress)

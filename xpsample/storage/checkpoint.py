@@ -103,18 +103,6 @@ class Unsaved:
 class Store:
     """A run's checkpoint directory, in which it is saved after a block where it is time to. `opened` makes one."""
 
-    path: Path
-    every: float
-    program: Kept
-    identity: dict[str, Any]
-    environment: dict[str, Any]
-    start: list[float]
-    metadata: Any
-    disk: "RowStore | None"
-    step: int
-    last: float
-    spent: float
-
     def __init__(
         self,
         settings: Checkpoint,

@@ -82,11 +82,6 @@ class RowStore:
         A folder, or an address that fsspec opens.
     """
 
-    where: str
-    rows: int
-    chunk: int
-    token: str
-
     def __init__(self, where: str) -> None:
         self._zarr = zarr3()
         self.where, self.rows, self.chunk, self.token = where, 0, 0, ""

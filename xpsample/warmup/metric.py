@@ -66,13 +66,18 @@ class Windows(NamedTuple):
     back: DrawMoments
 
 
+@dataclass(frozen=True)
 class Metric(FollowingRule):
     """A metric from the moments of positions, and of scores, in two overlapping windows."""
 
-    scores: bool | None
-    inverse: bool | None
+    scores: bool | None = None
+    inverse: bool | None = None
 
     rank = 0
+
+    def __post_init__(self) -> None:
+        settle_given(self, "scores", check_flag)
+        settle_given(self, "inverse", check_flag)
 
     @declared
     def patience(self) -> float:
@@ -98,6 +103,9 @@ class Metric(FollowingRule):
         back = tree.map(lambda b: xp.where(switched, 0.0, b), back)
         estimate = self._update(seen, adapts, memory.estimate, front)
         return Windows(estimate, front, back), seen._replace(switched=switched)
+
+    def path(self, xp: Any, memory: Windows) -> Array:
+        return self.final(xp, memory)
 
     @property
     def _windows(self) -> tuple[float, float]:
@@ -182,21 +190,11 @@ class DiagonalMetric(Metric):
     (2,)
     """
 
-    scores: bool | None = None
-    inverse: bool | None = None
-
-    def __post_init__(self) -> None:
-        settle_given(self, "scores", check_flag)
-        settle_given(self, "inverse", check_flag)
-
     def value(self, xp: Any, memory: Windows, kernel: Any) -> DiagonalCovariance:
         sd = rounded(xp, -memory.estimate if self.inverse else memory.estimate, METRIC_BITS)
         return DiagonalCovariance(sd * sd, sd)
 
     def final(self, xp: Any, memory: Windows) -> Array:
-        return self.value(xp, memory, None).variance
-
-    def path(self, xp: Any, memory: Windows) -> Array:
         return self.value(xp, memory, None).variance
 
     def _products(self, xp: Any, values: Array, pooled: bool) -> Array:
@@ -241,20 +239,10 @@ class DenseMetric(Metric):
     (2, 2)
     """
 
-    scores: bool | None = None
-    inverse: bool | None = None
-
-    def __post_init__(self) -> None:
-        settle_given(self, "scores", check_flag)
-        settle_given(self, "inverse", check_flag)
-
     def value(self, xp: Any, memory: Windows, kernel: Any) -> DenseCovariance:
         return dense_covariance(memory.estimate, inverse=bool(self.inverse))
 
     def final(self, xp: Any, memory: Windows) -> Array:
-        return self.value(xp, memory, None).matrix
-
-    def path(self, xp: Any, memory: Windows) -> Array:
         return self.value(xp, memory, None).matrix
 
     def _products(self, xp: Any, values: Array, pooled: bool) -> Array:

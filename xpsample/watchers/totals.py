@@ -30,8 +30,6 @@ class Totals:
         Steps at the start that do not count.
     """
 
-    steps: int
-
     def __init__(self, burn_in: int = 0) -> None:
         self.steps, self._burn_in = 0, burn_in
         self._sums: dict[str, Any] = {}

@@ -119,8 +119,6 @@ class Stopping:
         ``figures(view)``: the least ESS and the largest R-hat.
     """
 
-    reached: bool
-
     def __init__(
         self,
         until: Until,

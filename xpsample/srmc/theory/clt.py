@@ -110,7 +110,7 @@ def iterate_covariance(
     schedule : PowerLaw
         Step sizes c (n + n0)^-rho of the history and of mu, with one rho.
     n : int, optional
-        Steps made: the prediction after n steps by the same derivation. For rho < 1 the limit is reached slowly: the
+        Steps made: the value after n steps, at a cost in proportion to n. For rho < 1 the limit is reached slowly: the
         difference falls as n^(rho - 1).
 
     Returns
@@ -121,15 +121,20 @@ def iterate_covariance(
     Raises
     ------
     HyperparameterError
-        If rho = 1 and the scale c is at most 1/2: mu then forgets its start too slowly for a CLT.
+        Without `n`, if rho = 1 and the scale c is at most 1/2: mu then forgets its start too slowly for a CLT.
 
     Notes
     -----
     The paper has 1/2 in Eq. 13 for rho = 1, which is right for its c = 1. Since gamma_n / gamma_(n+1) =
-    1 + rho / n + ..., the term is rho / (2 n gamma_n): 1 / (2 c) for rho = 1, and the correction by `n` for rho < 1.
+    1 + rho / n + ..., the term is the limit of rho / (2 n gamma_n), 1 / (2 c) for rho = 1 and 0 for rho < 1. After n
+    steps the covariance is that of the linear recursion, which is exact where draws of the base kernel are independent,
+    and right where they decorrelate much faster than theta.
+
     Solved by the blocks of Eqs. 55-57 in the eigenbasis of S: one eigendecomposition.
     """
-    return _solve_blocks(linearization, linearization.noise, alpha, 1.0, _shift(schedule, n))
+    if n is not None:
+        return _after(linearization, alpha, schedule, n)[0]
+    return _solve_blocks(linearization, linearization.noise, alpha, 1.0, _shift(schedule))
 
 
 def average_covariance(
@@ -142,7 +147,7 @@ def average_covariance(
     linearization, alpha, schedule
         As in `iterate_covariance`.
     n : int, optional
-        Steps made: for rho < 1 this adds the first correction to the limit, which falls as n^(rho - 1).
+        Steps made: the value after n steps, at a cost in proportion to n. The limit is reached slowly, as n^(rho - 1).
 
     Returns
     -------
@@ -151,17 +156,21 @@ def average_covariance(
     Raises
     ------
     HyperparameterError
-        If rho = 1 and c (1 + alpha lambda) is at most 1/2 for an eigenvalue lambda of S: then the history decays too
-        slowly for a CLT at rate sqrt(n).
+        Without `n`, if rho = 1 and c (1 + alpha lambda) is at most 1/2 for an eigenvalue lambda of S: then the history
+        decays too slowly for a CLT at rate sqrt(n).
 
     Notes
     -----
     For rho = 1 and c = 1 the average is mu_n, and this is its block of Eq. 13. For rho < 1 it is not mu_n: the average
     of a stochastic approximation has covariance inv(A*) U inv(A*)' (Polyak and Juditsky 1992). Its f block is the
     long-run covariance of f - G s along the base chain, with G = alpha C inv(I + alpha S): repellence acts as this
-    control variate. The correction for n steps is G Sigma G' / (n gamma_n), with the Sigma of theta. For rho = 1 and
-    other c, (theta, average) has the drift [[-c (I + alpha S), 0], [-alpha C, -I]] in units of 1 / n.
+    control variate. For rho = 1 and other c, (theta, average) has the drift [[-c (I + alpha S), 0], [-alpha C, -I]] in
+    units of 1 / n.
+
+    After n steps it is that of the linear recursion, as in `iterate_covariance`.
     """
+    if n is not None:
+        return _after(linearization, alpha, schedule, n)[1]
     s, c, noise, _ = linearization
     xp = array_namespace(s)
     d, (rho, scale) = s.shape[0], _numbers(schedule)
@@ -170,12 +179,8 @@ def average_covariance(
         return _solve_blocks(linearization, weight[:, None] * noise * weight, alpha, scale, 0.5)[..., d:, d:]
     strength = _strength(alpha, s)
     gain = strength * (c @ xp.linalg.inv(_eye(s) + strength * s))
-    both, of_theta = gain @ noise[:d, d:], noise[:d, :d]
-    if n is not None:  # n gamma_n = rho / (2 shift)
-        of_theta = of_theta + _solve_blocks(linearization, noise, alpha, 1.0, 0.0)[..., :d, :d] * (
-            2 * _shift(schedule, n) / rho
-        )
-    return noise[d:, d:] - both - _transposed(both) + gain @ of_theta @ _transposed(gain)
+    both = gain @ noise[:d, d:]
+    return noise[d:, d:] - both - _transposed(both) + gain @ noise[:d, :d] @ _transposed(gain)
 
 
 def independent_covariance(
@@ -300,12 +305,36 @@ def _solve_blocks(linearization: Linearization, noise: Array, alpha: float | Arr
     return _blocks(basis @ theta @ _transposed(basis), cross, _transposed(cross), mu)
 
 
-def _shift(schedule: PowerLaw, n: int | None = None) -> float:
-    """rho / (2 n gamma_n), by default its limit: the 1/2 of Eq. 13 for rho = 1."""
+def _after(linearization: Linearization, alpha: float | Array, schedule: PowerLaw, n: int) -> tuple[Array, Array]:
+    """Cov((theta_n, mu_n)) / gamma_n and n Cov(average of f) after n steps of the linear recursion, from theta = 0.
+
+    z = (theta, mu) moves as z' = (I + gamma A*) z + gamma e with e of covariance U, and the sum of f as
+    sum' = sum - alpha C theta + e_f. mu is divided by the weight that it has given to steps, as by `Estimator`.
+    """
+    s, u = linearization.score_covariance, to_host(linearization.noise)
+    d, (rho, scale) = s.shape[0], _numbers(schedule)
+    drift = to_host(drift_matrix(linearization, alpha))
+    of_sum = drift[..., d:, :] * (np.arange(drift.shape[-1]) < d)  # -alpha C in the columns of theta
+    z, total, mixed = np.zeros_like(drift), np.zeros((*drift.shape[:-2], *u[d:, d:].shape)), 0 * of_sum
+    left = 1.0  # weight of the start in mu
+    gammas = np.minimum(scale * (np.arange(1, n + 1) + schedule.offset) ** -rho, 1.0)
+    for gamma in gammas:
+        step = np.eye(drift.shape[-1]) + gamma * drift
+        cross = of_sum @ _transposed(mixed)
+        total = total + cross + _transposed(cross) + of_sum @ z @ _transposed(of_sum) + u[d:, d:]
+        mixed = (mixed + of_sum @ z) @ _transposed(step) + gamma * u[d:, :]
+        z = step @ z @ _transposed(step) + gamma**2 * u
+        left *= 1 - gamma
+    each = np.where(np.arange(drift.shape[-1]) < d, 1.0, 1 / (1 - left))
+    xp = array_namespace(s)
+    both = (each[:, None] * z * each / gammas[-1], total / n)
+    return tuple(xp.asarray(a, dtype=s.dtype, device=device_of(s)) for a in both)
+
+
+def _shift(schedule: PowerLaw) -> float:
+    """The 1/2 of Eq. 13 for rho = 1: the limit of rho / (2 n gamma_n)."""
     rho, scale = _numbers(schedule)
-    if n is None:
-        return 0.5 / scale if rho == 1 else 0.0
-    return 0.5 * rho / scale * (n + schedule.offset) ** (rho - 1)
+    return 0.5 / scale if rho == 1 else 0.0
 
 
 def _numbers(schedule: PowerLaw) -> tuple[float, float]:
@@ -319,8 +348,7 @@ def _mean_decay(shift: float) -> float:
     """1 - shift, the decay of mu."""
     if not shift < 1:
         raise HyperparameterError(
-            "the weighted mean forgets its start too slowly for a CLT: with rho = 1 take a scale above 1/2, with "
-            "rho < 1 more steps n"
+            "the weighted mean forgets its start too slowly for a CLT: with rho = 1 take a scale above 1/2"
         )
     return 1 - shift
 
