@@ -63,6 +63,13 @@ def test_chains_that_mix_slowly_are_not_behind():
     assert behind(slow) == []
 
 
+def test_a_chain_that_came_in_just_before_the_end_has_arrived():
+    values = rows(0, 0, 0, 0, 0)
+    values[:340, 1] -= 400.0
+    values[:370, 2] -= 400.0
+    assert behind(values) == [2]
+
+
 def test_a_target_that_is_nearly_flat_has_no_chains_behind():
     assert behind(rows(0, 0, 0, -1.0, sd=0.01)) == []
     assert behind(rows(0, 0, 0, -6.0, sd=0.01)) == [3]

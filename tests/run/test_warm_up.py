@@ -10,7 +10,6 @@ import xpsample as xps
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
 from xpsample.core.registry import namespace
 from xpsample.kernels.tuning import Tuning, with_tuning
-from xpsample.run import warming
 from xpsample.run.warm_up import judge_warm_up, warm_up_steps
 
 SD = np.asarray([0.1, 1.0, 20.0])
@@ -365,78 +364,3 @@ def test_chains_that_do_not_move_any_more_are_judged_without_a_warning():
     assert judge_warm_up({"log_density": rows}, pooled=True) is None
     rows[:60], rows[60:] = np.random.default_rng(0).normal(size=(60, 4)) - 50, 0.0
     assert judge_warm_up({"log_density": rows}, pooled=True).value > 1
-
-
-# ---- chains that are behind the others -------------------------------------------------------------------------------
-
-
-def two_levels(level, away=10.0):
-    """A Gaussian, and another one whose density is e^level times lower, that far away."""
-
-    def apart(x):
-        y = x - away * (np.arange(x.shape[-1]) == 0)
-        return y, -0.5 * np.sum(x * x, axis=-1), -level - 0.5 * np.sum(y * y, axis=-1)
-
-    def score(x):
-        y, high, low = apart(x)
-        share = np.exp(high - np.logaddexp(high, low))[..., None]
-        return -share * x - (1 - share) * y
-
-    return xps.Target(lambda x: np.logaddexp(*apart(x)[1:]), score=score)
-
-
-LATE = (1, 3, 4)
-
-
-def on_two_levels(away=10.0, chains=8, seed=1):
-    x0 = np.random.default_rng(seed).normal(size=(chains, 2))
-    x0[list(LATE), 0] += away
-    return x0
-
-
-def chains_behind(trace):
-    return [chain for finding in trace.diagnose() if finding.kind == "behind" for (chain,) in finding.chains]
-
-
-def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
-    """Chains leave the lower mode after some hundred steps each; the wrong variant does not look at them."""
-    usual = warm_up_steps(xps.HMC(), on_two_levels(), None)
-    run = lambda: xps.sample(two_levels(15), xps.HMC(), on_two_levels(), 100, seed=1, progress=False)  # noqa: E731
-    trace = run()
-    assert trace.metadata["warmup"] == 3 * usual
-    assert np.max(trace.draws[..., 0]) < 7 and chains_behind(trace) == []
-    monkeypatch.setattr(warming, "judge_chains", lambda path, pooled: None)
-    blind = run()
-    assert blind.metadata["warmup"] == usual
-    assert np.sum(blind.draws[0, :, 0] > 7) > 0
-
-
-def test_chains_that_stay_behind_end_the_warm_up_and_are_told():
-    """A second round in which none arrives is the last one."""
-    kernel, x0 = xps.MALA(), on_two_levels(20.0)
-    trace = xps.sample(two_levels(40, 20.0), kernel, x0, 20, seed=1, progress=False)
-    assert trace.metadata["warmup"] == 3 * warm_up_steps(kernel, x0, None)
-    (finding,) = [finding for finding in trace.diagnose() if finding.kind == "behind"]
-    # The mean of 96 log densities of a Gaussian (2), whose sd is 1, is within 1 of the other's but for one run in 1e9.
-    assert finding.value == pytest.approx(40, abs=1.5)
-    assert str(finding).startswith("in log density, 3 chains were up to 4") and "(chains 1, 3, 4): not arr" in str(
-        finding
-    )
-    assert all("'behind', above" in f.advice for f in trace.diagnose()[1:] if f.kind in ("rhat", "modes", "ess_bulk"))
-
-
-def test_a_warm_up_of_a_given_length_names_the_chains_that_are_behind():
-    target, x0 = two_levels(40, 20.0), on_two_levels(20.0)
-    trace = xps.sample(target, xps.MALA(), x0, 20, seed=1, warmup=100, progress=False)
-    assert trace.metadata["warmup"] == 100 and chains_behind(trace) == list(LATE)
-    sweep = xps.sample(target, xps.MALA(), np.stack([x0, x0]), 20, seed=1, warmup=100, progress=False)
-    (finding,) = [finding for finding in sweep.diagnose() if finding.kind == "behind"]
-    assert finding.chains == tuple((group, chain) for group in (0, 1) for chain in LATE)
-    alone = xps.sample(target, xps.MALA(), x0[1], 20, seed=1, warmup=100, progress=False)
-    assert chains_behind(alone) == []
-
-
-def test_chains_behind_of_shards_keep_their_numbers():
-    x0 = on_two_levels(20.0)
-    trace = xps.sample(two_levels(40, 20.0), xps.MALA(), x0, 20, seed=1, warmup=100, shards=2, progress=False)
-    assert chains_behind(trace) == list(LATE)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, singledispatch
+from functools import cached_property, partial, singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,12 +58,16 @@ class Tuning(Kernel[TuningState, Any]):
         Whether the positions have a chain axis. The last one is pooled; the others are groups.
     following : bool
         Whether the target changes from step to step. Metrics are then those of each sample that `follow` is given.
+    heard : nested tuple of int, (*groups, chains), optional
+        For each chain the one of its group that the rules see in its place; each sees itself when not given. A chain
+        that is stuck far out says nothing of the steps that suit the others, and would tune them all to nothing.
     """
 
     base: Kernel
     steps: float = field(metadata=PER_CHAIN)
     pooled: bool
     following: bool = False
+    heard: tuple[Any, ...] | None = None
 
     @cached_property
     def rules(self) -> dict[str, Rule]:
@@ -84,7 +88,7 @@ class Tuning(Kernel[TuningState, Any]):
                 f"{type(self.base).__name__} is tuned on each rung, for which a single chain needs an axis: pass "
                 "x0[None, :]"
             )
-        xp, start = target.xp, _floating(target, target.evaluate(x))
+        xp, start = target.xp, self._heard(target, _floating(target, target.evaluate(x)))
         memory = {name: rule.init(xp, start, self.pooled) for name, rule in self.rules.items()}
         steps = xp.sum(xp.zeros_like(start.x)) + self.steps
         return TuningState(self._with_values(xp, memory).init(target, x), memory, counter(target, x), steps)
@@ -111,9 +115,9 @@ class Tuning(Kernel[TuningState, Any]):
             xp=xp,
             n=0.5 * state.steps if self.following else xp.astype(n, dtype),
             steps=state.steps,
-            before=_floating(target, state.base.point),
-            after=_floating(target, base.point),
-            info=info,
+            before=self._heard(target, _floating(target, state.base.point)),
+            after=self._heard(target, _floating(target, base.point)),
+            info=self._heard(target, info),
             kernel=kernel,
             pooled=self.pooled,
             constrained=target.constrained,
@@ -152,11 +156,24 @@ class Tuning(Kernel[TuningState, Any]):
                 )
         return found
 
+    def _heard(self, target: BoundTarget, value: Any) -> Any:
+        """Arrays (*groups, chains, ...), of the chains that the rules see."""
+        return value if self.heard is None else tree.map(partial(_taken, target, np.asarray(self.heard)), value)
+
     def _with_values(self, xp: Any, memory: dict[str, tree.Tree]) -> Kernel:
         kernel = self.base
         for name, rule in self.rules.items():
             kernel = with_field(kernel, name, rule.value(xp, memory[name], kernel))
         return kernel
+
+
+def _taken(target: BoundTarget, index: np.ndarray, leaf: Any) -> Any:
+    """The entries of an array (*groups, chains, ...) by their place among the chains; another leaf as it is."""
+    if not is_array(leaf) or tuple(leaf.shape[: index.ndim]) != index.shape:
+        return leaf
+    places = index.reshape(*index.shape, *[1] * (leaf.ndim - index.ndim))
+    places = target.backend.from_host(np.broadcast_to(places, leaf.shape).copy(), leaf)
+    return target.xp.take_along_axis(leaf, places, axis=index.ndim - 1)
 
 
 def _floating(target: BoundTarget, point: Point) -> Point:
@@ -166,11 +183,11 @@ def _floating(target: BoundTarget, point: Point) -> Point:
 # ---- kernels within kernels ------------------------------------------------------------------------------------------
 
 
-def with_tuning(kernel: Any, steps: int, pooled: bool) -> Any:
+def with_tuning(kernel: Any, steps: int, pooled: bool, heard: tuple[Any, ...] | None = None) -> Any:
     """A kernel whose parts that leave something out are each a `Tuning`, in their places."""
-    inner = {name: with_tuning(part, steps, pooled) for name, part in kernels_inside(kernel)}
+    inner = {name: with_tuning(part, steps, pooled, heard) for name, part in kernels_inside(kernel)}
     kernel = warming(replace(kernel, **inner)) if inner else kernel
-    return Tuning(kernel, float(steps), pooled) if left_out(kernel) else kernel
+    return Tuning(kernel, float(steps), pooled, heard=heard) if left_out(kernel) else kernel
 
 
 @singledispatch

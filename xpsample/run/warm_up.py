@@ -38,6 +38,12 @@ ROUNDS = 4
 Where some are behind the others, another one follows only while their number falls: they may be in another mode.
 """
 
+STILL = 0.05
+"""The standard deviation of the log density of a chain that is stuck, at most. Where chains stay it is 0.7 or more.
+
+An acceptance probability does not tell: where steps of all are tuned to suit a chain that cannot move, it is as asked.
+"""
+
 FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
 """Standard deviations by which the log density moves from one quarter of a warm-up to the next: by themselves, and
 where they are more than two standard errors between chains; and steps of a warm-up.
@@ -135,6 +141,30 @@ def judge_chains(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     if rows is None or rows.shape[0] < FEWEST_JUDGED or not pooled:
         return None
     return judge_arrival(to_host(rows))
+
+
+def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, ...] | None:
+    """For each chain the one whose steps tune in its place: another of its group where it is behind and stuck.
+
+    None where no chain is stuck: those that move, if they are behind, go on to tune the others' steps with their own.
+    """
+    if late is None:
+        return None
+    rows = to_host(path["log_density"])
+    sd = np.ma.masked_invalid(rows[-(len(rows) // 4) :, ...].astype(np.float64)).std(0)
+    stuck: np.ndarray = np.zeros(sd.shape, dtype=bool)
+    for chain in late.chains:
+        stuck[chain] = sd[chain] < STILL
+    if not np.any(stuck):
+        return None
+    heard = np.broadcast_to(np.arange(stuck.shape[-1]), stuck.shape).copy()
+    for group in np.ndindex(stuck.shape[:-1]):
+        heard[group][stuck[group]] = np.resize(np.flatnonzero(~stuck[group]), stuck[group].sum())
+    return _nested(heard.tolist())
+
+
+def _nested(values: Any) -> Any:
+    return tuple(map(_nested, values)) if isinstance(values, list) else values
 
 
 @dataclass(frozen=True)

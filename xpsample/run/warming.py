@@ -20,6 +20,7 @@ from xpsample.run.warm_up import (
     ROUNDS,
     TunedPath,
     WarmUpPath,
+    heard_chains,
     judge_chains,
     judge_warm_up,
     warm_up_source,
@@ -91,16 +92,17 @@ def warm_up(
     """Tune what the kernel leaves out.
 
     Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
-    of steps was asked for. So it does where some are far behind the others, as long as they become fewer. Each is a run
-    of its own, with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
+    of steps was asked for. So it does where some are far behind the others, as long as they become fewer. Those that
+    are stuck have no say in what it tunes, and one more round follows where such are found. Each is a run of its own,
+    with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
-    before = math.inf  # chains that were behind
+    before, heard = math.inf, None  # chains that were behind, and those that tune
     for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
-        warming, starts, noise = _round(target, program, x0, source, steps, number)
+        warming, starts, noise = _round(target, program, x0, source, steps, number, heard)
         carry = warming.init(starts)
         check_limits(warming, carry, noise, warming.schedule.draws)
         own, described = _within(checkpoint, number), {}
@@ -122,7 +124,8 @@ def warm_up(
         ready, carry = _tuned(program, warming, x0, trace, paths[-1])
         moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
         behind = 0 if late is None else len(late.chains)
-        if moving is None and not 0 < behind < before:
+        known, heard = heard, heard_chains(paths[-1], late)
+        if moving is None and not (behind and (behind < before or heard != known)):
             break
         x0, steps, before = carry.state.point.x, 2 * steps, behind or before
     found = tuple(finding for finding in (late, moving) if finding is not None)
@@ -130,7 +133,13 @@ def warm_up(
 
 
 def _round(
-    target: AbstractTarget, program: Program, x0: Array, source: NoiseSource, steps: int, number: int
+    target: AbstractTarget,
+    program: Program,
+    x0: Array,
+    source: NoiseSource,
+    steps: int,
+    number: int,
+    heard: tuple[Any, ...] | None,
 ) -> tuple[Program, Array, Native | Portable]:
     """The program of a round, its start positions and its noise."""
     pooled, room, noise = len(x0.shape) > 1, -(-steps // ROOM) * ROOM, warm_up_source(source, number)
@@ -142,7 +151,7 @@ def _round(
         path: Recorder = TunedPath.of(kernel.tuning_inside)
         bound = target.prepare(x0, kernel.requires)
     else:
-        path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled)
+        path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled, heard)
     return Program(kernel, bound, (path,), Schedule(steps, room=room), program.compile), x0, noise
 
 

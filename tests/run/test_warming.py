@@ -1,0 +1,169 @@
+"""A warm-up compares the chains: it goes on while fewer are behind, and those that are stuck tune nothing."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.registry import namespace, to_host
+from xpsample.kernels.tuning import with_tuning
+from xpsample.run import warming
+from xpsample.run.warm_up import heard_chains, judge_chains, warm_up_steps
+
+
+def two_levels(level, away=10.0):
+    """A Gaussian, and another one whose density is e^level times lower, that far away."""
+
+    def apart(x):
+        y = x - away * (np.arange(x.shape[-1]) == 0)
+        return y, -0.5 * np.sum(x * x, axis=-1), -level - 0.5 * np.sum(y * y, axis=-1)
+
+    def score(x):
+        y, high, low = apart(x)
+        share = np.exp(high - np.logaddexp(high, low))[..., None]
+        return -share * x - (1 - share) * y
+
+    return xps.Target(lambda x: np.logaddexp(*apart(x)[1:]), score=score)
+
+
+LATE = (1, 3, 4)
+
+
+def on_two_levels(away=10.0, chains=8, seed=1):
+    x0 = np.random.default_rng(seed).normal(size=(chains, 2))
+    x0[list(LATE), 0] += away
+    return x0
+
+
+def chains_behind(trace):
+    return [chain for finding in trace.diagnose() if finding.kind == "behind" for (chain,) in finding.chains]
+
+
+def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
+    """Chains leave the lower mode after some hundred steps each; the wrong variant does not look at them."""
+    usual = warm_up_steps(xps.HMC(), on_two_levels(), None)
+    run = lambda: xps.sample(two_levels(15), xps.HMC(), on_two_levels(), 100, seed=1, progress=False)  # noqa: E731
+    trace = run()
+    assert trace.metadata["warmup"] == 3 * usual
+    assert np.max(trace.draws[..., 0]) < 7 and chains_behind(trace) == []
+    monkeypatch.setattr(warming, "judge_chains", lambda path, pooled: None)
+    blind = run()
+    assert blind.metadata["warmup"] == usual
+    assert np.sum(blind.draws[0, :, 0] > 7) > 0
+
+
+def test_chains_that_stay_behind_end_the_warm_up_and_are_told():
+    """A second round in which none arrives is the last one."""
+    kernel, x0 = xps.MALA(), on_two_levels(20.0)
+    trace = xps.sample(two_levels(40, 20.0), kernel, x0, 20, seed=1, progress=False)
+    assert trace.metadata["warmup"] == 3 * warm_up_steps(kernel, x0, None)
+    (finding,) = [finding for finding in trace.diagnose() if finding.kind == "behind"]
+    # The mean of 96 log densities of a Gaussian (2), whose sd is 1, is within 1 of the other's but for one run in 1e9.
+    assert finding.value == pytest.approx(40, abs=1.5)
+    assert str(finding).startswith("in log density, 3 chains were up to 4") and "(chains 1, 3, 4): not arr" in str(
+        finding
+    )
+    assert all("'behind', above" in f.advice for f in trace.diagnose()[1:] if f.kind in ("rhat", "modes", "ess_bulk"))
+
+
+def test_a_warm_up_of_a_given_length_names_the_chains_that_are_behind():
+    target, x0 = two_levels(40, 20.0), on_two_levels(20.0)
+    trace = xps.sample(target, xps.MALA(), x0, 20, seed=1, warmup=100, progress=False)
+    assert trace.metadata["warmup"] == 100 and chains_behind(trace) == list(LATE)
+    sweep = xps.sample(target, xps.MALA(), np.stack([x0, x0]), 20, seed=1, warmup=100, progress=False)
+    (finding,) = [finding for finding in sweep.diagnose() if finding.kind == "behind"]
+    assert finding.chains == tuple((group, chain) for group in (0, 1) for chain in LATE)
+    alone = xps.sample(target, xps.MALA(), x0[1], 20, seed=1, warmup=100, progress=False)
+    assert chains_behind(alone) == []
+
+
+def test_chains_behind_of_shards_keep_their_numbers():
+    x0 = on_two_levels(20.0)
+    trace = xps.sample(two_levels(40, 20.0), xps.MALA(), x0, 20, seed=1, warmup=100, shards=2, progress=False)
+    assert chains_behind(trace) == list(LATE)
+
+
+# ---- chains that are stuck -------------------------------------------------------------------------------------------
+
+
+def with_a_hole():
+    """A Gaussian, and a place far out where no step of any size is accepted."""
+    return xps.Target(
+        lambda x: np.where(x[..., 0] > 50, -2.4e5, -0.5 * np.sum(x * x, axis=-1)),
+        score=lambda x: np.where(x[..., :1] > 50, 1e30, -x),
+    )
+
+
+def beside_a_hole():
+    """A run of four chains, of which chain 2 begins in it."""
+    x0 = np.random.default_rng(1).normal(size=(4, 3))
+    x0[2, 0] = 100.0
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return xps.sample(with_a_hole(), xps.HMC(), x0, 100, seed=1, progress=False)
+
+
+def test_a_chain_that_is_stuck_does_not_stop_the_others():
+    """Its acceptance pulls the step size of all down, since a harmonic mean meets zeros."""
+    trace = beside_a_hole()
+    assert trace.metadata["warmup"] == 1500 and chains_behind(trace) == [2]
+    assert 0.5 < trace.kernel.step_size < 2
+    others = np.delete(trace.draws, 2, axis=1)
+    # 300 draws that are nearly independent: a standard error of 0.041, of which this is 7.
+    np.testing.assert_allclose(np.std(others, axis=(0, 1)), 1.0, atol=0.3)
+
+
+@pytest.mark.slow
+def test_a_chain_that_is_stuck_and_heard_is_caught(monkeypatch):
+    """The twin of the test above."""
+    monkeypatch.setattr(warming, "heard_chains", lambda path, late: None)
+    assert beside_a_hole().kernel.step_size < 1e-6
+
+
+def test_only_chains_that_are_behind_and_do_not_move_are_not_heard():
+    rows = np.random.default_rng(0).normal(size=(400, 2, 5))
+    rows[:, 0, 1] -= 40.0  # moves, in a mode of its own
+    rows[:, 1, 3] = -1e6
+    rows[:, 1, 4] = -2e6
+    path = {"log_density": rows}
+    late = judge_chains(path, pooled=True)
+    assert late.chains == ((0, 1), (1, 3), (1, 4))
+    assert heard_chains(path, late) == ((0, 1, 2, 3, 4), (0, 1, 2, 0, 1))
+    assert heard_chains({"log_density": rows[:, 0]}, judge_chains({"log_density": rows[:, 0]}, pooled=True)) is None
+    assert heard_chains(path, None) is None
+
+
+def log_density(x, data):
+    return -0.25 * namespace(x).sum((x / data["sd"]) ** 4, axis=-1)
+
+
+def score(x, data):
+    return -(x**3) / data["sd"] ** 4
+
+
+def test_what_is_tuned_is_that_of_the_chains_that_are_heard(library):
+    """As if others stood in the places of the rest: the same numbers, whatever the rest do."""
+    x0 = np.random.default_rng(0).normal(size=(2, 4, 3))
+    double = np.concatenate([x0[:, :2], x0[:, :2]], axis=1)
+
+    def path(heard, x, lib):
+        tuning = with_tuning(xps.MALA(), 20, True, heard)
+        target = xps.Target(log_density, score=score, data={"sd": lib(np.asarray([0.5, 1.0, 3.0]))})
+        target = target.prepare(lib(x), tuning.requires)
+        state, rng = tuning.init(target, lib(x)), np.random.default_rng(1)
+        for _ in range(4):
+            noise = {name: rng.uniform(size=spec.shape) for name, spec in tuning.noise(lib(x)).items()}
+            for rows in noise.values():
+                rows[:, 2:4] = rows[:, :2]
+            state, _ = tuning.step(target, state, {name: lib(rows) for name, rows in noise.items()})
+        return {name: to_host(values) for name, values in tuning.path(target.xp, state.memory).items()}
+
+    heard = ((0, 1, 0, 1), (0, 1, 0, 1))
+    expected = path(None, double, np.asarray)
+    for name, values in path(heard, x0, library.array).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-6)
+    far = x0 + np.asarray([0.0, 0.0, 1e3, -1e3])[:, None]
+    for name, values in path(heard, far, np.asarray).items():
+        np.testing.assert_array_equal(values, expected[name])
+    assert any(np.any(values != expected[name]) for name, values in path(None, far, np.asarray).items())
