@@ -25,8 +25,8 @@ WORDS = (
     "nothing to build",
 )
 WITHOUT_A_REASON = {"whole", "reproduced", "nothing to build"}
-HEADS = {name: ["in the paper", "in the library", "page", "verdict"] for name in ("Method", "Theory", "Settings")}
-HEADS["Experiments"] = ["in the paper", "page", "size and seeds: paper, here", "verdict"]
+HEADS = {name: ["in the paper", "verdict", "in the library", "page"] for name in ("Method", "Theory", "Settings")}
+HEADS["Experiments"] = ["in the paper", "verdict", "size and seeds: paper, here", "page"]
 
 
 class Row(NamedTuple):
