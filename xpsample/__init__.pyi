@@ -17,9 +17,12 @@ from xpsample import sosmc as sosmc
 from xpsample import spaces as spaces
 from xpsample import srld as srld
 from xpsample import srmc as srmc
+from xpsample import steppers as steppers
+from xpsample import storage as storage
 from xpsample import targets as targets
 from xpsample import trace as trace
 from xpsample import warmup as warmup
+from xpsample import watchers as watchers
 from xpsample import zoo as zoo
 from xpsample.core.covariance import LowRankCovariance as LowRankCovariance
 from xpsample.core.registry import backend_of as backend_of

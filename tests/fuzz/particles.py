@@ -51,6 +51,7 @@ def particles() -> list[Call]:
             ess=arg(None, {"none"}),
             threshold=arg(0.5, {"share", "one", "float one"} | ZERO),
             resampling=arg(Multinomial(), NONE),
+            moves=arg(1, COUNT),
         ),
         call(
             lambda ess: xps.TemperedSMC(xps.RWM(0.5), ess=ess),
@@ -107,6 +108,8 @@ def particles() -> list[Call]:
             resampling=arg(Multinomial(), NONE),
             adapt_move=arg(None, {"none"}),
             adapt_optimizer=arg(None, {"none"}),
+            moves=arg(1, COUNT),
+            initial=arg(None, FUNCTION | {"none"}),
         ),
         call(
             sosmc.Adaptation,
