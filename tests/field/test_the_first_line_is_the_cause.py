@@ -256,6 +256,24 @@ def test_chains_that_never_move_say_nothing_of_far_out():
     assert "stuck" in kinds and "rhat" in kinds and "improper" not in kinds
 
 
+def test_a_chain_that_is_stuck_where_the_density_overflows_is_behind():
+    """Around it the log density is -inf in float32: that is no bound of the others, which are well."""
+
+    def steep(x):
+        return np.exp(3 * (x[..., 0] - 2))
+
+    def score(x):
+        return -x - np.stack([3 * steep(x), 0 * x[..., 1]], -1)
+
+    x0 = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    x0[2, 0] = 14.0
+    with np.errstate(over="ignore"):
+        target = xps.Target(lambda x: -0.5 * np.sum(x * x, -1) - steep(x), score=score)
+        first, *others = told(target, xps.HMC(), x0, 500)
+    assert first.kind == "behind" and first.chains == ((2,),)
+    assert "stuck" in [f.kind for f in others] and "bound" not in [f.kind for f in others]
+
+
 # ---- other libraries -------------------------------------------------------------------------------------------------
 
 

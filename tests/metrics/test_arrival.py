@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics.arrival import judge_arrival
+from xpsample.metrics.arrival import judge_arrival, stand_ins
 
 RNG = np.random.default_rng(3)
 
@@ -96,3 +96,8 @@ def test_groups_are_compared_each_with_itself():
     found = judge_arrival(values)
     assert found.chains == ((1, 2),) and found.value == pytest.approx(40, abs=1)
     assert judge_arrival(values[:, :, :2]) is None
+
+
+def test_stand_ins_are_of_the_same_group_and_in():
+    out = np.asarray([[False, True, False, True], [True, True, True, True], [False] * 4])
+    np.testing.assert_array_equal(stand_ins(out), [[0, 0, 2, 2], [0, 1, 2, 3], [0, 1, 2, 3]])

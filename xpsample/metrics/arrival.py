@@ -54,6 +54,22 @@ def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
     )
 
 
+def stand_ins(out: np.ndarray) -> np.ndarray:
+    """For each chain the one of its group to look at in its place: itself, or one that is not `out` if it is.
+
+    Parameters
+    ----------
+    out : array (*groups, chains) of bool
+        A group whose chains are all out stays as it is.
+    """
+    found = np.broadcast_to(np.arange(out.shape[-1]), out.shape).copy()
+    for group in np.ndindex(out.shape[:-1]):
+        others = np.flatnonzero(~out[group])
+        if len(others):
+            found[group][out[group]] = np.resize(others, out[group].sum())
+    return found
+
+
 def side_by_side(findings: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
     """The chains behind of several shards as one finding, of JSON fields and the first chain of each shard."""
     found = [(first, Finding.from_json(dict(fields))) for first, fields in findings]

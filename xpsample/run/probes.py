@@ -10,6 +10,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
+from xpsample.metrics.arrival import stand_ins
 from xpsample.metrics.causes import causes_first
 from xpsample.metrics.findings import (
     Finding,
@@ -89,7 +90,7 @@ def _probed(target: BoundTarget, draws: Array | StoredRows, kinds: set[str]) -> 
         return values
 
     if kinds & OF_A_BOUND and not target.constrained:
-        finding = judge_bound(np.stack(list(map(density, _around(rows)))))
+        finding = judge_bound(np.stack(list(map(density, _around(_of_those_that_moved(rows))))))
         if finding is not None:
             yield finding
     if kinds & OF_NO_END:
@@ -101,6 +102,17 @@ def _probed(target: BoundTarget, draws: Array | StoredRows, kinds: set[str]) -> 
 def _host(draws: Array | StoredRows, wanted: np.ndarray) -> np.ndarray:
     """Some rows on the host."""
     return np.stack([to_host(draws[int(i), ...]) for i in wanted])
+
+
+def _of_those_that_moved(rows: np.ndarray) -> np.ndarray:
+    """The draws, (row, *chains, dim), with those of chains that moved in place of those that did not.
+
+    What is around a chain that is stuck far out, such as an overflow, is no bound of the others.
+    """
+    if rows.ndim < 3:
+        return rows
+    index = stand_ins(np.all(rows == rows[:1, ...], axis=(0, -1)))
+    return np.take_along_axis(rows, index[None, ..., None], axis=-2)
 
 
 def _around(rows: np.ndarray) -> Iterator[np.ndarray]:

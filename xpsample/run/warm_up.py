@@ -17,7 +17,7 @@ from xpsample.kernels.compose import anything_left_out, rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuning_states, tunings
-from xpsample.metrics.arrival import judge_arrival
+from xpsample.metrics.arrival import judge_arrival, stand_ins
 from xpsample.metrics.findings import Finding
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder
@@ -157,10 +157,7 @@ def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, 
         stuck[chain] = sd[chain] < STILL
     if not np.any(stuck):
         return None
-    heard = np.broadcast_to(np.arange(stuck.shape[-1]), stuck.shape).copy()
-    for group in np.ndindex(stuck.shape[:-1]):
-        heard[group][stuck[group]] = np.resize(np.flatnonzero(~stuck[group]), stuck[group].sum())
-    return _nested(heard.tolist())
+    return _nested(stand_ins(stuck).tolist())
 
 
 def _nested(values: Any) -> Any:

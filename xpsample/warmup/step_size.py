@@ -22,6 +22,9 @@ number of steps are stable.
 LARGEST_CHANGE = 0.7
 """Of the logarithm of a step size, from one step to the next."""
 
+LOG_LEAST = -85.0
+"""The logarithm of a step size, at least: float32 has no smaller positive numbers. One stuck chain may ask for less."""
+
 LEAST_ACCEPTANCE, LEAST_AT_FIRST, UNTIL = 0.02, 0.001, 1 / 3
 """Acceptance probabilities below count as this in a harmonic mean; and as that in the first third of the warm-up.
 
@@ -130,7 +133,7 @@ class StepSize(FollowingRule):
         if seen.following:
             change = GAIN * (accepted - self.acceptance)
         log_step = xp.where(memory.searching, sought, memory.log_step + change)
-        log_step = xp.clip(log_step, max=self._log_most)
+        log_step = xp.clip(log_step, min=LOG_LEAST, max=self._log_most)
         share = count**-KAPPA
         average = log_step if seen.following else share * log_step + (1 - share) * average
 
