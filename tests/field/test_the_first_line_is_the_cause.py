@@ -12,6 +12,7 @@ import xpsample as xps
 from xpsample.core.errors import DiagnosisWarning
 from xpsample.metrics.causes import EXPLAINS, causes_first, follows_from
 from xpsample.metrics.findings import Finding
+from xpsample.run.probes import _around, _of_those_that_moved
 
 STARTS = np.random.default_rng(0).normal(size=(4, 2))
 FINITE = xps.FiniteDifference()
@@ -313,3 +314,10 @@ def test_every_kind_is_told_once_and_of_others_nothing_is_said():
     found = causes_first([Finding(k, k, 1.0, "own") for k in ("ess_bulk", "mine", "precision", "precision", "batches")])
     assert [f.kind for f in found] == ["precision", "mine", "batches", "ess_bulk"]
     assert [f.advice for f in found[:3]] == ["own"] * 3
+
+
+def test_places_around_a_chain_that_never_moved_are_not_looked_at():
+    rows = np.random.default_rng(0).normal(size=(16, 2, 3, 2))
+    rows[:, 1, 2] = 1e3
+    assert max(np.max(np.abs(places)) for places in _around(_of_those_that_moved(rows))) < 20
+    assert max(np.max(np.abs(places)) for places in _around(rows)) > 900

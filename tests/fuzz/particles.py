@@ -136,7 +136,13 @@ def particles() -> list[Call]:
             beta=arg(0.5, POSITIVE | ZERO),
             reference=Argument(lambda lib: RowBatches(real(lib)), NONE),
         ),
-        call(sosmc.RewardReverseKL, as_loss, reward=arg(density, FUNCTION), beta=arg(0.5, PER_CHAIN | ZERO)),
+        call(
+            sosmc.RewardReverseKL,
+            as_loss,
+            reward=arg(density, FUNCTION),
+            beta=arg(0.5, PER_CHAIN | ZERO),
+            reference=arg(None, {"none"}),
+        ),
         call(sosmc.Expectation, as_loss, h=arg(lambda x, p: x - p, FUNCTION)),
         call(sosmc.Surrogate, as_loss, function=arg(lambda p, x, w: (p * p).sum(), FUNCTION)),
         call(

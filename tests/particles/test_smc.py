@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from tests.enumerated import quadratic
 from tests.kernels.support import COVARIANCE
-from xpsample import AIS, GWG, HMC, MALA, RWM, Bridge, Portable, Record, TemperedSMC, log_normalizer, sample
+from xpsample import AIS, GWG, HMC, MALA, RWM, Bridge, HiSS, Portable, Record, TemperedSMC, log_normalizer, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.particles.smc import particle_log_normalizer
 from xpsample.zoo.gaussian import gaussian
@@ -66,6 +66,15 @@ def test_several_moves_at_each_temperature(base):
     whole = log_normalizer(often.value)
     assert abs(whole.value - EXACT) < 5 * whole.standard_error
     assert np.std(often.value) < 0.8 * np.std(once.value)
+
+
+def test_a_kernel_with_noise_of_an_inner_one_keeps_its_own_at_each_move():
+    """HiSS and its inner kernel both have numbers called ``accept``: each move's are those of one step, unchanged."""
+    base, x = HiSS(GWG(), 1.0, 2, 3), np.zeros((2, 5, 4))
+    kernel = TemperedSMC(base, (0.0, 0.5, 1.0), threshold=0.0, moves=3)
+    inner = {name.removeprefix("base/"): spec for name, spec in kernel.noise(x).items()}
+    assert inner == {name: spec._replace(shape=(3, *spec.shape)) for name, spec in base.noise(x).items()}
+    assert len(inner) == len(kernel.noise(x))
 
 
 def always():

@@ -88,6 +88,8 @@ def estimated(library, loss, gradient, noise=None):
     x = library.array(NODES[:, None])
     bound = family.prepare(x, Capability.LOG_DENSITY)
     now = {name: library.array(value) for name, value in NOW.items()}
+    if getattr(loss, "beta", None) and isinstance(loss.reference, dict):
+        loss = replace(loss, reference={name: library.array(value) for name, value in loss.reference.items()})
     point = bound.member(now).evaluate(x)
     found = loss.gradient(bound, now, point, library.array(density(NOW)[0]), noise or {})
     return np.concatenate([library.host(found[name]) for name in ("a", "b")])
@@ -173,6 +175,15 @@ def test_batches(library):
     draws = DrawnBatches({"z": Normal((7, 2))}, lambda z: 2.0 * z)
     assert draws.noise(x) == {"z": Normal((3, 7, 2))}
     np.testing.assert_array_equal(library.host(draws.draw(xp, x, {"z": x})), np.zeros((3, 5, 2)))
+
+
+@pytest.mark.parametrize("reference", [{"a": np.zeros(1)}, {"a": np.zeros(1), "b": np.zeros((5, 2))}, np.zeros(2)])
+def test_a_reference_of_another_shape_is_refused(reference):
+    """It would broadcast against the particles without a word."""
+    bound = Parametric(log_density, START, gradient=FiniteDifference()).prepare(NODES[:, None], Capability.LOG_DENSITY)
+    point = bound.member(NOW).evaluate(NODES[:, None])
+    with pytest.raises(HyperparameterError, match="reference must have the shapes of the parameters"):
+        RewardReverseKL(reward, 0.6, reference).gradient(bound, NOW, point, density(NOW)[0], {})
 
 
 def test_bad_losses_are_refused():

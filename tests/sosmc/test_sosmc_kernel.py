@@ -13,7 +13,16 @@ from xpsample import HMC, MALA, RWM, Portable, sample
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Multinomial, Residual, Stratified, Systematic
-from xpsample.sosmc import SOSMC, Adaptation, LangevinMove, RewardForwardKL, SOSMCHistory, Unweighted
+from xpsample.sosmc import (
+    SOSMC,
+    Adaptation,
+    LangevinMove,
+    RewardForwardKL,
+    RewardReverseKL,
+    SingleChain,
+    SOSMCHistory,
+    Unweighted,
+)
 from xpsample.zoo.gaussian import gaussian
 
 RUNS, PARTICLES, STEPS, VELOCITY = 400, 50, 15, 0.1
@@ -154,6 +163,24 @@ def test_the_same_particles_with_further_moves_on_every_library(library):
     ours, theirs = tune(library, kernel), tune(open_library("numpy", "float64"), kernel)
     np.testing.assert_allclose(library.host(ours.state.point.x), theirs.state.point.x, rtol=1e-8)
     np.testing.assert_allclose(library.host(ours.state.weights.logs), theirs.state.weights.logs, rtol=1e-7)
+
+
+@pytest.mark.parametrize("move", [Unweighted(LangevinMove(0.1)), SingleChain(0.1)])
+def test_a_law_of_the_start_is_refused_where_nothing_weighs(move):
+    with pytest.raises(HyperparameterError, match="initial weighs the start"):
+        SOSMC(nothing, move, Along(VELOCITY), 0.0, initial=wide)
+
+
+def test_a_reference_reaches_a_compiled_run(library):
+    """The reverse KL pulls theta to it."""
+    start = (np.zeros((2, 1, 2)), np.full((2, 1, 2), 1.5))
+    ends = []
+    for reference in start:
+        kernel = SOSMC(
+            RewardReverseKL(lambda x: 0 * x[..., 0], 1.0, library.array(reference)), LangevinMove(0.2), Adam(0.1)
+        )
+        ends.append(np.mean(library.host(tune(library, kernel, steps=60).state.parameters)))
+    np.testing.assert_allclose(ends, [0.0, 1.5], atol=0.3)
 
 
 def test_a_law_of_the_start_of_another_shape_is_refused():

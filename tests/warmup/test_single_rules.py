@@ -260,3 +260,12 @@ def test_a_density_that_does_not_fall_off_ends_the_warm_up():
     x0 = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
     with pytest.raises(HyperparameterError, match="chains ran away"), np.errstate(all="ignore"):
         xps.sample(flat, xps.HMC(), x0, 5, seed=1, warmup=400, progress=False)
+
+
+def test_a_step_size_stays_a_positive_number_of_float32():
+    """One chain that cannot move at all asks for ever smaller steps, and must not end the warm-up of the others."""
+    rule, x = StepSize(0.8, harmonic=True), np.zeros((4, 2), dtype=np.float32)
+    memory = rule.init(numpy_xp, Point(x, None, None), True)
+    for n in range(600):
+        memory, _ = rule.update(memory, seen(n, 600, np.zeros(4, dtype=np.float32), x))
+    assert np.all(rule.value(numpy_xp, memory, None) > 0) and np.all(rule.final(numpy_xp, memory) > 0)

@@ -130,6 +130,16 @@ def nested(specs: Specs, *axes: int) -> Specs:
     return {f"base/{name}": spec._replace(shape=(*axes, *spec.shape)) for name, spec in specs.items()}
 
 
+def of_moves(specs: Specs, moves: int) -> Specs:
+    """The noise of a kernel that moves so many times in a step; under its own names where it moves once."""
+    return specs if moves == 1 else nested(specs, moves)
+
+
+def of_move(noise: dict[str, Array], moves: int, i: Any) -> dict[str, Array]:
+    """The part of move i of the noise of `of_moves`."""
+    return noise if moves == 1 else unnested(noise, i)
+
+
 def unnested(noise: Mapping[str, Array], *index: int) -> dict[str, Array]:
     """The inner kernel's part of the noise, at an index into the leading axes."""
     return {name.removeprefix("base/"): a[(*index, ...)] for name, a in noise.items() if name.startswith("base/")}

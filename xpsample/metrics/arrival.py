@@ -17,7 +17,7 @@ by a little from the next one: 11 in all of 128 chains of RWM on a Gaussian (100
 """
 
 AHEAD = 0.25
-"""The share of the chains that are never behind. One chain alone may have found a place that none should go to."""
+"""The share of the chains that are never behind: of many, a few may have found a place that others need not go to."""
 
 
 def judge_arrival(rows: np.ndarray) -> Finding | None:

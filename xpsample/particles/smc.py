@@ -19,7 +19,7 @@ from xpsample.core.errors import CapabilityError, HyperparameterError, TraceErro
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
-from xpsample.kernels.compose import check_base, nested, unnested
+from xpsample.kernels.compose import check_base, of_move, of_moves
 from xpsample.kernels.following import follow, following, of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.schedules import at_step
@@ -170,8 +170,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     def noise(self, x: Array) -> Specs:
         own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}
-        move = dict(self.base.noise(x))
-        return {**own, **move, **(nested(move, self.moves - 1) if self.moves > 1 else {})}
+        return {**own, **of_moves(self.base.noise(x), self.moves)}
 
     def step(
         self, target: BoundTarget, state: TemperedSMCState, noise: dict[str, Array]
@@ -200,12 +199,12 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     def _moved(self, kernel: Kernel, member: BoundTarget, base: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
         """The particles after all moves at one temperature."""
-        base, info = kernel.step(member, base, noise)
+        base, info = kernel.step(member, base, of_move(noise, self.moves, 0))
         if self.moves == 1:
             return base, info
 
         def one(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
-            base, info = kernel.step(member, carry[0], unnested(noise, i))
+            base, info = kernel.step(member, carry[0], of_move(noise, self.moves, i + 1))
             return base, carry[1].plus(Info.of(info, self.moves))
 
         return member.backend.repeat(self.moves - 1, one, (base, Info.of(info, self.moves)))

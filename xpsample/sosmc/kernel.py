@@ -23,7 +23,7 @@ from xpsample.core.checks import (
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Specs
-from xpsample.kernels.compose import nested, unnested
+from xpsample.kernels.compose import of_move, of_moves
 from xpsample.kernels.following import of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
@@ -31,7 +31,7 @@ from xpsample.optimize.optimizers import AverageState, Optimizer, check_optimize
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import Weights
 from xpsample.sosmc.losses import Expectation, Loss
-from xpsample.sosmc.moves import Move, Reversible
+from xpsample.sosmc.moves import Move, Reversible, Unweighted
 from xpsample.sosmc.single_chain import SingleChain
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.parametric import family_of
@@ -173,6 +173,11 @@ class SOSMC(Kernel[SOSMCState, Info]):
         settle(self, "resampling", check_instance, Resampling, "Multinomial()")
         settle(self, "moves", check_count)
         settle(self, "initial", check_function, "(x)", optional=True)
+        if self.initial is not None and isinstance(self.move, Unweighted | SingleChain):
+            raise HyperparameterError(
+                f"initial weighs the start, and particles of {type(self.move).__name__} are not weighed by where they "
+                "are: leave it out, or take LangevinMove or a kernel"
+            )
         for name in ("adapt_move", "adapt_optimizer"):
             settle(self, name, check_instance, Adaptation, "Adaptation()", optional=True)
         if not isinstance(self.loss, Loss):
@@ -222,9 +227,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
 
     def noise(self, x: Array) -> Specs:
         own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}
-        move = self.move.noise(x)
-        further = nested(move, self.moves - 1) if self.moves > 1 else {}
-        return {**own, **self.loss.noise(x), **move, **further}
+        return {**own, **self.loss.noise(x), **of_moves(self.move.noise(x), self.moves)}
 
     def step(self, target: BoundTarget, state: SOSMCState, noise: dict[str, Array]) -> tuple[SOSMCState, Info]:
         assert isinstance(target, PreparedTarget)
@@ -246,7 +249,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
             index = self.resampling.ancestors(xp, xp.exp(weights.logs), noise["resample"])
             base = with_chains(base, take_ancestors(xp, resampled, index, of_chains(base)))
             weights = weights.reset(xp, resampled)
-        base, increments, info = move.step(before, after, base, noise)
+        base, increments, info = move.step(before, after, base, of_move(noise, self.moves, 0))
         if increments is not None:
             weights = weights.times(xp, increments)
         base, weights, info = self._further(move, after, base, weights, info, noise)
@@ -269,7 +272,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
 
         def one(i: Any, carry: tuple[Any, Weights, Info]) -> tuple[Any, Weights, Info]:
             base, weights, done = carry
-            base, increments, info = move.step(target, target, base, unnested(noise, i))
+            base, increments, info = move.step(target, target, base, of_move(noise, self.moves, i + 1))
             if increments is not None:
                 weights = weights.times(target.xp, increments)
             return base, weights, done.plus(Info.of(info, self.moves))

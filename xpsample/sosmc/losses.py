@@ -18,7 +18,6 @@ from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
 from xpsample.targets.parametric import family_of
-from xpsample.targets.placing import placed
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.prepared import PreparedTarget
 
@@ -162,7 +161,8 @@ class RewardReverseKL(Loss):
     beta : float or array, shape (*runs, 1)
         Strength of the regularisation, at least 0, in units of the reward.
     reference : tree of arrays, optional
-        The parameters of pi_0; those that the family starts with when not given.
+        The parameters of pi_0, in the library and dtype of the particles; those that the family starts with when not
+        given.
     """
 
     reward: Callable[[Array], Array]
@@ -182,9 +182,7 @@ class RewardReverseKL(Loss):
     def gradient(
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        first = target.data
-        if self.reference is not None:
-            first = placed("the reference's parameter", self.reference, target.backend, point.x)
+        first = target.data if self.reference is None else _reference(self.reference, target.data)
         above = family_of(target).log_density(point.x, first) - point.log_density  # U_theta - U_0
         multiplier = _rewards(self.reward, point.x) + self.beta * above
         coefficients = covariance_with(target.xp, weights, multiplier)
@@ -259,6 +257,16 @@ class Surrogate(Loss):
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
         return family_of(target).parameter_gradient(self.function)(parameters, point.x, weights)[1]
+
+
+def _reference(parameters: tree.Tree, first: tree.Tree) -> tree.Tree:
+    """The parameters of a reference, which are shaped as the first ones of the family, or as those of one run."""
+    wanted = {path: tuple(leaf.shape) for path, leaf in tree.items(first)}
+    shapes = {path: tuple(leaf.shape) for path, leaf in tree.items(parameters)}
+    like = {path: shape[len(shape) - len(shapes[path]) :] for path, shape in wanted.items() if path in shapes}
+    if shapes != like or wanted.keys() != shapes.keys():
+        raise HyperparameterError(f"reference must have the shapes of the parameters, {wanted}; got {shapes}")
+    return parameters
 
 
 def _rewards(reward: Callable[[Array], Array], x: Array) -> Array:

@@ -23,7 +23,7 @@ LARGEST_CHANGE = 0.7
 """Of the logarithm of a step size, from one step to the next."""
 
 LOG_LEAST = -85.0
-"""The logarithm of a step size, at least: float32 has no smaller positive numbers. One stuck chain may ask for less."""
+"""The logarithm of a step size, at least: near the smallest normal number of float32. A stuck chain may ask for 0."""
 
 LEAST_ACCEPTANCE, LEAST_AT_FIRST, UNTIL = 0.02, 0.001, 1 / 3
 """Acceptance probabilities below count as this in a harmonic mean; and as that in the first third of the warm-up.
