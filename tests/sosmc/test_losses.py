@@ -177,7 +177,9 @@ def test_batches(library):
     np.testing.assert_array_equal(library.host(draws.draw(xp, x, {"z": x})), np.zeros((3, 5, 2)))
 
 
-@pytest.mark.parametrize("reference", [{"a": np.zeros(1)}, {"a": np.zeros(1), "b": np.zeros((5, 2))}, np.zeros(2)])
+@pytest.mark.parametrize(
+    "reference", [{"a": np.zeros(1)}, {"a": np.zeros(1), "b": np.zeros((5, 2))}, {"a": np.zeros(1), "b": np.zeros(())}]
+)
 def test_a_reference_of_another_shape_is_refused(reference):
     """It would broadcast against the particles without a word."""
     bound = Parametric(log_density, START, gradient=FiniteDifference()).prepare(NODES[:, None], Capability.LOG_DENSITY)

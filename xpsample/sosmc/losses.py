@@ -182,7 +182,7 @@ class RewardReverseKL(Loss):
     def gradient(
         self, target: PreparedTarget, parameters: tree.Tree, point: Point, weights: Array, noise: Mapping[str, Array]
     ) -> tree.Tree:
-        first = target.data if self.reference is None else _reference(self.reference, target.data)
+        first = target.data if self.reference is None else _reference(self.reference, target.data, point.x.ndim - 2)
         above = family_of(target).log_density(point.x, first) - point.log_density  # U_theta - U_0
         multiplier = _rewards(self.reward, point.x) + self.beta * above
         coefficients = covariance_with(target.xp, weights, multiplier)
@@ -259,12 +259,12 @@ class Surrogate(Loss):
         return family_of(target).parameter_gradient(self.function)(parameters, point.x, weights)[1]
 
 
-def _reference(parameters: tree.Tree, first: tree.Tree) -> tree.Tree:
-    """The parameters of a reference, which are shaped as the first ones of the family, or as those of one run."""
+def _reference(parameters: tree.Tree, first: tree.Tree, runs: int) -> tree.Tree:
+    """The parameters of a reference, shaped as the first ones of the family, or as those of one of its runs."""
     wanted = {path: tuple(leaf.shape) for path, leaf in tree.items(first)}
     shapes = {path: tuple(leaf.shape) for path, leaf in tree.items(parameters)}
-    like = {path: shape[len(shape) - len(shapes[path]) :] for path, shape in wanted.items() if path in shapes}
-    if shapes != like or wanted.keys() != shapes.keys():
+    of_one = {path: shape[runs + 1 :] if runs else shape for path, shape in wanted.items()}
+    if shapes not in (wanted, of_one):
         raise HyperparameterError(f"reference must have the shapes of the parameters, {wanted}; got {shapes}")
     return parameters
 
