@@ -255,11 +255,16 @@ def _global_generators() -> dict[str, bytes]:
 
 
 def x64(name: str, dtype: str) -> AbstractContextManager:
-    """Where the library needs a switch for float64, that switch for the time of a test; off again for float32."""
-    if not name.startswith("jax") or dtype != "float64" or importlib.util.find_spec("jax") is None:
+    """Where the library needs a switch for float64, that switch for the time of a test; off again for float32.
+
+    What a test calls by itself, outside of a run, has the products of float32 matrices that runs have on a GPU.
+    """
+    if not name.startswith("jax") or importlib.util.find_spec("jax") is None:
         return nullcontext()
     import jax
 
+    if dtype != "float64":
+        return jax.default_matmul_precision("highest") if name == "jax-cuda" else nullcontext()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
     return importlib.import_module("jax.experimental").enable_x64(True)

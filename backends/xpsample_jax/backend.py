@@ -136,7 +136,7 @@ class JaxBackend(Backend):
         keep = start >= stepper.schedule.burn_in
         if keep and buffers is None:
             with allocating(stepper.schedule.held):
-                buffers = runner.allocate(stepper.schedule.held, values, carry, like)
+                buffers = jax.block_until_ready(runner.allocate(stepper.schedule.held, values, carry, like))
         elif keep and buffers is not None:
             buffers = like_rows(buffers, like)  # those of a checkpoint are not sharded
         rest, total = buffers if keep else None, None

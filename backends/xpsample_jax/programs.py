@@ -155,7 +155,7 @@ class Compiled:
         leaves, structure = jax.tree.flatten(args)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return inner(self.f)(*args)
-        if _option("jax_disable_jit"):
+        if option("jax_disable_jit"):
             return self.f(*args)
         leaves = [_in_order(leaf) for leaf in leaves]
         args = jax.tree.unflatten(structure, leaves)
@@ -264,13 +264,21 @@ def _form(leaf: Any) -> Hashable:
     return type(leaf), getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
 
 
+SETTINGS = (
+    "jax_default_device",
+    "jax_default_matmul_precision",
+    "jax_disable_most_optimizations",
+    "jax_enable_x64",
+    "jax_optimization_level",
+)
+
+
 def _settings() -> Hashable:
-    """Settings of JAX's that change a program without its text."""
-    names = ("jax_default_device", "jax_disable_most_optimizations", "jax_optimization_level")
-    return tuple(map(_option, names))
+    """Settings of JAX's that change a program, or what is traced of a function, for the same arguments."""
+    return tuple(map(option, SETTINGS))
 
 
-def _option(name: str) -> Any:
+def option(name: str) -> Any:
     """A setting of JAX's as it is here and now; None where there is none of that name."""
     return getattr(jax.config, name, None)
 
@@ -288,7 +296,8 @@ _refused: set[str] = set()
 def compiler_options(few: bool | None) -> dict[str, Any]:
     """What a program is compiled with; `few` is whether its chains are few, or None where it has no steps.
 
-    All are compiled without the YNNPACK fusions of XLA's CPU compiler, where it has them.
+    None keeps more digits than its text says: XLA's GPU compiler would take out a rounding to float32 and back. All are
+    compiled without the YNNPACK fusions of XLA's CPU compiler, where it has them.
 
     jaxlib 0.10.2 gets a reduction wrong whose result broadcasts against a further axis, from 16,385 chains on in
     float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Products by themselves are right, and faster
@@ -296,7 +305,8 @@ def compiler_options(few: bool | None) -> dict[str, Any]:
     time, and would make steps up to 2.6 times slower. Versions without an option are left alone.
     """
     options: dict[str, Any] = {
-        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else ""
+        "xla_allow_excess_precision": False,
+        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else "",
     }
     if few is None:
         options["xla_cpu_use_fusion_emitters"] = False

@@ -358,7 +358,11 @@ def curved_energy(x, p):
 
 @pytest.mark.parametrize("scheme", ["central", "forward"])
 def test_runs_are_differenced_apart(library, scheme):
-    """A run that has left the finite numbers leaves the others what they are alone, bit for bit."""
+    """A run that has left the finite numbers leaves the others what they are alone, bit for bit on a CPU.
+
+    How a GPU adds up depends on how many there are.
+    """
+    rounding = 1e-10 if library.name in ("cupy", "torch-cuda", "jax-cuda") else 0.0
     rng = np.random.default_rng(4)
     x, weights = rng.normal(size=(2, 3, 5, 2)), rng.normal(size=(2, 3, 5))
     parameters = {"scale": rng.normal(size=(2, 3, 1, 2)), "shift": [rng.normal(size=(2, 3, 1, 1))]}
@@ -376,8 +380,8 @@ def test_runs_are_differenced_apart(library, scheme):
         if run == (1, 1):
             continue
         alone = gradient(tree.map(lambda leaf, run=run: leaf[run], parameters), x[run], weights[run])
-        np.testing.assert_array_equal(together["scale"][run], alone["scale"])
-        np.testing.assert_array_equal(together["shift"][0][run], alone["shift"][0])
+        np.testing.assert_allclose(together["scale"][run], alone["scale"], rtol=0, atol=rounding)
+        np.testing.assert_allclose(together["shift"][0][run], alone["shift"][0], rtol=0, atol=rounding)
 
 
 def test_runs_that_share_a_parameter_add_up():

@@ -189,10 +189,10 @@ def points(space):
 
 def jacobian_of(library, constrain):
     """The derivatives of a map of one vector."""
-    if library.name == "torch":
+    if library.name.startswith("torch"):
         import torch
 
-        return lambda z: torch.func.jacrev(constrain)(library.array(z)).numpy()
+        return lambda z: torch.func.jacrev(constrain)(library.array(z)).numpy(force=True)
     import jax
 
     compiled = jax.jit(jax.jacfwd(constrain))

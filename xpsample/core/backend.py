@@ -21,9 +21,10 @@ from xpsample.core.specs import Specs
 class Device(NamedTuple):
     """A device: its name, the library's own object for it, the real dtypes that work, a note on missing ones.
 
-    `context` makes it the current device of its library, where a library has one and computes on no other. `process` is
-    the number of the process that it belongs to, where a library knows of several. `forks` tells whether a process that
-    is forked from one which has used it can use it, too: not where the library keeps threads.
+    Runs and checks are made within `context`: it makes the device the current one of a library that computes on no
+    other, and sees to it that products of matrices keep the digits of their dtype. `process` is the number of the
+    process that it belongs to, where a library knows of several. `forks` tells whether a process that is forked from
+    one which has used it can use it, too: not where the library keeps threads.
     """
 
     name: str

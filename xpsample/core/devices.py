@@ -1,8 +1,10 @@
 """The devices of the installed libraries, with the dtypes that work on them."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,6 +18,8 @@ from xpsample.core.registry import (
     installed_backends,
     registered_backends,
 )
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -32,21 +36,38 @@ class DeviceDtype:
         host = np.asarray(host)
         if host.dtype.kind == "f":
             host = host.astype(self.dtype)
-        return self.backend.xp.asarray(host, device=self.handle, copy=True)
+        return self.backend.xp.asarray(np.array(host), device=self.handle)  # a copy: torch shares memory with NumPy
 
     def __str__(self) -> str:
         return f"{self.backend.name}-{self.name.replace(':', '')}-{self.dtype}"
 
 
 def current_device(array: object) -> AbstractContextManager[Any]:
-    """A block in which an array's device is the current one of its library, where the library has such a thing.
+    """A block in which an array is computed with as in a run (`Device.context`).
 
-    CuPy has: its arrays are computed on, and its new arrays made on, the current device only. What is no array is let
-    through, for others to refuse.
+    What is no array is let through, for others to refuse.
     """
     if not is_array(array):
         return nullcontext()
     return next((device.context for device in backend_of(array).devices(array)), nullcontext())
+
+
+def as_in_runs(f: F) -> F:
+    """A function that computes in the `current_device` of its first argument, as runs do.
+
+    Within a program of the user's, where arrays hold no numbers, that program's settings hold.
+    """
+
+    @wraps(f)
+    def within(array: Any, *args: Any, **options: Any) -> Any:
+        try:
+            block = current_device(array)
+        except BackendError:
+            block = nullcontext()
+        with block:
+            return f(array, *args, **options)
+
+    return cast(F, within)
 
 
 def device_dtypes(names: list[str] | None = None) -> list[DeviceDtype]:

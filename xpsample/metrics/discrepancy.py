@@ -12,6 +12,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag, check_instance, given
+from xpsample.core.devices import as_in_runs
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_reals, per_coordinate
 from xpsample.core.registry import check_same_home
@@ -24,6 +25,7 @@ MEDIAN_POINTS = 1000
 """Points, evenly spaced in the sample, among which the median distance is taken."""
 
 
+@as_in_runs
 def squared_mmd(x: Array, y: Array, kernel: PairKernel | None = None, unbiased: bool = True) -> Array:
     """Squared maximum mean discrepancy between the distributions that two samples come from.
 
@@ -64,6 +66,7 @@ def squared_mmd(x: Array, y: Array, kernel: PairKernel | None = None, unbiased: 
     return within[0] + within[1] - 2.0 * across
 
 
+@as_in_runs
 def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbiased: bool = True) -> Array:
     """Squared kernel Stein discrepancy between the distribution of a sample and a target known by its score.
 
@@ -164,6 +167,7 @@ def fisher_divergence(score: Array, other: Array) -> Array:
     return xp.mean(xp.sum((score - other) ** 2, axis=-1), axis=-1)
 
 
+@as_in_runs
 def median_bandwidth(x: Array) -> Array:
     """The median of the squared distances between the points (..., n, dim), shape (...), in units of x squared.
 

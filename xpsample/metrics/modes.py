@@ -5,8 +5,10 @@ import math
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
+from xpsample.core.devices import as_in_runs
 
 
+@as_in_runs
 def nearest_centre(x: Array, centres: Array) -> Array:
     """Index of the nearest centre in Euclidean distance: how Appendix D.2.1 of the SRMC paper assigns modes.
 

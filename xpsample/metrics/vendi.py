@@ -4,9 +4,11 @@ from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
+from xpsample.core.devices import as_in_runs
 from xpsample.metrics.classes import entropy
 
 
+@as_in_runs
 def cosine_similarity(features: Array) -> Array:
     """Cosines between all pairs of feature vectors, (..., n, k) to (..., n, n).
 
