@@ -5,12 +5,13 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
+from xpsample_jax import programs  # noqa: E402
+from xpsample_jax.programs import Compiled  # noqa: E402
+
 import xpsample as xps  # noqa: E402
 from xpsample.metrics import nearest_centre, squared_ksd, squared_mmd  # noqa: E402
 from xpsample.metrics.stein import RBF  # noqa: E402
 from xpsample.targets import check_gradient  # noqa: E402
-from xpsample_jax import programs  # noqa: E402
-from xpsample_jax.programs import Compiled  # noqa: E402
 
 pytestmark = pytest.mark.first_tier
 
