@@ -299,8 +299,8 @@ _refused: set[str] = set()
 
 def _platform(where: Any) -> str:
     """That of the devices of arrays or shardings; that of the default device where there are none."""
-    leaves = jax.tree.leaves(where)
-    shardings = [getattr(leaf, "sharding", leaf) for leaf in leaves if isinstance(leaf, jax.Array | Sharding)]
+    leaves = [leaf for leaf in jax.tree.leaves(where) if isinstance(leaf, jax.Array | Sharding)]
+    shardings = [leaf if isinstance(leaf, Sharding) else leaf.sharding for leaf in leaves]
     devices = shardings[0].device_set if shardings else jax.devices()
     return next(iter(devices)).platform
 
