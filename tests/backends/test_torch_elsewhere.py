@@ -27,7 +27,7 @@ NUTS, MAMS = ("nuts", "nuts-dense-mass", "sr-nuts"), ("mams", "mams-dense-mass",
 WAITING = dict.fromkeys((*NUTS, *MAMS, "hmc-by-length"), OF_LOOPS) | {"svgd-stochastic": OF_FACTORS}
 """Scenarios whose steps wait for the device; docs/developer/without-a-gpu.md says so of their kernels."""
 
-FIRST_TIER = ("mala", "sr-mala", "srld", "svgd-stochastic", "gwg", "hmc-by-length")
+FIRST_TIER = ("sr-mala", "srld", "svgd-stochastic", "gwg", "hmc-by-length")
 
 WARM_UPS = {
     "rwm": (xps.RWM(), set()),
