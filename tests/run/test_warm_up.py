@@ -245,10 +245,60 @@ def test_a_constrained_target_is_sampled_from_defaults():
     for kernel in (xps.HMC(), xps.NUTS()):
         trace = xps.sample(target, kernel, x0, 400, seed=1)
         summary = trace.summary()
-        assert trace.kernel.step_size > 1e-3
+        assert trace.kernel.step_size > 0.01
         # An ESS above 400 in all, and so a standard error below 5 %: 5 of them.
         assert np.min(summary.ess_bulk) > 400
         np.testing.assert_allclose(summary.mean, 1.0, atol=0.25)
+
+
+def edge(constrained):
+    return xps.Target(
+        lambda x: np.where(np.any(x <= 0, axis=-1), -np.inf, -0.5 * np.sum(x * x, axis=-1)),
+        score=lambda x: -x,
+        constrained=constrained,
+    )
+
+
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
+@pytest.mark.parametrize("kernel", [xps.HMC(), xps.NUTS(), xps.MAMS(), xps.HMC(steps=3)])
+def test_steps_are_as_large_where_nobody_declares_the_bound(kernel):
+    """To the bit; they shrank to 1e-3 and less."""
+    x0 = np.abs(np.random.default_rng(0).normal(size=(8, 3)))
+    told, untold = (xps.sample(edge(c), kernel, x0, 1, warmup=120, seed=1, progress=False) for c in (True, False))
+    assert told.kernel.step_size > 0.05
+    for name, path in told.warmup.items():
+        if name != "diverged":
+            np.testing.assert_array_equal(untold.warmup[name], path, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
+def test_trajectories_are_short_where_most_would_cross_a_bound():
+    """In 20 dimensions: the best is about 0.2, where the slope along those that stay inside asks for 1 and more."""
+    x0 = np.abs(np.random.default_rng(0).normal(size=(16, 20)))
+    trace = xps.sample(edge(False), xps.HMC(), x0, 1, warmup=300, seed=1, progress=False)
+    assert trace.kernel.length < 0.5
+    assert trace.kernel.step_size > 0.05
+
+
+@pytest.mark.parametrize("kernel", [xps.HMC(2.5, steps=30), xps.NUTS(1e200), xps.MAMS(1e200, 1e201)], ids=repr)
+def test_an_overflow_is_beyond_no_bound(kernel):
+    """The log density is -inf there, too, but smaller steps would not have come there."""
+    target = xps.Target(
+        lambda x: -np.exp(np.sum(x * x, axis=-1)), score=lambda x: -2 * x * np.exp(np.sum(x * x, axis=-1))[..., None]
+    )
+    with np.errstate(all="ignore"):
+        _, info = next(xps.steps(target, kernel, np.ones((4, 2)), seed=1))
+    assert np.all(info.diverged)
+    assert not np.any(info.beyond)
+
+
+def test_a_probability_that_underflows_is_beyond_no_bound():
+    """In float32 exp(-104) is 0, and the energy error is far from that of a divergence."""
+    target = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x, constrained=True)
+    x0 = np.zeros((4, 50), dtype=np.float32)
+    _, info = next(xps.steps(target, xps.HMC(2.1, steps=2), x0, seed=1))
+    assert np.all(info.acceptance_probability == 0)
+    assert not np.any(info.diverged | info.beyond)
 
 
 def test_more_chains_need_fewer_steps():

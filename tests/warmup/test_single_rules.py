@@ -23,7 +23,7 @@ def seen(n, steps, accepted, x, score=None, kernel=None, **others):
     point = Point(x, None, score)
     no = np.asarray(False)
     info = others.pop("info", Info(accepted, accepted > 0, accepted < 0, None))
-    fields = {"constrained": False, "following": False, "searching": no, "switched": no, **others}
+    fields = {"beyond": accepted < 0, "following": False, "searching": no, "switched": no, **others}
     return Seen(
         backend_named("numpy"),
         numpy_xp,
@@ -135,16 +135,16 @@ def test_one_stuck_chain_of_many_counts_at_first():
     assert path[-1] > 0.1  # later one of 128 that cannot be helped does not hold the others back
 
 
-def test_rejections_at_a_constraint_say_nothing_of_the_step_size():
+def test_rejections_at_a_bound_say_nothing_of_the_step_size():
     """A third of the trajectories end beyond it whatever the steps are."""
     x, rng, found = np.zeros((64, 2)), np.random.default_rng(7), {}
-    for constrained in (True, False):
+    for known in (True, False):
         rule = StepSize(0.65, harmonic=True)
         memory = rule.init(numpy_xp, Point(x, None, None), True)
         for n in range(1, 301):
             accepted = np.where(rng.uniform(size=64) < 1 / 3, 0.0, np.exp(-rule.value(numpy_xp, memory, None)))
-            memory, _ = rule.update(memory, seen(n, 300, accepted, x, constrained=constrained))
-        found[constrained] = float(rule.final(numpy_xp, memory)[0])
+            memory, _ = rule.update(memory, seen(n, 300, accepted, x, beyond=known & (accepted == 0)))
+        found[known] = float(rule.final(numpy_xp, memory)[0])
     np.testing.assert_allclose(found[True], AT_065["exponential"], rtol=0.1)
     assert found[False] < 0.01
 

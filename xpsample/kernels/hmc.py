@@ -2,10 +2,11 @@
 
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count, settle
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.errors import HyperparameterError
@@ -36,7 +37,8 @@ class HMCInfo(NamedTuple):
     """As `Info`; and the end of each trajectory, whether it was accepted or not, and its energy.
 
     ``end`` and ``velocity`` there are ``(*chains, dim)``; ``time`` of the trajectory, and ``energy`` at its start,
-    potential and kinetic, are ``(*chains)``. The energy is None where only ratios of densities are known.
+    potential and kinetic, are ``(*chains)``. The energy is None where only ratios of densities are known. ``beyond``
+    says which ends are beyond a hard bound, as `beyond_a_bound`.
     """
 
     acceptance_probability: Array
@@ -47,6 +49,7 @@ class HMCInfo(NamedTuple):
     velocity: Array
     time: Array
     energy: Array | None
+    beyond: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +140,15 @@ class HMC(Kernel[HMCState, HMCInfo]):
 
         end_velocity = velocity(p)
         kinetic_energy = 0.5 * xp.sum(start * velocity(start), axis=-1)
-        log_ratio = target.log_ratio(proposal, current, kinetic_energy - 0.5 * xp.sum(p * end_velocity, axis=-1))
+        lost = kinetic_energy - 0.5 * xp.sum(p * end_velocity, axis=-1)
+        log_ratio = target.log_ratio(proposal, current, lost)
         energy = None if current.log_density is None else kinetic_energy - current.log_density
         costs = target.costs
         spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
         time = xp.zeros_like(log_ratio) + self.step_size * (self.steps or xp.astype(steps, log_ratio.dtype))
-        return HMCState(point, n), HMCInfo(*info, end=proposal.x, velocity=end_velocity, time=time, energy=energy)
+        beyond = beyond_a_bound(proposal, lost)
+        return HMCState(point, n), HMCInfo(*info, proposal.x, end_velocity, time, energy, beyond)
 
     def _steps(self, xp: Any, n: Any, like: Array) -> tuple[Any, Any]:
         """Steps of the kernel made then, and leapfrog steps of this one: a number, or integers for each group."""
@@ -151,6 +156,26 @@ class HMC(Kernel[HMCState, HMCInfo]):
             return n, self.steps
         steps = xp.ceil(jitter(xp, n, like) * self.length / self.step_size)
         return n + 1, whole_steps(xp, steps, n.dtype)
+
+
+def beyond_a_bound(end: Point, kinetic_energy_change: Array) -> Any:
+    """Whether ends of trajectories are beyond a hard bound, declared or not, however small the steps are.
+
+    The log density is -inf there. So it is where steps are too large and numbers overflow, or where a chain comes from
+    far out; but then the kinetic energy has changed by more than an energy error may be.
+
+    Parameters
+    ----------
+    end : Point
+        With log densities (*chains); where only ratios are known, no end is beyond a bound.
+    kinetic_energy_change : array, shape (*chains)
+
+    Returns
+    -------
+    array of bool, shape (*chains)
+    """
+    moderate = (kinetic_energy_change > -MAX_ENERGY_ERROR) & (kinetic_energy_change < MAX_ENERGY_ERROR)
+    return (end.log_density == -math.inf) & moderate
 
 
 def whole_steps(xp: Any, steps: Array, dtype: Any) -> Array:

@@ -5,13 +5,13 @@ from __future__ import annotations  # since torch.compile of torch 2.6 reads no 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import settle
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.hmc import MAX_ENERGY_ERROR, check_length, jitter, whole_steps
+from xpsample.kernels.hmc import MAX_ENERGY_ERROR, beyond_a_bound, check_length, jitter, whole_steps
 from xpsample.kernels.kernel import Kernel, metropolis, normal_like, select, uniform_per_chain
 from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import ADJUSTED
@@ -31,6 +31,7 @@ class MAMSInfo(NamedTuple):
     """What one step did: `Info`, with the end of each trajectory, whether it was accepted or not.
 
     ``energy_change`` and ``time`` of the trajectory are (*chains); ``end`` and ``velocity`` dx/dt there (*chains, dim).
+    ``beyond`` says which ends are beyond a hard bound, as `beyond_a_bound`.
     """
 
     acceptance_probability: Array
@@ -41,6 +42,7 @@ class MAMSInfo(NamedTuple):
     end: Array
     velocity: Array
     time: Array
+    beyond: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,4 +136,5 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
         spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
         end = proposal.x, along(self._mass, u), zeros + self.step_size * xp.astype(steps, zeros.dtype)
-        return MAMSState(point, state.n + 1), MAMSInfo(*info, -log_ratio, *end)
+        beyond = beyond_a_bound(proposal, energy + gained)
+        return MAMSState(point, state.n + 1), MAMSInfo(*info, -log_ratio, *end, beyond)

@@ -17,7 +17,7 @@ from xpsample.core.elementwise import minimum_with_zero
 from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.hmc import MAX_ENERGY_ERROR
+from xpsample.kernels.hmc import MAX_ENERGY_ERROR, beyond_a_bound
 from xpsample.kernels.kernel import ChainState, MemorylessKernel, normal_like, select, select_point
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
@@ -31,8 +31,9 @@ DEEPEST = 30
 class NUTSInfo(NamedTuple):
     """What one step did: `Info`, with the doublings that each chain made, the last, rejected one included, (*chains).
 
-    ``energy`` is that of the trajectory, potential and kinetic, (*chains). The acceptance probability is the mean of
-    min(1, exp(H_0 - H)) over the leaves.
+    ``energy`` is that of the trajectory, potential and kinetic, (*chains). ``beyond`` says which trajectories ended
+    beyond a hard bound, as `beyond_a_bound`. The acceptance probability is the mean of min(1, exp(H_0 - H)) over the
+    leaves but for one beyond such a bound, and 0 if there are no others.
     """
 
     acceptance_probability: Array
@@ -41,6 +42,7 @@ class NUTSInfo(NamedTuple):
     evaluations: Evaluations
     depth: Array
     energy: Array
+    beyond: Mask
 
 
 class _End(NamedTuple):
@@ -52,13 +54,15 @@ class _End(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """Of a step so far, (*chains): leaves, sum of their acceptance probabilities, divergences, doublings, moves."""
+    """Of a step so far, (*chains): leaves, sum of their acceptance probabilities, divergences, doublings, moves, and
+    whether the last leaf was beyond a hard bound."""
 
     leaves: Array
     accepted: Array
     diverged: Array
     depth: Array
     moved: Array
+    beyond: Mask
 
 
 class _Checkpoints(NamedTuple):
@@ -151,7 +155,8 @@ class NUTS(MemorylessKernel[NUTSInfo]):
         current = target.refresh(state.point)
         # Noise may not be sharded as the chains are; sums with these are.
         p = self._mass.root(xp.zeros_like(current.x) + noise["momentum"])
-        energy = self._kinetic(xp, p) - current.log_density
+        kinetic = self._kinetic(xp, p)
+        energy = kinetic - current.log_density
         zeros = xp.zeros_like(energy)
         eps, nothing = zeros + self.step_size, zeros - xp.inf
 
@@ -162,7 +167,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
             half = _Half(end, xp.zeros_like(p), nothing, tree.draw, uniform, active)
             half, counts, checkpoints = repeat(
                 2**depth,
-                self._leaf(target, energy, xp.where(forward, eps, -eps)[..., None]),
+                self._leaf(target, kinetic, energy, xp.where(forward, eps, -eps)[..., None]),
                 (half, counts, checkpoints),
                 until=lambda carry: ~xp.any(carry[0].growing),
             )
@@ -184,16 +189,18 @@ class NUTS(MemorylessKernel[NUTSInfo]):
         start = (
             _Tree(point, point, p, zeros, current),
             ~nobody,
-            _Counts(none, zeros, nobody, none, nobody),
+            _Counts(none, zeros, nobody, none, nobody, nobody),
             _Checkpoints(xp.stack([p] * self.max_depth), xp.stack([p] * self.max_depth)),
         )
         tree, _, counts, _ = repeat(self.max_depth, double, start, until=lambda carry: ~xp.any(carry[1]))
 
-        acceptance = counts.accepted / xp.astype(counts.leaves, zeros.dtype)
+        inside = counts.leaves - xp.astype(counts.beyond, counts.leaves.dtype)  # none beyond is followed by another one
+        acceptance = counts.accepted / xp.astype(xp.clip(inside, min=1), zeros.dtype)
         spent = target.costs.refresh.plus(target.costs.evaluate.times(counts.leaves))
-        return ChainState(tree.draw), NUTSInfo(acceptance, counts.moved, counts.diverged, spent, counts.depth, energy)
+        info = NUTSInfo(acceptance, counts.moved, counts.diverged, spent, counts.depth, energy, counts.beyond)
+        return ChainState(tree.draw), info
 
-    def _leaf(self, target: BoundTarget, energy: Array, eps: Array) -> Callable[[Any, Any], Any]:
+    def _leaf(self, target: BoundTarget, kinetic: Array, energy: Array, eps: Array) -> Callable[[Any, Any], Any]:
         """The n-th leaf of the new half: one leapfrog step of all chains, and what follows for those that grow."""
         xp = target.xp
 
@@ -202,7 +209,8 @@ class NUTS(MemorylessKernel[NUTSInfo]):
             p = half.end.p + 0.5 * eps * half.end.score
             new = target.evaluate(half.end.x + eps * self._mass.solve(p))
             p = p + 0.5 * eps * new.score
-            gain = energy + new.log_density - self._kinetic(xp, p)
+            now = self._kinetic(xp, p)
+            gain = energy + new.log_density - now
             fine = xp.isfinite(gain) & (gain >= -MAX_ENERGY_ERROR)
             here = half.growing & fine
 
@@ -234,6 +242,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
                 leaves=counts.leaves + xp.astype(half.growing, xp.int32),
                 accepted=counts.accepted + xp.where(here, xp.exp(minimum_with_zero(xp, gain)), 0.0),
                 diverged=counts.diverged | diverged,
+                beyond=counts.beyond | (half.growing & beyond_a_bound(new, now - kinetic)),
             )
             return _Half(end, momentum_sum, log_weight, draw, uniform, ~turned), counts, checkpoints
 

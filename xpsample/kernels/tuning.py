@@ -110,6 +110,7 @@ class Tuning(Kernel[TuningState, Any]):
         kernel = self._with_values(xp, state.memory)
         base, info = kernel.step(target, state.base, noise)
         n, dtype = state.n + 1, info.acceptance_probability.dtype
+        heard = self._heard(target, info)
         seen = Seen(
             backend=target.backend,
             xp=xp,
@@ -117,10 +118,10 @@ class Tuning(Kernel[TuningState, Any]):
             steps=state.steps,
             before=self._heard(target, _floating(target, state.base.point)),
             after=self._heard(target, _floating(target, base.point)),
-            info=self._heard(target, info),
+            info=heard,
             kernel=kernel,
             pooled=self.pooled,
-            constrained=target.constrained,
+            beyond=_beyond(target, heard),
             following=self.following,
             searching=n < 0,
             switched=n < 0,
@@ -174,6 +175,13 @@ def _taken(target: BoundTarget, index: np.ndarray, leaf: Any) -> Any:
     places = index.reshape(*index.shape, *[1] * (leaf.ndim - index.ndim))
     places = target.backend.from_host(np.broadcast_to(places, leaf.shape).copy(), leaf)
     return target.xp.take_along_axis(leaf, places, axis=index.ndim - 1)
+
+
+def _beyond(target: BoundTarget, info: Any) -> Any:
+    """Whether a step came beyond a hard bound: as its kernel says, or as far as the target declares one."""
+    if hasattr(info, "beyond"):
+        return info.beyond
+    return (info.acceptance_probability <= 0) & ~info.diverged & target.constrained
 
 
 def _floating(target: BoundTarget, point: Point) -> Point:

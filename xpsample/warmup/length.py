@@ -24,6 +24,9 @@ FIRST_LENGTH, FIRST_STEPS = 1.0, 20.0
 """Length of the first trajectories in units of the metric, in which the longest scale of a target is 1 at least; and in
 step sizes, at most. From below, since the criterion has further maxima at longer trajectories."""
 
+LOSS = 2.0
+"""What the share of the trajectories that end beyond a hard bound takes from the slope of the criterion's logarithm."""
+
 LONGEST = 1000
 """Step sizes of a trajectory, at most."""
 
@@ -112,6 +115,8 @@ class ChEES(FollowingRule):
         first = memory.criterion == 0
         criterion = xp.where(first, now, DECAY * memory.criterion + (1 - DECAY) * now)
         slope = xp.where(criterion > 0, slope / xp.where(criterion > 0, criterion, 1.0), 0.0)
+        # Trajectories beyond a hard bound count as no change, and longer ones are there more often.
+        slope = slope - LOSS * seen.mean(xp.astype(seen.beyond, slope.dtype))
         square = xp.where(first, slope**2, DECAY * memory.square + (1 - DECAY) * slope**2)
         rate = SLOW + xp.where(seen.n < SLOWER * seen.steps, FAST / seen.steps, 0.0)
         change = rate * slope / (xp.sqrt(square) + 1e-8)

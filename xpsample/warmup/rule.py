@@ -33,8 +33,8 @@ class Seen(NamedTuple):
         With the values that the step was made with.
     pooled : bool
         Whether there is a chain axis to pool.
-    constrained : bool
-        Whether the target's log density is -inf beyond a hard constraint.
+    beyond : array of bool, shape (*chains)
+        Whether the step came to a place beyond a hard bound, which no step size would have avoided.
     following : bool
         Whether the target changes from step to step.
     searching, switched : array of bool
@@ -51,7 +51,7 @@ class Seen(NamedTuple):
     info: Any
     kernel: Any
     pooled: bool
-    constrained: bool
+    beyond: Mask
     following: bool
     searching: Mask
     switched: Array

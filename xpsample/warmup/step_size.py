@@ -157,10 +157,8 @@ class StepSize(FollowingRule):
         xp = seen.xp
         least = xp.where(seen.n < UNTIL * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
         inverse = 1 / xp.where(accepted > least, accepted, least)
-        if not seen.constrained:
-            return 1 / seen.mean(inverse)
-        # A trajectory that ends beyond a constraint is rejected however small its steps are, so that it says nothing of
+        # A trajectory that ends beyond a hard bound is rejected however small its steps are, so that it says nothing of
         # them; unless most do.
-        inside = xp.astype((accepted > 0) | seen.info.diverged, accepted.dtype)
+        inside = xp.astype((accepted > 0) | ~seen.beyond, accepted.dtype)
         share, total = seen.mean(inside), seen.mean(inside * inverse)
-        return xp.clip(2 * share, max=1.0) * share / xp.where(total > 0, total, 1.0)
+        return xp.clip(2 * share, max=1.0) * (share / xp.where(total > 0, total, 1.0))
