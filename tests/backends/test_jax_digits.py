@@ -78,4 +78,5 @@ def test_metrics_of_one_array_ask_for_all_digits(seen, monkeypatch):
 def test_the_compiler_knows_the_option_that_keeps_roundings():
     Compiled(lambda x: x + 1.0)(jnp.ones(3))
     assert "xla_allow_excess_precision" not in programs._refused
-    assert programs.compiler_options(None)["xla_allow_excess_precision"] is False
+    for platform in ("cpu", "cuda"):
+        assert programs.compiler_options(None, platform)["xla_allow_excess_precision"] is False
