@@ -1,15 +1,17 @@
 """Prints the tables of docs/measurements/2026-11-srld-bias.md: what SRLD samples on a Gaussian, against M and alpha.
 
-python docs/srld_bias.py [history | bases | balanced | targets]     (about a minute each)
+python docs/srld_bias.py [history | bases | balanced | targets | rate | lags]     (about a minute each)
 """
 
 import sys
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from srmc_breaks import PROBLEMS
 
 from xpsample import RBF, SRLD, ULA, Rolling, Thinned, UnderdampedLangevin, sample
+from xpsample.experiments.srld.matched import CommonNoise
 from xpsample.kernels import Kernel
 from xpsample.metrics.stein import MedianFromPoint
 from xpsample.srld import Balanced, History
@@ -25,11 +27,12 @@ def row(*cells: object) -> None:
     print("|", " | ".join(str(cell) for cell in cells), "|", flush=True)
 
 
-def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
-    """Of the draws of each chain about the true mean 0, averaged over coordinates: (strengths, chains)."""
-    x0 = np.random.default_rng(0).standard_normal((len(ALPHA), CHAINS, dim))
+def moments(
+    kernel: Kernel, x0: np.ndarray, burn_in: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """By chain, (rows, chains): mean squares of the draws and squared means, both averaged over coordinates."""
     run = sample(
-        gaussian(np.eye(dim)),
+        gaussian(np.eye(x0.shape[-1])),
         kernel,
         x0,
         STEPS,
@@ -37,10 +40,16 @@ def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
         seed=1,
         recorders=(Moments(),),
     )
-    moments = run.recorded["moments"]
+    found = run.recorded["moments"]
     lost = np.any(np.asarray(run.run_statistics.diverged) > 0, axis=-1)
-    second = np.mean(moments.variance + moments.mean**2, axis=-1)
-    return np.where(lost[:, None], np.inf, second)
+    second = np.mean(found.variance + found.mean**2, axis=-1)
+    return np.where(lost[:, None], np.inf, second), np.mean(found.mean**2, axis=-1)
+
+
+def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
+    """Of the draws of each chain about the true mean 0, averaged over coordinates: (strengths, chains)."""
+    x0 = np.random.default_rng(0).standard_normal((len(ALPHA), CHAINS, dim))
+    return moments(kernel, x0, burn_in)[0]
 
 
 def cells(values: np.ndarray) -> list[str]:
@@ -146,6 +155,69 @@ def targets() -> None:
         row(name, *cells(np.asarray(found)))
 
 
+def together(
+    kernel: Kernel, rows: int, dim: int, burn_in: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`moments` of rows of 100 chains that have their starts and their noise in common."""
+    x0 = np.random.default_rng(0).standard_normal((100, dim))
+    return moments(CommonNoise(kernel), np.broadcast_to(x0, (rows, *x0.shape)), burn_in)
+
+
+def slope(x: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> str:
+    """Of log values against log x, by weighted least squares, with its standard error."""
+    y, weights = np.log(values), (np.asarray(values) / np.asarray(errors)) ** 2
+    at = np.log(x) - np.average(np.log(x), weights=weights)
+    precision = np.sum(weights * at**2)
+    return f"{np.sum(weights * at * y) / precision:.2f} ± {precision**-0.5:.2f}"
+
+
+def rate() -> None:
+    """Theorem 4.3 in 20 dimensions: the variance that ULA has and SRLD lacks, by strength, M and step size.
+
+    With a fixed bandwidth, as in the theorem, and positions of the past that are c = 0.5 apart in time.
+    """
+    strengths, numbers, steps = [0.5, 1.0, 2.0], [5, 10, 20, 40], [0.025, 0.05, 0.1]
+    alpha, dim = np.array([[0.0], *([a] for a in strengths)]), 20
+
+    def lost(m: int, eta: float) -> list[tuple[float, float]]:
+        every = round(0.5 / eta)
+        kernel = SRLD(ULA(eta), alpha, Thinned(m, every), RBF(bandwidth=float(dim)))
+        second, _ = together(kernel, len(alpha), dim, 2 * m * every)
+        return [(np.mean(v), np.std(v) / len(v) ** 0.5) for v in second[0] - second[1:]]
+
+    row("", *(f"alpha = {a:g}" for a in strengths), "slope in alpha")
+    row(*["---"] * (2 + len(strengths)))
+    by_m = {m: lost(m, 0.05) for m in numbers}
+    by_eta = {eta: lost(10, eta) for eta in steps}
+    named = {f"M = {m}, eta = 0.05": found for m, found in by_m.items()}
+    named |= {f"M = 10, eta = {eta:g}": found for eta, found in by_eta.items()}
+    for name, found in named.items():
+        shown = (f"{mean:.4f} ± {error:.4f}" for mean, error in found)
+        row(name, *shown, slope(strengths, *zip(*found, strict=True)))
+    for name, by in (("M", by_m), ("eta", by_eta)):
+        columns = zip(*by.values(), strict=True)
+        slopes = (slope(list(by), *zip(*column, strict=True)) for column in columns)
+        row(f"slope in {name}", *slopes, "")
+
+
+def lags() -> None:
+    """alpha = 10: variance, and the squared error of a mean over that of ULA, by the distance c and the number M."""
+    row(
+        "", *(f"{what}, dim {dim}" for dim in (2, 20) for what in ("variance", "error"))
+    )
+    row(*["---"] * 5)
+    alpha, settings = np.array([[0.0], [10.0]]), [(10, c) for c in (1, 3, 10, 30, 100)]
+    for m, c in [*settings, (5, 10), (20, 10), (40, 10)]:
+        shown = []
+        for dim in (2, 20):
+            kernel = SRLD(ULA(ETA), alpha, Thinned(m, c))
+            second, (base, own) = together(kernel, 2, dim, 2 * m * c)
+            ratio = np.mean(own) / np.mean(base)
+            spread = np.std(own - ratio * base) / np.mean(base) / len(own) ** 0.5
+            shown += [*cells(second[1:]), f"{ratio:.2f} ± {spread:.2f}"]
+        row(f"M = {m}, c = {c}", *shown)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # the divergences are what is shown
     chosen = {
@@ -153,6 +225,8 @@ if __name__ == "__main__":
         "bases": bases,
         "balanced": balanced,
         "targets": targets,
+        "rate": rate,
+        "lags": lags,
     }
     with np.errstate(all="ignore"):
         for name in sys.argv[1:] or chosen:

@@ -81,7 +81,14 @@ class CupyBackend(Backend):
             count = 0
         both = ("float32", "float64")
         handles = [cupy.cuda.Device(i) for i in range(count)]
-        return [Device(f"cuda:{handle.id}", handle, both, context=handle, forks=False) for handle in handles]
+        return [
+            Device(f"cuda:{handle.id}", handle, both, context=handle, forks=False, model=_model(handle))
+            for handle in handles
+        ]
+
+
+def _model(device: Any) -> str:
+    return cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
 
 
 BACKEND = CupyBackend()

@@ -202,7 +202,14 @@ class JaxBackend(Backend):
         found = jax.local_devices() if array is None else sorted(array.devices(), key=lambda d: d.id)
         return [
             Device(
-                f"{d.platform}:{d.id}" if d.id else d.platform, d, dtypes, note, OWN_MODES, d.process_index, forks=False
+                f"{d.platform}:{d.id}" if d.id else d.platform,
+                d,
+                dtypes,
+                note,
+                OWN_MODES,
+                d.process_index,
+                forks=False,
+                model=d.device_kind,
             )
             for d in found
         ]

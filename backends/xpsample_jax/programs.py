@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Sharding
 
 from xpsample.core.errors import BackendError
 from xpsample_jax.constants import is_old
@@ -183,12 +184,15 @@ class Compiled:
                     del traced  # an error keeps what is there where it is raised
                     raise BackendError(_OLD)
             lowered = traced.lower()
-        text = lowered.as_text()
+        results = tuple(
+            jax.tree.leaves(self._settings.get("out_shardings"))
+        )  # of which the text does not say the devices
+        text, platform = lowered.as_text(), _platform((args, results))
         if not _is_whole(text):
-            return _compile(lowered, self.few)
+            return _compile(lowered, self.few, platform)
         out = lowered.out_tree, tuple(bool(getattr(a, "weak_type", False)) for a in jax.tree.leaves(lowered.out_info))
-        known = hashlib.sha256(text.encode()).digest(), key, out, self.few
-        return EXECUTABLES.get(known, PER_CHARACTER * len(text), lambda: _compile(lowered, self.few))
+        known = hashlib.sha256(text.encode()).digest(), key, results, out, self.few
+        return EXECUTABLES.get(known, PER_CHARACTER * len(text), lambda: _compile(lowered, self.few, platform))
 
 
 _OLD = (
@@ -293,28 +297,35 @@ _refused: set[str] = set()
 """Compiler options that this jaxlib does not know."""
 
 
-def compiler_options(few: bool | None) -> dict[str, Any]:
+def _platform(where: Any) -> str:
+    """That of the devices of arrays or shardings; that of the default device where there are none."""
+    leaves = [leaf for leaf in jax.tree.leaves(where) if isinstance(leaf, jax.Array | Sharding)]
+    shardings = [leaf if isinstance(leaf, Sharding) else leaf.sharding for leaf in leaves]
+    devices = shardings[0].device_set if shardings else jax.devices()
+    return next(iter(devices)).platform
+
+
+def compiler_options(few: bool | None, platform: str) -> dict[str, Any]:
     """What a program is compiled with; `few` is whether its chains are few, or None where it has no steps.
 
-    None keeps more digits than its text says: XLA's GPU compiler would take out a rounding to float32 and back. All are
-    compiled without the YNNPACK fusions of XLA's CPU compiler, where it has them.
+    None keeps more digits than its text says: XLA's GPU compiler would take out a rounding to float32 and back. Those
+    on CPUs are compiled without the YNNPACK fusions of XLA's CPU compiler, where it has them.
 
     jaxlib 0.10.2 gets a reduction wrong whose result broadcasts against a further axis, from 16,385 chains on in
     float32 (a relative of https://github.com/jax-ml/jax/issues/39103). Products by themselves are right, and faster
     where chains are few. What runs once is compiled by the older way of emitting fusions, which takes two thirds of the
     time, and would make steps up to 2.6 times slower. Versions without an option are left alone.
     """
-    options: dict[str, Any] = {
-        "xla_allow_excess_precision": False,
-        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else "",
-    }
-    if few is None:
-        options["xla_cpu_use_fusion_emitters"] = False
+    options: dict[str, Any] = {"xla_allow_excess_precision": False}
+    if platform == "cpu":
+        options["xla_cpu_experimental_ynn_fusion_type"] = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT" if few else ""
+        if few is None:
+            options["xla_cpu_use_fusion_emitters"] = False
     return {name: value for name, value in options.items() if name not in _refused}
 
 
-def _compile(lowered: Any, few: bool | None) -> Any:
-    options = compiler_options(few)
+def _compile(lowered: Any, few: bool | None, platform: str) -> Any:
+    options = compiler_options(few, platform)
     try:
         return lowered.compile(options)
     except jax.errors.JaxRuntimeError as error:
@@ -322,4 +333,4 @@ def _compile(lowered: Any, few: bool | None) -> Any:
         if not unknown:
             raise
     _refused.update(unknown)
-    return _compile(lowered, few)
+    return _compile(lowered, few, platform)

@@ -164,7 +164,10 @@ class TorchBackend(Backend):
         cuda = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
         return [
             Device("cpu", torch.device("cpu"), both, forks=False),
-            *(Device(f"cuda:{i}", torch.device("cuda", i), both, forks=False) for i in cuda),
+            *(
+                Device(f"cuda:{i}", torch.device("cuda", i), both, forks=False, model=torch.cuda.get_device_name(i))
+                for i in cuda
+            ),
         ]
 
 

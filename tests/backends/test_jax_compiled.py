@@ -36,10 +36,10 @@ def blocks(monkeypatch):
     monkeypatch.setattr(programs, "EXECUTABLES", programs.Executables(programs.MOST))
     made, compile_ = [], programs._compile
 
-    def compiled(lowered, few):
+    def compiled(lowered, *options):
         if "@jit_block" in lowered.as_text()[:200]:
             made.append(lowered)
-        return compile_(lowered, few)
+        return compile_(lowered, *options)
 
     monkeypatch.setattr(programs, "_compile", compiled)
     return made

@@ -79,7 +79,9 @@ def test_command_prints_the_table(capsys, monkeypatch):
     import argparse
 
     monkeypatch.setenv("COLUMNS", "80")
-    args = argparse.Namespace(backend=["numpy"], kernel=["mala", "sr-mala"], quick=True, markdown=False, resume=None)
+    args = argparse.Namespace(
+        backend=["numpy"], kernel=["mala", "sr-mala"], quick=True, markdown=False, resume=None, report=None
+    )
     assert run_command(args) == 0
     out = capsys.readouterr().out
     assert out.startswith("kernel ")

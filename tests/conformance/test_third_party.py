@@ -53,7 +53,7 @@ def module(tmp_path, monkeypatch):
 
 
 def arguments(kernel):
-    return argparse.Namespace(backend=["numpy"], kernel=[kernel], quick=True, markdown=False, resume=None)
+    return argparse.Namespace(backend=["numpy"], kernel=[kernel], quick=True, markdown=False, resume=None, report=None)
 
 
 def test_command_takes_a_kernel_of_any_module(module, capsys):

@@ -27,6 +27,12 @@ from xpsample.score_mh import Sliced, fit, init_score_network
 from xpsample.targets import check_gradient
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
+SCENARIOS["hmc-by-length"] = replace(SCENARIOS["hmc"], kernel=lambda asarray: xps.HMC(0.4, length=2.0))
+
+LOOPS = dict.fromkeys(("hmc-by-length", "mams", "mams-dense-mass", "sr-mams"), "a number") | dict.fromkeys(
+    ("nuts", "nuts-dense-mass", "sr-nuts"), "a condition"
+)
+"""What the host waits for in the loops of scenarios; docs/developer/without-a-gpu.md says so of their kernels."""
 
 
 def log_density(x):
@@ -50,19 +56,26 @@ def x0(second):
 
 @pytest.fixture
 def guarded(cupy, monkeypatch):
-    """Runs in whose loop the host must not wait for the device, but for how often a loop inside a step goes round."""
+    """Runs in whose loop the host must not wait for the device, but for how often a loop inside a step goes round.
+
+    Gives a list of what it waited for.
+    """
+    waited: list[str] = []
     backend = sys.modules[type(backend_named("cupy")).__module__]
     loop, lookalike = backend.eager_drive, cupy.lookalike
 
     def answered(question: Callable[..., Any]) -> Callable[..., bool]:
         def answer(*args: Any) -> bool:
             value = question(*args)
+            waited.append("a condition")
             with lookalike.waits_allowed():
                 return bool(value)
 
         return answer
 
     def repeat(n: Any, body: Callable[..., Any], carry: Any, until: Callable[..., Any] | None = None) -> Any:
+        if not isinstance(n, int):
+            waited.append("a number")
         with lookalike.waits_allowed():
             n = int(n)
         return eager_repeat(n, body, carry, until and answered(until))
@@ -74,6 +87,7 @@ def guarded(cupy, monkeypatch):
             return loop(*args, **options)
 
     monkeypatch.setattr(backend, "eager_drive", drive)
+    return waited
 
 
 def on(device, array):
@@ -85,13 +99,14 @@ def on(device, array):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_no_value_leaves_the_device_in_the_loop(guarded, second, name):
+def test_no_value_leaves_the_device_in_the_loop_but_those_of_the_table(guarded, second, name):
     scenario = SCENARIOS[name]
     x0 = second.array(scenario.stationary.draw(np.random.default_rng(3), 6))
     target, kernel = scenario.target(second.array), scenario.kernel(second.array)
     for seed in (1, xps.Portable(1)):
         run = xps.sample(target, kernel, x0, 5, seed=seed, burn_in=2, thinning=2, progress=False)
         assert all(leaf.device == second.handle for _, leaf in items((run.draws, run.statistics, run.state)))
+    assert set(guarded) == ({LOOPS[name]} if name in LOOPS else set())
 
 
 def test_what_waits_does_not_grow_with_the_run(cupy, x0):

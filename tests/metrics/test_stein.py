@@ -46,6 +46,16 @@ def by_hand(k, h, x, points, scores, eps=1e-5):
 RULES = {"fixed": (1.7, lambda p, x: 1.7), "pairs": (Median(), pairwise), "point": (MedianFromPoint(), from_point)}
 
 
+@pytest.mark.parametrize(("m", "apart"), [(45, 1e-12), (46, 0.15), (400, 0.15)])
+def test_the_median_of_many_points_is_that_of_some_pairs(m, apart):
+    """A median of 1,000 pairs: the sd of its square is about 0.04 of it."""
+    points = np.random.default_rng(m).normal(size=(CHAINS, m, DIM))
+    found = Median().at(numpy_xp, None, points)
+    np.testing.assert_allclose(found, [pairwise(p, None) for p in points], rtol=apart)
+    assert m == 45 or np.all(found != [pairwise(p, None) for p in points])
+    np.testing.assert_array_equal(found, Median().at(numpy_xp, None, points))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("m", [M, M - 1])

@@ -87,6 +87,48 @@ def test_the_field_far_out_is_linear_and_contracts(side):
     np.testing.assert_allclose(slopes, limit, rtol=1e-6)
 
 
+class Tail:
+    """U = (1 + x^2)^(p / 2) on a line under its tilt, about the place x* = alpha (p - 1) theta that it moves to."""
+
+    def __init__(self, p, theta):
+        self.place = ALPHA * (p - 1) * theta
+        u = 1 + (self.place + np.linspace(-12, 12, 20_001) * self.place ** (1 - p / 2)) ** 2
+        self.x, self.s = np.sqrt(u - 1), -p * np.sqrt(u - 1) * u ** (p / 2 - 1)
+        log = -(u ** (p / 2)) - ALPHA * theta * self.s
+        shares = np.exp(log - log.max())
+        self.shares = shares / shares.sum()
+
+    def mean(self, values):
+        return np.sum(self.shares * values)
+
+    def covariance(self, a, b):
+        return self.mean(a * b) - self.mean(a) * self.mean(b)
+
+
+@pytest.mark.parametrize("p", [1.25, 1.5, 1.75, 2.0])
+def test_far_out_the_scores_vary_as_lemma_5_says(p):
+    """Its (i), with the constant of Eq. 47: U_t'' is p x*^(p - 2) and the slope of the score -p (p - 1) x*^(p - 2)."""
+    for theta in (1e4, 1e5):
+        tail = Tail(p, theta)
+        expected = p * (p - 1) ** 2 * tail.place ** (p - 2)
+        assert tail.covariance(tail.s, tail.s) == pytest.approx(expected, rel=1e-3)
+        # h_theta(r theta) / r is this less theta: -theta in the limit for p < 2, as Prop. 6 has it.
+        assert tail.mean(tail.s) / theta == pytest.approx(-p * tail.place ** (p - 1) / theta, rel=1e-3)
+
+
+@pytest.mark.parametrize("p", [1.5, 2.0])
+@pytest.mark.parametrize("q", [0.25, 0.5, 1.0, 1.25])
+def test_far_out_functions_that_grow_faster_than_x_have_no_limit_field(p, q):
+    """Lemma 5 (ii) has t^(p - 2) for all q < p, and Prop. 6 a limit. The slopes say t^(q - 1), for |f| = |x|^q."""
+    near, far = (Tail(p, theta) for theta in (1e4, 1e5))
+    found = [tail.covariance(tail.x**q, tail.s) for tail in (near, far)]
+    np.testing.assert_allclose(found, [-q * (p - 1) * tail.place ** (q - 1) for tail in (near, far)], rtol=2e-3)
+    scaled = found[1] / found[0] * 10 ** (2 - p)
+    assert (scaled > 1.5) == (q > p - 1)  # what converges in the lemma
+    drift = [tail.mean(tail.x**q) / theta for tail, theta in ((near, 1e4), (far, 1e5))]
+    assert (drift[1] > 1.5 * drift[0]) == (q > 1)  # h_mu(r theta) / r
+
+
 def test_blocks_of_the_limit_scale_as_in_appendix_c9():
     generator = np.random.default_rng(0)
     root = generator.standard_normal((5, 8))

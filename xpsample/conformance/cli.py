@@ -9,15 +9,17 @@ from functools import partial
 from pathlib import Path
 
 from xpsample.conformance.checks import Outcome, Row, check_all, runs_on
-from xpsample.conformance.report import line, markdown, text_lines
+from xpsample.conformance.report import line, markdown, report, text_lines
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.scenarios import scenarios
 from xpsample.conformance.third_party import loaded_cases
+from xpsample.conformance.timing import Timed, timed
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import registered_backends
 from xpsample.core.terminal import Progress, ended_by, fit, terminal_width
 from xpsample.engine.signals import terminable
+from xpsample.files.atomic import write_whole
 from xpsample.files.lines import RowsFile, opened_rows
 from xpsample.storage.identity import made_with
 
@@ -35,6 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="keep finished rows in this file; the same command goes on after those that are there",
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="then time some kernels, and write versions, devices and both tables to this file, to paste into an issue",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=600, metavar="N", help="time kernels no longer than this (default: 600)"
     )
     for option, known in ((backend, registered_backends), (kernel, _kernels)):
         option.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]  # for argcomplete
@@ -59,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         with terminable(), Progress("loading array libraries") as progress:
             devices = device_dtypes(args.backend)
-            with nullcontext() if args.resume is None else _kept(args, devices) as kept:
+            keeping = nullcontext() if args.resume is None else _kept(args, devices)
+            with keeping as kept, _reported(args, devices, rows, progress):
                 found = seen(devices, kept)
                 for text in [markdown(found)] if args.markdown else text_lines(found, terminal_width()):
                     progress.say(text)
@@ -78,6 +90,25 @@ def run(args: argparse.Namespace) -> int:
     for row in failed:
         print("FAILED:", *line(row), file=sys.stderr)
     return 1 if failed else 0
+
+
+@contextmanager
+def _reported(
+    args: argparse.Namespace, devices: list[DeviceDtype], rows: list[Row], progress: Progress
+) -> Iterator[None]:
+    """A block whose rows go into a report, if one is asked for, with times after it; wherever it is stopped."""
+    if args.report is None:
+        yield
+        return
+    times: list[Timed] = []
+    write_whole(args.report, report(devices, rows, times).encode())  # what cannot be written is known at once
+    try:
+        yield
+        with progress.doing(f"timing kernels for {args.seconds:g} seconds"):
+            times.extend(timed(devices, args.seconds))
+    finally:
+        write_whole(args.report, report(devices, rows, times).encode())
+    progress.say(f"{args.report} is a report to paste into an issue")
 
 
 @contextmanager

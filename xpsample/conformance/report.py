@@ -1,9 +1,14 @@
-"""The conformance results as tables."""
+"""The conformance results as tables, and a report of them with the times of steps."""
 
-from collections.abc import Iterable
+import os
+import platform
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from xpsample.conformance.checks import CHECKS, Outcome, Row
+from xpsample.conformance.timing import DIM, Timed
+from xpsample.core.devices import DeviceDtype
+from xpsample.storage.identity import made_with
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
 WIDTHS = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12, 6)
@@ -40,6 +45,41 @@ def text_lines(rows: Iterable[Row], width: int) -> Iterable[str]:
 
 def markdown(rows: Iterable[Row]) -> str:
     """A Markdown table."""
-    lines = ["| " + " | ".join(HEADER) + " |", "|" + " --- |" * len(HEADER)]
-    lines += ["| " + " | ".join(line(row)) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+    return _table(HEADER, map(line, rows))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    cells = chain([header, ["---"] * len(header)], rows)
+    return "".join("| " + " | ".join(map(str, row)) + " |\n" for row in cells)
+
+
+TIMES = ("kernel", "device", "chains", "a step, us", "a run by itself, ms", "a first run, s")
+
+
+def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[Timed]) -> str:
+    """Versions, devices, the table of conformance and that of times, in Markdown."""
+    made = made_with(devices)
+    models = {f"{d.backend.name} {found.name}": found.model for d in devices for found in d.backend.devices()}
+    about = [
+        *made["versions"].items(),
+        ("machine", f"{platform.platform()}, {os.cpu_count()} cores"),
+        *((name, model or "no model is known") for name, model in models.items()),
+        *((f"code of {package}", digest) for package, digest in made["code"].items()),
+    ]
+    passed = sum(row.passed for row in rows)
+    timed = [
+        (t.kernel, t.device, f"{t.chains:,}", f"{1e6 * t.step:.3g}", f"{1e3 * t.run:.3g}", f"{t.first:.3g}")
+        for t in times
+    ]
+    return "\n".join(
+        [
+            "# xpsample on this machine\n",
+            _table(("", ""), about),
+            f"## Conformance\n\n{passed} of {len(rows)} rows passed.\n",
+            markdown(rows),
+            f"## Times\n\nOn a standard normal of {DIM} coordinates, whose score is given; nothing is recorded. A step",
+            "is the difference of two runs, divided by that of their steps. A run by itself is what is left of the",
+            "shorter one. A first run may compile.\n",
+            _table(TIMES, timed),
+        ]
+    )

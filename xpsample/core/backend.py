@@ -24,7 +24,8 @@ class Device(NamedTuple):
     Runs and checks are made within `context`: it makes the device the current one of a library that computes on no
     other, and sees to it that products of matrices keep the digits of their dtype. `process` is the number of the
     process that it belongs to, where a library knows of several. `forks` tells whether a process that is forked from
-    one which has used it can use it, too: not where the library keeps threads.
+    one which has used it can use it, too: not where the library keeps threads. `model` is what its maker calls it,
+    where the library tells.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Device(NamedTuple):
     context: AbstractContextManager[Any] = nullcontext()
     process: int = 0
     forks: bool = True
+    model: str = ""
 
 
 class Unpacked(NamedTuple):

@@ -1,5 +1,6 @@
 """What a run asks for, compared with what the machine has, before the first step."""
 
+import math
 import os
 from typing import Any
 
@@ -36,7 +37,7 @@ def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int)
         )
     processes = Processes.of(x)
     memory = processes.count * -processes.largest(carry, -_memory())
-    if held * to_host(x).nbytes < SMALL * memory:
+    if held * math.prod(x.shape) * np.dtype(tree.dtype_name(x)).itemsize < SMALL * memory:
         return
     row = sum(to_host(leaf).nbytes for leaf in tree.leaves(example_row(program, carry, source, 0)))
     machine = f"the machines of {processes.count} processes have" if processes.several else "the machine has"

@@ -170,16 +170,15 @@ def named_rows(program: Kept, rows: Any) -> Iterator[tuple[str, Any]]:
 
 def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
     """The sums of the infos of a block of steps; evaluations may be Python integers."""
-    # A kernel's own info may hold more.
-    accepted, moved, diverged, evaluations = zip(*(info[:4] for info in infos), strict=True)
-    dtype = accepted[0].dtype
+    dtype = infos[0].acceptance_probability.dtype
 
     def stacked(column: Sequence[Array]) -> Array:
         return xp.astype(xp.stack(column), dtype)
 
-    counts = Evaluations(*(sum(column) for column in zip(*evaluations, strict=True)))
-    parts = (*summable(xp, stacked(accepted)), stacked(moved), stacked(diverged))
-    coarse, fine, moves, divergences = (xp.sum(part, axis=0) for part in parts)
+    counts = Evaluations(*(sum(column) for column in zip(*(info.evaluations for info in infos), strict=True)))
+    coarse, fine = summable(xp, stacked([info.acceptance_probability for info in infos]))
+    columns = (coarse, fine, stacked([info.moved for info in infos]), stacked([info.diverged for info in infos]))
+    coarse, fine, moves, divergences = (xp.sum(column, axis=0) for column in columns)
     accepts: Any = (coarse, fine)
     return Info(accepts, moves, divergences, counts)
 

@@ -17,7 +17,7 @@ from xpsample.files.archives import structure, template
 from xpsample.files.common import digest_of, reading, unsealed
 from xpsample.trace.conversions import installed
 
-READ, WORKED = 2**26, 2**23
+READ, WORKED = 2**26, 2**20
 """Values that are read at once, and that figures are computed of at once, where a table needs all draws."""
 
 

@@ -50,6 +50,12 @@ def test_rows(rows):
     assert by["starts", ""]["w1_normal"] > 1.4 * by["floor", ""]["w1_normal"]
     steps = [row for row in rows if row["part"] == "steps"]
     assert [row["epsilon"] for row in steps if row["acceptance"] == "line"] == [0.05, 0.2]
+    forms = {(row["acceptance"], row["epsilon"]): row for row in rows if row["part"] == "taylor"}
+    assert len(forms) == 2 * 5
+    # Plain order 1 leaves out tau' H tau / 2, which is negative where the density is log-concave.
+    assert forms["Taylor 1", 0.2]["accept"] > forms["Taylor 1, averaged", 0.2]["accept"]
+    for form in ("Taylor 1, averaged", "Taylor 2", "Taylor 2, averaged"):
+        assert forms[form, 0.05]["accept"] == pytest.approx(forms["line", 0.05]["accept"], abs=1e-3)
     lambdas = [row["lambda"] for row in rows if row["part"] == "lambda" and row["acceptance"] == "direct"]
     assert lambdas == [0.0, 4.0]
     assert [row["acceptance"] for row in rows if row["part"] == "lambda"][:3] == ["line", "direct", "ratio"]
@@ -62,7 +68,7 @@ def test_report(out):
     text = (out / "report.txt").read_text()
     assert "0.143 / 0.096 / 0.054" in text and "a on grid" in text and "moons: smallest W1 from normal starts" in text
     drawn = importlib.util.find_spec("matplotlib") is not None
-    assert (out / "plot.png").exists() == (out / "sweeps.png").exists() == drawn
+    assert {(out / f"{name}.png").exists() for name in ("plot", "sweeps", "maps")} == {drawn}
 
 
 def test_parts(tmp_path):
@@ -71,7 +77,7 @@ def test_parts(tmp_path):
     assert main(["run", "score-mh-toys", *options]) == 0
     rows = json.loads((tmp_path / "results.json").read_text())
     assert {(row["dataset"], row["part"]) for row in rows} == {("moons", "steps")}
-    assert not (tmp_path / "plot.png").exists()
+    assert not (tmp_path / "plot.png").exists() and not (tmp_path / "maps.png").exists()
 
 
 def test_a_part_of_the_table_that_the_paper_calls_w2_is_below_w1():

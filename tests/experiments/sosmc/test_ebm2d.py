@@ -1,11 +1,13 @@
 """sosmc-ebm2d in its quick size; its data, quadrature and optimum against other generators and closed forms."""
 
 import importlib.util
+import json
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from xpsample.cli import main
 from xpsample.experiments.sosmc import ebm2d_problems as problems
 from xpsample.experiments.sosmc.ebm2d import METHODS
 
@@ -27,7 +29,8 @@ def test_table(rows):
 def test_report(out):
     text = (out / "report.txt").read_text()
     assert "Section 5.2" in text and "optimum" in text and "SOSMC-MALA" in text and "above the least one" in text
-    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
+    drawn = importlib.util.find_spec("matplotlib") is not None
+    assert (out / "plot.png").exists() == (out / "mixing.png").exists() == drawn
 
 
 def test_data_are_those_of_scikit_learn():
@@ -49,6 +52,33 @@ def test_standardised_data(name):
     np.testing.assert_allclose(np.mean(x, axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(np.std(x, axis=0), problems.DATASETS[name].scale)
     assert np.max(np.abs(x)) < problems.EDGE
+
+
+def test_the_half_planes():
+    """Two and two of them are a plane without a line."""
+    x = np.random.default_rng(0).normal(size=(50, 3, 2))
+    found = {name: reward(x) for name, reward in problems.REWARDS.items()}
+    np.testing.assert_array_equal(found["lower"] + found["upper"], 1)
+    np.testing.assert_array_equal(found["left"] + found["right"], 1)
+    np.testing.assert_array_equal(found["lower"], x[..., 1] < 0)
+    np.testing.assert_array_equal(found["right"], x[..., 0] > 0)
+
+
+def test_another_half_plane_and_number_of_particles(tmp_path):
+    asked = ["--reward", "left", "--data", "moons", "--particles", "100"]
+    assert main(["run", "sosmc-ebm2d", "--quick", *asked, "--out", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert "100 particles" in (tmp_path / "report.txt").read_text()
+    assert all(row["start"] + 0.02 < row["model"] < row["optimum"] for row in rows)
+    with np.load(tmp_path / "curves.npz") as kept:
+        assert {kept[f"moons {method} paths"].shape for method in METHODS} == {(100, 20, 2)}
+
+
+def test_new_chains_of_all_methods_share_their_starts_and_noise(out):
+    with np.load(out / "curves.npz") as kept:
+        first = [kept[f"moons {method} paths"][0] for method in METHODS]
+    for other in first[1:]:  # one step of 0.005 under models that hardly differ
+        np.testing.assert_allclose(other, first[0], atol=0.05)
 
 
 def test_quadrature_and_draws_of_a_normal_density():

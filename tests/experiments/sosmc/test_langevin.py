@@ -48,7 +48,8 @@ def test_report(out):
     text = (out / "report.txt").read_text()
     assert "Tables 1 and 2" in text and "SOUL" in text and "0.6484" in text
     assert "of 2 cases: ImpDiff 1, SOUL 0, SOSMC-ULA 1" in text
-    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
+    drawn = importlib.util.find_spec("matplotlib") is not None
+    assert (out / "plot.png").exists() == (out / "problems.png").exists() == drawn
     assert len(np.load(out / "curves.npz")) == 3 * len(METHODS)
 
 

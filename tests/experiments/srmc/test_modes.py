@@ -8,7 +8,18 @@ from scipy.special import softmax
 
 from xpsample import ULA, Replay, sample
 from xpsample.cli import main
-from xpsample.experiments.srmc.modes import ALPHA, ETA, SIGMA, centres, local_maxima, recorder, target_and_kernel
+from xpsample.experiments.srmc.modes import (
+    ALPHA,
+    ALPHAS,
+    EPSILONS,
+    ETA,
+    SIGMA,
+    centres,
+    correction,
+    local_maxima,
+    recorder,
+    target_and_kernel,
+)
 from xpsample.metrics import nearest_centre
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.mixture import gaussian_mixture
@@ -34,6 +45,9 @@ def test_table(rows):
 def test_report_and_plot(out):
     text = (out / "report.txt").read_text()
     assert "the paper" in text and "100 maxima" in text and "SR-ULA" in text
+    ablation = text[text.index("modes by alpha and eps") :].splitlines()[3:]
+    found = [tuple(map(float, line.split()[1:3])) for line in ablation[: len(ALPHAS) + len(EPSILONS)]]
+    assert found == [(alpha, 0.001) for alpha in ALPHAS] + [(ALPHA, eps) for eps in EPSILONS]
     if importlib.util.find_spec("matplotlib") is not None:
         assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
 
@@ -116,3 +130,11 @@ def test_what_is_recorded(library):
 def test_two_normals_have_two_maxima_when_they_are_more_than_two_sigma_apart():
     for distance, maxima in ((1.9, 1), (2.1, 2)):
         assert local_maxima(np.array([[0.0, 0.0], [distance, 0.0]]), 1.0, tolerance=1e-9) == maxima
+
+
+def test_the_correction_in_a_single_well():
+    """Of one normal the Hessian is -1 / sigma^2, so that the ratio is that of theta and the distance to the centre."""
+    rng = np.random.default_rng(3)
+    x, theta = rng.standard_normal((2, 2, 5, 4))
+    expected = np.linalg.norm(theta, axis=-1) / np.linalg.norm(x, axis=-1)
+    np.testing.assert_allclose(correction(np.zeros((1, 4)), x, theta), expected)

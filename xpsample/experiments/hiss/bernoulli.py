@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xpsample.core.devices import DeviceDtype
+from xpsample.experiments.hiss.bridging import plot_bridging
 from xpsample.experiments.hiss.samplers import (
     COLUMNS,
     LEGEND,
@@ -75,16 +76,23 @@ def scales(run: Run[Size], device: DeviceDtype, exact: np.ndarray) -> list[Row]:
     x0 = device.array(random_bits(run.seed, len(SCALES), size.sweep_chains, DIM))
     etas = device.array(np.array(SCALES)[:, None])
     kernel = HiSS(DMALA(SETTINGS.step_size), etas, SETTINGS.sweeps, SETTINGS.refinements)
-    states, _ = run_states(run, target, kernel, 1, x0, size.sweep_draws, f"{device} HiSS with other scales")
-    logmae = measures(counts_at(states, [size.sweep_draws], len(exact))[0], exact)["logmae"]
-    return [{"eta": eta} | mean_and_error("logmae", values) for eta, values in zip(SCALES, logmae, strict=True)]
+    states, cost = run_states(run, target, kernel, 1, x0, size.sweep_draws, f"{device} HiSS with other scales")
+    found = measures(counts_at(states, [size.sweep_draws], len(exact))[0], exact)
+    return [
+        {"eta": eta, "acceptance": cost["acceptance"][i]}
+        | mean_and_error("logmae", found["logmae"][i])
+        | mean_and_error("coverage", found["coverage"][i])
+        for i, eta in enumerate(SCALES)
+    ]
 
 
 def tell(run: Run[Size], rows: list[Row]) -> None:
     """All samplers, and the scales."""
     run.table(rows, COLUMNS, legend=LEGEND)
     title = f"HiSS with other scales, {run.size.sweep_chains} chains, {run.size.sweep_draws} draws"
-    run.table(run.shown["scales"], columns("eta g | logmae .3f+- logMAE"), title=title)
+    run.table(
+        run.shown["scales"], columns("eta g | logmae .3f+- logMAE | acceptance .4f | coverage .3f+-"), title=title
+    )
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
@@ -107,5 +115,8 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot_curves({"logmae": "logMAE", "coverage": "share of the 16 states visited"})},
+    figures={
+        "plot": plot_curves({"logmae": "logMAE", "coverage": "share of the 16 states visited"}),
+        "bridging": plot_bridging,
+    },
 )

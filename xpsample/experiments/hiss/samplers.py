@@ -98,7 +98,10 @@ def run_states(
     draws: int,
     label: str,
 ) -> tuple[np.ndarray, Row]:
-    """State numbers (draw, *chains), rows of the space's `states`, and what the run cost."""
+    """State numbers (draw, *chains), rows of the space's `states`, and what the run cost.
+
+    The acceptance is a mean over the last chain axis.
+    """
     trace = run.sample(target, kernel, x0, draws, thinning=thinning, recorders=(Draws(),), label=label)
     x = to_host(trace.draws)
     assert target.space is not None
@@ -106,7 +109,7 @@ def run_states(
     used = {name: thinning * count for name, count in trace.run_statistics.evaluations.items() if name != "hvp"}
     return states, {
         "seconds": trace.metadata["seconds"],
-        "acceptance": np.mean(trace.run_statistics.acceptance_probability),
+        "acceptance": np.mean(to_host(trace.run_statistics.acceptance_probability), axis=-1),
         **used,
         # Appendix D.3: an energy counts 1, a gradient 2, and every Metropolis step takes the energy of both ends.
         "nfe": 2.0 * sum(used.values()),
@@ -167,9 +170,11 @@ def compare(
     draws = run.size.draws
     marks = np.unique(np.geomspace(min(10, draws), draws, 25).astype(int))
     curves: dict[str, dict[str, np.ndarray]] = {}
+    seconds: dict[str, float] = {}
 
     def row(name: str, states: np.ndarray, cost: Row) -> Row:
         measured = curves[name] = measures(counts_at(states, list(marks), len(exact)), exact, among)
+        seconds[name] = cost["seconds"]
         means: Row = {"pooled": measured["pooled"][-1]}
         for key in ("logmae", "tvd", "kl", "coverage"):
             means |= mean_and_error(key, measured[key][-1])
@@ -182,7 +187,7 @@ def compare(
     free = dict.fromkeys(("seconds", "acceptance", "log_density", "score", "nfe"), 0.0)
     yield row(IID, independent(exact, draws, x0.shape[0], run.seed), free)
     if device is run.devices[0]:
-        run.shown |= {"curves": curves, "marks": marks}
+        run.shown |= {"curves": curves, "marks": marks, "seconds": seconds}
 
 
 def best_sampler(rows: Sequence[Row], key: str, name: str) -> str:
@@ -195,19 +200,27 @@ def best_sampler(rows: Sequence[Row], key: str, name: str) -> str:
 
 
 def plot_curves(titles: Mapping[str, str]) -> Callable[[Any, Run[Any], list[Row]], None]:
-    """A figure's function: means over chains against draws, a panel for each measure, whose title is given."""
+    """A figure's function: means over chains, a column for each measure, whose title is given.
+
+    Against draws, and below against seconds, which independent draws do not have. All steps of a run take as long.
+    """
 
     def plot(figure: Any, run: Run[Any], rows: list[Row]) -> None:
-        curves, marks = run.shown["curves"], run.shown["marks"]
-        figure.set_size_inches(5.2 * len(titles) + 1.8, 4.2)
-        panels = figure.subplots(1, len(titles), squeeze=False)[0]
-        for axes, (key, title) in zip(panels, titles.items(), strict=True):
-            for i, (name, curve) in enumerate(curves.items()):
-                colour, style = ("black", ":") if name == IID else (f"C{i % 10}", "-" if i < 6 else "--")
-                axes.plot(marks, np.mean(curve[key], axis=-1), color=colour, ls=style, label=name)
-            axes.set(xscale="log", xlabel="kept draws", title=title)
-            tidy(axes)
-        handles, labels = panels[0].get_legend_handles_labels()
+        curves, marks, seconds = run.shown["curves"], run.shown["marks"], run.shown["seconds"]
+        figure.set_size_inches(5.2 * len(titles) + 1.8, 8.0)
+        by_draws, by_seconds = figure.subplots(2, len(titles), squeeze=False)
+        for i, (name, curve) in enumerate(curves.items()):
+            colour, style = ("black", ":") if name == IID else (f"C{i % 10}", "-" if i < 7 else "--")
+            for column, key in enumerate(titles):
+                mean, how = np.mean(curve[key], axis=-1), {"color": colour, "ls": style}
+                by_draws[column].plot(marks, mean, **how, label=name)
+                if seconds[name]:
+                    by_seconds[column].plot(seconds[name] * marks / marks[-1], mean, **how)
+        for column, title in enumerate(titles.values()):
+            by_draws[column].set(xscale="log", xlabel="kept draws", title=title)
+            by_seconds[column].set(xscale="log", xlabel="seconds for all chains")
+        tidy(*by_draws, *by_seconds)
+        handles, labels = by_draws[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
 
     return plot

@@ -9,7 +9,7 @@ are one batched run.
 import argparse
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from xpsample.core.checks import check_number
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
-from xpsample.experiments.score_mh.toys_figures import STARTS, plot_draws, plot_sweeps
+from xpsample.experiments.score_mh.toys_figures import GRID, STARTS, plot_draws, plot_maps, plot_sweeps
 from xpsample.experiments.table import Column, Columns, Row, columns, mean_and_error
 from xpsample.experiments.toys import TOYS
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
@@ -28,7 +28,7 @@ from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein
 from xpsample.metrics.stein import RBF
 from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, Proposal, RandomWalk, log_sigmoid, score_network
 from xpsample.score_mh import acceptance_network as logit
-from xpsample.targets import Acceptance, LineIntegral, Target
+from xpsample.targets import Acceptance, LineIntegral, Target, Taylor
 from xpsample.targets.acceptance import ByDensity
 from xpsample.trace.trace import RunStatistics
 
@@ -74,9 +74,9 @@ COLUMNS: dict[str, Columns] = {
     | _SWEPT
     | columns("grid_acceptance .3f a on grid | log_error .2f error of log r"),
 }
-COLUMNS["lambda"] = COLUMNS["settings"]
+COLUMNS |= {"lambda": COLUMNS["settings"], "taylor": COLUMNS["steps"]}
 TITLES = {"table": "Table 1", "steps": "step sizes, Figs. 7 and 11", "lambda": "lambda, Fig. 8"}
-TITLES |= {"settings": "the loss; C: - is none"}
+TITLES |= {"taylor": "step sizes, Fig. 10", "settings": "the loss; C: - is none"}
 LEGEND = """\
 floor      another draw of the data, as many: what any of these numbers is for a perfect sampler
 starts     the positions that the chains start from
@@ -284,13 +284,25 @@ def step_sizes(problem: Problem) -> Iterator[Row]:
     """Figs. 7 and 11: the step size of ULA and of MALA with all acceptances, all sizes in one run of each."""
     problem = problem.few()
     size, array, runs = problem.run.size, problem.run.devices[0].array, len(problem.fresh)
-    epsilons = problem.epsilon * np.asarray(size.scales)
-    etas = 0.5 * epsilons**2
+    etas = 0.5 * (problem.epsilon * np.asarray(size.scales)) ** 2
     trained = learn(problem, LangevinProposal(array(np.repeat(etas, runs * size.batch))), copies=len(etas))
-    eta = array(etas[:, None, None, None])
-    learned = Learned(logit, models.arranged(trained.parameters, len(etas), 1, runs), LangevinProposal(eta))
-    problem = problem._replace(starts=np.broadcast_to(problem.starts, (len(etas), *problem.starts.shape)))
-    for label, acceptance in {"": ByDensity(), **models.acceptances(learned)}.items():
+    parameters = models.arranged(trained.parameters, len(etas), 1, runs)
+    learned = Learned(logit, parameters, LangevinProposal(array(etas[:, None, None, None])))
+    yield from over_steps(problem, {"": ByDensity(), **models.acceptances(learned)})
+
+
+def taylor(problem: Problem) -> Iterator[Row]:
+    """Fig. 10: the step size of MALA with the four Taylor forms, which learn nothing, and with the line integral."""
+    forms = {f"Taylor {n}{', averaged' * both}": Taylor(n, both) for n in (1, 2) for both in (False, True)}
+    yield from over_steps(problem, {"line": LineIntegral(8), **forms})
+
+
+def over_steps(problem: Problem, acceptances: Mapping[str, Acceptance]) -> Iterator[Row]:
+    """ULA, for the label "", and MALA with each acceptance, by step size."""
+    epsilons = problem.epsilon * np.asarray(problem.run.size.scales)
+    eta = problem.run.devices[0].array(0.5 * epsilons[:, None, None, None] ** 2)
+    problem = problem._replace(starts=np.broadcast_to(problem.starts, (len(epsilons), *problem.starts.shape)))
+    for label, acceptance in acceptances.items():
         sampler, kernel = ("MALA", MALA(eta)) if label else ("ULA", ULA(eta))
         x, accepted, _ = walk(problem, kernel, acceptance)
         for k, epsilon in enumerate(epsilons):
@@ -316,14 +328,17 @@ def by_loss(problem: Problem, losses: Iterable[tuple[float, float | None, str]])
     By the mean of a(x', 0) over the paper's grid of x', by the error of the log ratio, and by what the chains do.
     """
     proposal, kernel = methods(problem.epsilon)["RW"]
-    side = (np.linspace(-1.5, 2.25, 40), np.linspace(-1.0, 1.5, 40))
+    side = (np.linspace(*edges, 40) for edges in GRID)
     grid = problem.run.devices[0].array(np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2))
     for weight, clip, pairs in losses:
         alpha = (1.0, 1.0) if pairs == "local" else (0.0, 1.0)  # local pairs are those of Eq. 7
         trained = learn(problem, proposal, regularization=weight, max_norm=clip, pairs=pairs, alpha=alpha)
         logits = to_host(logit(grid, 0.0 * grid, trained.parameters)).astype(np.float64)
         found = {"lambda": weight, "max_norm": clip, "pairs": pairs}
-        found["grid_acceptance"] = np.mean(1.0 / (1.0 + np.exp(-np.clip(logits, -700, 700))))
+        accepted = 1.0 / (1.0 + np.exp(-np.clip(logits, -700, 700)))
+        found["grid_acceptance"] = np.mean(accepted)
+        if clip is not None:
+            problem.run.shown.setdefault("maps", {})[f"{problem.name}, lambda = {weight:g}"] = accepted[0]
         found["log_error"] = ratio_error(problem, trained)
         for label, acceptance in models.acceptances(Learned(logit, trained.parameters, proposal)).items():
             if isinstance(acceptance, Learned):
@@ -350,7 +365,7 @@ def ratio_error(problem: Problem, trained: models.Trained) -> float:
 
 # ---- the experiment --------------------------------------------------------------------------------------------------
 
-PARTS = {"table": compare, "steps": step_sizes, "lambda": regularized, "settings": settings}
+PARTS = {"table": compare, "steps": step_sizes, "taylor": taylor, "lambda": regularized, "settings": settings}
 LIMITS = {
     "chains": "chains on each training",
     "epochs": "epochs of score networks, in each cycle of the learning rate",
@@ -383,7 +398,8 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     if run.args.acceptance_rate is not None:
         run.size = run.size._replace(acceptance_rate=check_number("--acceptance-rate", run.args.acceptance_rate, 0))
     size = run.size
-    where = dict.fromkeys(("table", "lambda"), tuple(TOYS)) | {"steps": size.swept, "settings": ("moons",)}
+    where = dict.fromkeys(("table", "lambda"), tuple(TOYS)) | {"steps": size.swept}
+    where |= dict.fromkeys(("taylor", "settings"), ("moons",))
     run.say(
         f"{size.runs} trainings on {size.rows} rows, {size.chains} chains of {size.steps} steps on each; but in the "
         "settings and the part lambda, lambda = 1, C = 100, global pairs"
@@ -428,7 +444,7 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper="Table 1 has a column. What it calls W2 is below W1 in 12 of 16 rows, as W2^2 / 2 may be and W2 may not",
-    figures={"plot": plot_draws, "sweeps": plot_sweeps},
+    figures={"plot": plot_draws, "sweeps": plot_sweeps, "maps": plot_maps},
     options=options,
     devices=one_float32,
 )

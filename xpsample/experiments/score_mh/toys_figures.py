@@ -10,16 +10,19 @@ from xpsample.experiments.table import Row
 
 STARTS = ("data", "normal")
 SHOWN = ("data", "ULA", "RW direct", "MALA direct", "MALA ratio", "MALA line", "pCN direct")
+GRID = ((-1.5, 2.25), (-1.0, 1.5))
+"""Where the paper evaluates an acceptance, in each coordinate of x'."""
 COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#3567A8", "Taylor": "#3B7A57"}
 
 
 def plot_draws(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     """The chains' last positions on the first training, a row for each data set."""
-    if not run.shown:
+    shown = {name: draws for name, draws in run.shown.items() if name != "maps"}
+    if not shown:
         return
-    figure.set_size_inches(2.1 * len(SHOWN), 2.2 * len(run.shown))
-    grid = figure.subplots(len(run.shown), len(SHOWN), squeeze=False)
-    for line, (name, draws) in zip(grid, run.shown.items(), strict=True):
+    figure.set_size_inches(2.1 * len(SHOWN), 2.2 * len(shown))
+    grid = figure.subplots(len(shown), len(SHOWN), squeeze=False)
+    for line, (name, draws) in zip(grid, shown.items(), strict=True):
         data = draws["data"].reshape(-1, 2)
         middle, half = 0.5 * (data.max(axis=0) + data.min(axis=0)), 0.6 * np.ptp(data, axis=0)
         (left, bottom), (right, top) = middle - half, middle + half
@@ -60,6 +63,22 @@ def plot_sweeps(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     for axes in grid:
         axes.legend(frameon=False, fontsize=8)
     tidy(*grid)
+
+
+def plot_maps(figure: Any, run: Run[Any], rows: list[Row]) -> None:
+    """The first training's a(x', 0) over the grid of x', for each lambda."""
+    maps = run.shown.get("maps", {})
+    if not maps:
+        return
+    figure.set_size_inches(3.1 * len(maps) + 0.8, 2.6)
+    panels = figure.subplots(1, len(maps), squeeze=False)[0]
+    for axes, (name, accepted) in zip(panels, maps.items(), strict=True):
+        image = axes.imshow(
+            accepted.reshape(40, 40).T, origin="lower", extent=(*GRID[0], *GRID[1]), vmin=0, vmax=1, cmap="viridis"
+        )
+        axes.plot(0, 0, "+", color="white")
+        axes.set_title(f"{name}: a(x', 0)", fontsize=9)
+    figure.colorbar(image, ax=panels, shrink=0.8)
 
 
 def curve(axes: Any, rows: list[Row], acceptance: str, x: str, y: str, label: str, colour: str) -> None:

@@ -1,19 +1,21 @@
 """Section 5.2 of the SOSMC paper: energy models of two-dimensional data tuned to the reward of a half-plane."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+import argparse
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
-from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, Grid, lower, optimum
-from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method
+from xpsample.experiments.sosmc.ebm2d_figures import plot, plot_mixing
+from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, REWARDS, Grid, optimum
+from xpsample.experiments.sosmc.methods import THRESHOLD, Method
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA
 from xpsample.optimize.optimizers import Adam, Clipped
@@ -21,11 +23,13 @@ from xpsample.particles.batches import RowBatches
 from xpsample.particles.pcd import PCD
 from xpsample.particles.resampling import Systematic
 from xpsample.sosmc import Adaptation, LangevinMove, RewardReverseKL, SOSMCHistory, Unweighted
-from xpsample.trace.recorders import Record
+from xpsample.trace.recorders import Draws
 from xpsample.zoo.networks import init_mlp, mlp, mlp_energy
 
 BETAS = (0.25, 1.0, 4.0)
 GAMMA, RATE = 5e-3, 2e-4
+PATH = 100
+"""Positions that are kept of a new chain."""
 ADAPT = Adaptation(0.95, 1.01, 1e-8, 0.01)
 
 
@@ -37,15 +41,16 @@ METHODS = {
 
 COLUMNS = columns(
     "dataset s data | beta g | method | start .3f pretrained | model .3f | optimum .3f | error .3f | "
-    "particles .3f | fresh .3f | kl .3f KL | kl_optimum .3f of optimum | loss .4f | loss_optimum .4f least | "
-    "ess .2f | outside .3f"
+    "particles .3f | fresh .3f | soon .3f | kl .3f KL | kl_optimum .3f of optimum | loss .4f | loss_optimum .4f least"
+    " | ess .2f | outside .3f"
 )
 LEGEND = """\
 model       expected reward of the tuned model by quadrature on the square [-6, 6]^2, to be compared with
 optimum     that of the best of all distributions (Eq. 39)
 error       sqrt(p (1 - p) / N) of the optimum's reward p: what N independent particles resolve
 particles   mean reward of the particles (weighted where they are) after the last iteration
-fresh       mean reward of new chains of ULA under the tuned model, started uniformly on the square
+fresh       mean reward of new chains of ULA under the tuned model, started uniformly on the square, after their
+            burn-in; soon: in the first eighth of it. All methods have the same starts and noise
 KL          of the tuned model from the pretrained one, by quadrature; and of the optimum
 loss        -reward + beta KL, by quadrature; and its least value. Both ends can be read in the figure's plane
 ess         last effective sample size of the weights over the number of particles
@@ -81,8 +86,20 @@ FULL = Size(20_000, (128,) * 4, None, 1e-3, 2000, 256, 20, 16, 1000, 1000, 50, 3
 QUICK = Size(500, (16,) * 2, None, 3e-3, 200, 64, 10, 4, 200, 100, 20, 50, 50, 40, ("moons",), (0.25, 1.0), 5)
 
 
+def options(parser: argparse.ArgumentParser) -> None:
+    """The half-plane, data sets, and more or fewer particles."""
+    parser.add_argument("--reward", choices=tuple(REWARDS), default="lower", help="half-plane (default: %(default)s)")
+    parser.add_argument(
+        "--data", action="append", choices=tuple(DATASETS), help="may be given several times (default: all)"
+    )
+    parser.add_argument("--particles", type=int, metavar="N", help=f"particles (default: {FULL.particles})")
+
+
 def measure(run: Run[Size]) -> Iterator[Row]:
     """All data sets and methods, the betas of a method in one batched run; densities and courses are left too."""
+    particles = check_count("--particles", run.args.particles or run.size.particles, 1)
+    datasets = tuple(run.args.data or run.size.datasets)
+    run.size = run.size._replace(particles=particles, datasets=datasets)
     size, seed, device = run.size, run.seed, run.devices[0]
     run.say(
         f"network 2 x {' x '.join(map(str, size.widths))} x 1; {size.updates} updates of PCD with batches of "
@@ -139,25 +156,28 @@ def tune(
         Their log probabilities on the grid.
     """
     size, device, betas, runs = run.size, run.devices[0], np.array(run.size.betas), len(run.size.betas)
+    inside = REWARDS[run.args.reward]
     x0 = grid.draw(logs, (runs, size.particles), np.random.default_rng(run.seed))
-    loss = RewardReverseKL(lower, device.array(betas[:, None]))
+    loss = RewardReverseKL(inside, device.array(betas[:, None]))
     trace = run.sample(
         mlp_energy(tree.map(lambda leaf: np.array(np.broadcast_to(leaf, (runs, 1, *leaf.shape))), theta)),
         METHODS[name].kernel(loss, Adam(RATE), Systematic()),
         device.array(x0),
         size.kept,
         thinning=size.iterations // size.kept,
-        recorders=(SOSMCHistory({"reward": lower, "outside": _outside}),),
+        recorders=(SOSMCHistory({"reward": inside, "outside": _outside}),),
         label=f"{dataset}, {name}",
     )
     kept = trace.recorded["history"]
     course = tree.map(to_host, kept["parameters"])
     later = [_on_grid(grid, tree.map(lambda leaf, t=t: leaf[t], course), device) for t in range(size.kept)]
     tuned = grid.normalised(np.stack(later))  # (row, run, points)
-    rewarded = lower(grid.points)
+    rewarded = inside(grid.points)
     reward = np.concatenate([np.full((1, runs), np.sum(np.exp(logs) * rewarded)), np.exp(tuned) @ rewarded])
     kl = np.concatenate([np.zeros((1, runs)), np.sum(np.exp(tuned) * (tuned - logs), axis=-1)])
-    fresh = _fresh(run, trace.state.parameters, f"{dataset}, {name}, new chains")
+    paths = _fresh(run, trace.state.parameters, f"{dataset}, {name}, new chains")
+    share, burnt = np.mean(inside(paths), axis=-1), _row_of(size, size.burn_in)
+    fresh, soon = np.mean(share[burnt:], axis=0), np.mean(share[: max(1, burnt // 8)], axis=0)
     ess, particles = to_host(kept["weight_ess"]) / size.particles, to_host(kept["reward"])
     rows = []
     for r, beta in enumerate(size.betas):
@@ -173,6 +193,7 @@ def tune(
                 "error": (best.reward * (1 - best.reward) / size.particles) ** 0.5,
                 "particles": particles[-1, r],
                 "fresh": fresh[r],
+                "soon": soon[r],
                 "kl": kl[-1, r],
                 "kl_optimum": best.kl,
                 "loss": beta * kl[-1, r] - reward[-1, r],
@@ -182,21 +203,26 @@ def tune(
                 "seconds": trace.metadata["seconds"],
             }
         )
-    return rows, {"reward": reward, "kl": kl, "particles": particles, "end": tuned[-1]}
+    return rows, {"reward": reward, "kl": kl, "particles": particles, "end": tuned[-1], "paths": paths[:, 0]}
+
+
+def _row_of(size: Size, step: int) -> int:
+    """How many rows of the new chains' positions come before a step."""
+    return step * PATH // (size.burn_in + size.fresh)
 
 
 def _fresh(run: Run[Size], parameters: tree.Tree, label: str) -> np.ndarray:
-    """Eq. 41: the mean reward of new chains, (runs,)."""
+    """Positions of new chains for Eq. 41, (PATH, runs, chains, 2), from the first steps on."""
     size, seed = run.size, run.seed + 1
     x0 = np.random.default_rng(seed).uniform(-EDGE, EDGE, (len(size.betas), size.chains, 2))
     trace = run.sample(
-        *(mlp_energy(parameters), ULA(GAMMA), run.devices[0].array(x0), size.fresh),
-        burn_in=size.burn_in,
+        *(mlp_energy(parameters), ULA(GAMMA), run.devices[0].array(x0), PATH),
+        thinning=(size.burn_in + size.fresh) // PATH,
         seed=seed,
-        recorders=(Record("reward", lambda state: lower(state.point.x)),),
+        recorders=(Draws(),),
         label=label,
     )
-    return np.mean(to_host(trace.recorded["reward"]), axis=(0, 2))
+    return to_host(trace.draws)
 
 
 def _on_grid(grid: Grid, parameters: tree.Tree, device: DeviceDtype) -> np.ndarray:
@@ -230,45 +256,6 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
-    """For each data set the pretrained and tuned densities, and the courses in the plane of reward and KL."""
-    arrays, betas, datasets = run.shown, run.size.betas, run.size.datasets
-    figure.set_size_inches(3.0 * (2 + len(betas)), 3.1 * len(datasets))
-    grid = figure.subplots(len(datasets), 2 + len(betas), squeeze=False)
-    for axes, name in zip(grid, datasets, strict=True):
-        _density(axes[0], arrays[f"{name} start"], f"{name}: pretrained")
-        data = arrays[f"{name} data"]
-        axes[0].plot(data[:, 0], data[:, 1], ".", ms=1.5, color="#E69F00", alpha=0.6)
-        _density(axes[1], arrays[f"{name} SOSMC-ULA end"][0], f"SOSMC-ULA, beta = {betas[0]:g}")
-        for r, beta in enumerate(betas):
-            _plane(axes[2 + r], arrays, name, r, beta)
-    grid[0, 2].legend(frameon=False, fontsize=8)
-
-
-def _density(axes: Any, logs: np.ndarray, title: str) -> None:
-    cells = round(len(logs) ** 0.5)
-    axes.imshow(np.exp(logs).reshape(cells, cells).T, origin="lower", extent=(-EDGE, EDGE, -EDGE, EDGE), cmap="Blues")
-    axes.axhline(0, color="black", lw=0.6, ls=(0, (1, 3)))
-    axes.set_title(title, fontsize=9)
-
-
-def _plane(axes: Any, arrays: Mapping[str, np.ndarray], name: str, r: int, beta: float) -> None:
-    high = 0.0
-    for method in METHODS:
-        reward, kl = arrays[f"{name} {method} reward"][:, r], arrays[f"{name} {method} kl"][:, r]
-        axes.plot(reward, kl, "-o", ms=2.5, lw=1.0, color=COLOURS[method], label=method)
-        high = max(high, float(np.max(kl)))
-    best = optimum(float(arrays[f"{name} SOSMC-ULA reward"][0, r]), beta)
-    axes.plot(best.reward, best.kl, "*", ms=11, color="#009E73", label="optimum (Eq. 39)")
-    high = 1.15 * max(high, best.kl)
-    (left, right), kls = axes.get_xlim(), np.linspace(0, high, 50)
-    rewards = np.linspace(left, right, 50)
-    axes.contour(rewards, kls, beta * kls[:, None] - rewards, 10, colors="#bbbbbb", linewidths=0.5, linestyles="solid")
-    axes.set(xlim=(left, right), ylim=(-0.03 * high, high), xlabel="reward")
-    axes.set_title(f"{name}, beta = {beta:g}: KL", fontsize=9)
-    tidy(axes)
-
-
 EXPERIMENT = Experiment(
     name="sosmc-ebm2d",
     title="Reward tuning of energy models of two-dimensional data; SOSMC paper, Section 5.2",
@@ -277,6 +264,7 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot},
+    figures={"plot": plot, "mixing": plot_mixing},
+    options=options,
     devices=one_float32,
 )

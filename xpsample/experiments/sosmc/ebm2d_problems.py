@@ -54,6 +54,25 @@ def lower(x: Array) -> Array:
     return array_namespace(x).astype(x[..., 1] < 0.0, x.dtype)
 
 
+def upper(x: Array) -> Array:
+    """R_upper, 1 where the second coordinate is above 0."""
+    return array_namespace(x).astype(x[..., 1] > 0.0, x.dtype)
+
+
+def left(x: Array) -> Array:
+    """R_left, 1 where the first coordinate is below 0."""
+    return array_namespace(x).astype(x[..., 0] < 0.0, x.dtype)
+
+
+def right(x: Array) -> Array:
+    """R_right, 1 where the first coordinate is above 0."""
+    return array_namespace(x).astype(x[..., 0] > 0.0, x.dtype)
+
+
+REWARDS = {"lower": lower, "upper": upper, "left": left, "right": right}
+"""The half-planes of Eq. 36."""
+
+
 class Grid(NamedTuple):
     """Midpoints of a grid of the square, (points, 2), and the side of its cells. No midpoint has a coordinate 0."""
 

@@ -9,7 +9,7 @@ from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.sosmc.methods import COLOURS, THRESHOLD, Method
-from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Problem, family, reference, start_positions
+from xpsample.experiments.sosmc.problems import FLOOR, PROBLEMS, Problem, family, reference, softmax, start_positions
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, RWM
 from xpsample.optimize.optimizers import SGD, Adam
@@ -227,6 +227,20 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     grid[0, 0].legend(frameon=False, fontsize=8)
 
 
+def plot_problems(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Fig. A.1: the reward of each problem, and level lines of its mixture at the start."""
+    figure.set_size_inches(3.2 * len(PROBLEMS), 3.4)
+    panels, line = figure.subplots(1, len(PROBLEMS)), np.linspace(-7.0, 7.0, 281)
+    grid = np.stack(np.meshgrid(line, line), axis=-1)
+    for axes, problem in zip(panels, PROBLEMS, strict=True):
+        squared = np.sum((grid[..., None, :] - problem.means) ** 2, axis=-1)
+        density = np.exp(-0.5 * squared / problem.variance) @ softmax(problem.start)
+        extent = (line[0], line[-1], line[0], line[-1])
+        axes.imshow(problem.reward(grid), origin="lower", extent=extent, cmap="Greys_r")
+        axes.contour(line, line, density, np.max(density) * np.array([0.03, 0.3]), colors="#E69F00", linewidths=1.2)
+        axes.set_title(problem.name, fontsize=10)
+
+
 EXPERIMENT = Experiment(
     name="sosmc-langevin",
     title="Reward tuning of Langevin processes; SOSMC paper, Section 5.1, Tables 1 and 2",
@@ -237,6 +251,6 @@ EXPERIMENT = Experiment(
     legend=LEGEND,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot},
+    figures={"plot": plot, "problems": plot_problems},
     devices=one_float32,
 )

@@ -21,7 +21,7 @@ from xpsample.gradients import FiniteDifference
 from xpsample.kernels import ULA, Kernel
 from xpsample.metrics import modes_discovered, nearest_centre
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import AbstractTarget, Tempered
+from xpsample.targets import AbstractTarget, Capability, Tempered
 from xpsample.trace.recorders import Record
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.mixture import gaussian_mixture
@@ -34,8 +34,10 @@ HELD = 0.5
 """A mode is held by a state when its component has more than this probability given the state."""
 BALL = 1.1
 """A ball about a centre has this many times the radius sigma sqrt(dim) at which nearly all of a component lies."""
-ALPHAS = (0.0, 0.001, 0.01, 0.1, 0.15, 0.3, 1.0, 5.0, 20.0)
-"""The paper's ablation at 500 steps, with no repellence before it and a larger one after it."""
+ALPHAS = (0.0, 0.001, 0.01, 0.1, 0.15, 0.3, 1.0, 5.0, 20.0, 100.0)
+"""The paper's ablation at 500 steps, with no repellence before it."""
+EPSILONS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Its ablation of the difference, at `ALPHA`."""
 PIXELS = {1: "[0, 1]", 2: "[-1, 1]", 255: "[0, 255]"}
 
 COLOURS = "#B3440A", "#CC79A7", "#6b6b6b", "#00568A", "#000000"
@@ -130,7 +132,7 @@ def local_maxima(means: np.ndarray, sd: float, tolerance: float = 1e-6) -> int:
     return len(found)
 
 
-def target_and_kernel(means: np.ndarray, noise: float, alpha: Any) -> tuple[AbstractTarget, Kernel]:
+def target_and_kernel(means: np.ndarray, noise: float, alpha: Any, eps: float = EPS) -> tuple[AbstractTarget, Kernel]:
     """ULA, or SR-ULA, on the mixture of equal weights, with `noise` times ULA's variance in its steps.
 
     x + eta s(x) + sqrt(2 eta T) xi is ULA with step eta T on the density to the power 1 / T, whose scores and
@@ -140,7 +142,7 @@ def target_and_kernel(means: np.ndarray, noise: float, alpha: Any) -> tuple[Abst
     base = ULA(ETA * noise)
     if isinstance(alpha, float) and alpha == 0:
         return mixture, base
-    return mixture, SRMC(base, alpha * noise, SCHEDULE, FiniteDifference(EPS * noise, scheme="forward"))
+    return mixture, SRMC(base, alpha * noise, SCHEDULE, FiniteDifference(eps * noise, scheme="forward"))
 
 
 def marks(size: Size) -> list[int]:
@@ -164,7 +166,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
                 yield row | {"noise": setting.noise, "sampler": name} | _row(result, size.modes, marks(size))
                 if device is run.devices[0]:
                     run.shown.setdefault("results", {})[setting, name] = result
-        run.shown.setdefault("ablation", {})[device.backend.name] = _ablation(run, device, unit)
+        run.shown.setdefault("ablation", []).extend(_ablation(run, device, unit))
 
 
 def recorder(means: Array) -> Record:
@@ -203,15 +205,36 @@ def _visits(run: Run[Size], device: DeviceDtype, means: np.ndarray, setting: Set
     return Result(kept["nearest"], kept["share"], kept["balls"], shift, trace.metadata["seconds"])
 
 
-def _ablation(run: Run[Size], device: DeviceDtype, unit: np.ndarray) -> dict[float, int]:
-    """Modes visited by the end of the paper's ablation, by alpha, pixels in [0, 1] and ULA's noise: one batched run."""
-    target, kernel = target_and_kernel(unit, 1.0, device.array(np.array(ALPHAS)[:, None]))
-    x0 = device.array(np.broadcast_to(unit[int(START * len(unit))], (len(ALPHAS), run.size.chains, unit.shape[-1])))
+def _ablation(run: Run[Size], device: DeviceDtype, unit: np.ndarray) -> list[Row]:
+    """The paper's ablations, pixels in [0, 1] and ULA's noise: all alphas in one batched run, and each eps."""
+    rows = _ended(run, device, unit, np.array(ALPHAS)[:, None], EPS, "all alphas")
+    for eps in EPSILONS:
+        rows += _ended(run, device, unit, np.full((1, 1), ALPHA), eps, f"eps = {eps:g}")
+    return rows
+
+
+def _ended(
+    run: Run[Size], device: DeviceDtype, unit: np.ndarray, alphas: np.ndarray, eps: float, label: str
+) -> list[Row]:
+    """For alphas (groups, 1) the modes visited by the end of the ablation, and the size of the correction there."""
+    target, kernel = target_and_kernel(unit, 1.0, device.array(alphas), eps)
+    x0 = device.array(np.broadcast_to(unit[int(START * len(unit))], (len(alphas), run.size.chains, unit.shape[-1])))
     means = device.array(unit)
     recorder = Record("nearest", lambda state: nearest_centre(state.point.x, means))
-    trace = run.sample(target, kernel, x0, run.size.ablation, recorders=(recorder,), label=f"{device!s:20} all alphas")
+    trace = run.sample(target, kernel, x0, run.size.ablation, recorders=(recorder,), label=f"{device!s:20} {label}")
     counts = to_host(modes_discovered(trace.recorded["nearest"]))[-1]
-    return dict(zip(ALPHAS, (int(c) for c in counts), strict=True))
+    ratios = correction(unit, to_host(trace.state.point.x), to_host(trace.state.theta))
+    return [
+        {"backend": device.backend.name, "alpha": alpha, "eps": eps, "modes": int(count), "ratio": np.mean(ratio)}
+        for alpha, count, ratio in zip(alphas[:, 0], counts, ratios, strict=True)
+    ]
+
+
+def correction(means: np.ndarray, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Norm of the Hessian of log pi times theta, over that of the score, (*chains,): the paper's |H_theta| / |s|."""
+    x, theta = x.astype(np.float64), theta.astype(np.float64)
+    target = gaussian_mixture(np.ones(len(means)), means, SIGMA).prepare(x, Capability.SCORE | Capability.HVP)
+    return np.linalg.norm(target.hvp(x, theta), axis=-1) / np.linalg.norm(target.score(x), axis=-1)
 
 
 def _row(result: Result, modes: int, marks: list[int]) -> dict[str, Any]:
@@ -248,6 +271,11 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
     text = "backend | pixels | noise g | sampler" + "".join(f" | by_{n} d by {n}" for n in marks(run.size))
     text += " | all_by d all by | held d | balls .0f | shift .2g"
     run.table(rows, columns(text), ("backend", "pixels", "noise", "sampler"), legend=LEGEND)
+    title = f"modes by alpha and eps, pixels in [0, 1], noise 1, after {run.size.ablation} steps (nearest centre)"
+    legend = "ratio    norm of the Hessian times theta over that of the score at the end, mean over chains"
+    run.table(
+        run.shown["ablation"], columns("backend | alpha g | eps g | modes d | ratio .2g"), title=title, legend=legend
+    )
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
@@ -256,16 +284,16 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
     ahead = max(
         (sr[last] - ula[last], sr["pixels"], sr["noise"]) for ula, sr in zip(rows[::2], rows[1::2], strict=True)
     )
-    lines = ["SR-ULA is ahead of ULA by {} modes at most, pixels in {}, noise {:g}".format(*ahead)]
-    lines.append(f"modes by alpha, pixels in [0, 1], noise 1, after {run.size.ablation} steps (nearest centre):")
-    for backend, counts in run.shown["ablation"].items():
-        lines.append(f"  {backend}: " + ", ".join(f"{alpha:g}: {count}" for alpha, count in counts.items()))
-    return "\n".join(lines)
+    modes = [row["modes"] for row in run.shown["ablation"]]
+    return (
+        "SR-ULA is ahead of ULA by {} modes at most, pixels in {}, noise {:g}".format(*ahead)
+        + f"\nby step {run.size.ablation} {min(modes)} to {max(modes)} modes, whatever alpha and eps"
+    )
 
 
 def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     """Modes visited against steps, the modes of five chains, and modes visited against alpha."""
-    shown, counts_by_alpha = run.shown["results"], next(iter(run.shown["ablation"].values()))
+    shown, by_alpha = run.shown["results"], run.shown["ablation"][: len(ALPHAS)]
     figure.set_size_inches(12.5, 4.2)
     curves, paths, strengths = figure.subplots(1, 3, width_ratios=(1.25, 1, 0.9))
     settings = list(dict.fromkeys(setting for setting, _ in shown))
@@ -283,9 +311,10 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
         for i in range(nearest.shape[1]):
             paths.plot(n, nearest[:, i], ".", ms=1, color=colours[setting])
     paths.set(xlabel="step", title="nearest mode of five chains of ULA,\n[0, 1], noise 1 (orange) and 0.01 (grey)")
-    strengths.plot(range(len(counts_by_alpha)), list(counts_by_alpha.values()), "o-", color=COLOURS[0])
-    strengths.set_xticks(range(len(counts_by_alpha)), [f"{alpha:g}" for alpha in counts_by_alpha], rotation=60)
-    top = 1.1 * max(counts_by_alpha.values())
+    counts = [row["modes"] for row in by_alpha]
+    strengths.plot(range(len(counts)), counts, "o-", color=COLOURS[0])
+    strengths.set_xticks(range(len(counts)), [f"{row['alpha']:g}" for row in by_alpha], rotation=60)
+    top = 1.1 * max(counts)
     strengths.set(xlabel="alpha", ylim=(0, top), title=f"modes visited by step {run.size.ablation},\n[0, 1], noise 1")
     tidy(curves, paths, strengths)
 

@@ -9,7 +9,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.discrete.common import choose, choose_or_stay, informed_step, space_of
+from xpsample.kernels.discrete.common import choose_or_stay, informed_step, space_of
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, select, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
@@ -90,7 +90,7 @@ class Gibbs(MemorylessKernel[Info]):
         current = target.refresh(state.point)
         n, others = space.variables(current.x.shape[-1]), space.choices - 1
         alike = xp.zeros_like(space.changes(xp, target.as_floating(current.x), lambda v: v))
-        variable = choose(xp, alike[..., 0], noise["variable"])
+        variable = xp.astype(xp.floor(noise["variable"] * n), xp.int32)
         chosen = space.numbers(n) == variable[..., None]
         # The axis of the alternatives leads, so that whatever broadcasts against the chains still does.
         alternatives = xp.reshape(space.numbers(space.choices)[1:], (others, *(1,) * current.x.ndim))

@@ -27,6 +27,10 @@ def getDeviceCount() -> int:
     return lookalike.DEVICES
 
 
+def getDeviceProperties(device: int) -> dict[str, object]:
+    return {"name": b"look-alike of a GPU", "multiProcessorCount": _MULTIPROCESSORS[device]}
+
+
 def getDevice() -> int:
     getDeviceCount()
     return _current

@@ -1,0 +1,82 @@
+"""Products of matrices keep the digits of their dtype on devices where JAX would round their factors by default."""
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+from xpsample_jax import programs  # noqa: E402
+from xpsample_jax.programs import Compiled  # noqa: E402
+
+import xpsample as xps  # noqa: E402
+from xpsample.metrics import nearest_centre, squared_ksd, squared_mmd  # noqa: E402
+from xpsample.metrics.stein import RBF  # noqa: E402
+from xpsample.targets import check_gradient  # noqa: E402
+
+pytestmark = pytest.mark.first_tier
+
+jnp = jax.numpy
+
+
+def precision():
+    return jax.config.jax_default_matmul_precision
+
+
+@pytest.fixture
+def seen():
+    return set()
+
+
+@pytest.fixture
+def target(seen):
+    def log_density(x):
+        seen.add(precision())
+        return -0.5 * jnp.sum((x @ jnp.eye(2, dtype=x.dtype)) ** 2, axis=-1)
+
+    return xps.Target(log_density)
+
+
+def test_a_run_asks_for_all_digits_and_leaves_the_setting_alone(target, seen):
+    xps.sample(target, xps.HMC(), jnp.zeros((2, 2)), 5, seed=1, warmup=5, progress=False)
+    check_gradient(target, jnp.zeros((2, 2)))
+    assert seen == {"highest"} and precision() is None
+
+
+def test_a_users_setting_stands(target, seen):
+    with jax.default_matmul_precision("tensorfloat32"):
+        xps.sample(target, xps.MALA(0.1), jnp.zeros((2, 2)), 5, seed=1, progress=False)
+    assert seen == {"tensorfloat32"}
+
+
+def test_a_function_is_traced_for_each_setting(seen):
+    compiled = Compiled(lambda x: seen.add(precision()) or x @ x)
+    compiled(jnp.eye(2))
+    with jax.default_matmul_precision("highest"):
+        compiled(jnp.eye(2))
+    assert seen == {None, "highest"}
+
+
+@pytest.mark.parametrize("metric", [squared_mmd, squared_ksd])
+def test_metrics_ask_for_all_digits(metric, seen, monkeypatch):
+    profile = RBF.profile
+    monkeypatch.setattr(RBF, "profile", lambda *args: seen.add(precision()) or profile(*args))
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2)))
+    metric(x, x + 1.0)
+    assert seen == {"highest"}
+
+
+def test_metrics_of_one_array_ask_for_all_digits(seen, monkeypatch):
+    argmax = jnp.argmax
+    monkeypatch.setattr(jnp, "argmax", lambda *args, **options: seen.add(precision()) or argmax(*args, **options))
+    x, centres = jnp.zeros((3, 2)), jnp.ones((4, 2))
+    nearest_centre(x, centres)
+    assert seen == {"highest"}
+    jax.jit(nearest_centre)(x, centres)  # a part of a user's program, whose setting holds
+    assert seen == {"highest", None}
+
+
+def test_the_compiler_knows_the_option_that_keeps_roundings():
+    Compiled(lambda x: x + 1.0)(jnp.ones(3))
+    assert "xla_allow_excess_precision" not in programs._refused
+    for platform in ("cpu", "cuda"):
+        assert programs.compiler_options(None, platform)["xla_allow_excess_precision"] is False

@@ -1,0 +1,88 @@
+"""The report: what the suite found, and times that are what they say."""
+
+import itertools
+
+import pytest
+
+from xpsample import cli
+from xpsample.conformance import cli as command
+from xpsample.conformance import timing
+from xpsample.conformance.checks import reference
+from xpsample.core.devices import device_dtypes
+
+
+def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(timing, "KERNELS", {"RWM": timing.KERNELS["RWM"]})
+    path = tmp_path / "report.md"
+    given = ["conformance", "--backend", "numpy", "--kernel", "rwm", "--quick"]
+    assert cli.main([*given, "--report", str(path), "--seconds", "0.5"]) == 0
+    assert f"{path} is a report to paste into an issue" in capsys.readouterr().out
+    about, suite, times = path.read_text().split("\n## ")
+    for what in ("| python | 3.", "| xpsample | ", "| numpy | ", "| machine | ", "| numpy cpu | "):
+        assert what in about
+    assert suite.startswith("Conformance\n\n2 of 2 rows passed.\n\n| kernel |")
+    assert suite.count("| rwm | numpy | cpu | float") == 2
+    rows = [line for line in times.splitlines() if line.startswith("| RWM")]
+    assert rows
+    assert rows[0].startswith("| RWM | numpy-cpu-float32 | 1 | ")
+
+
+def test_a_report_that_is_stopped_has_what_was_found(tmp_path, monkeypatch):
+    def stopped(devices, seconds):
+        yield timing.Timed("RWM", devices[0], 10, 2e-6, 3e-3, 0.4)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "timed", stopped)
+    path = tmp_path / "report.md"
+    assert cli.main(["conformance", "--backend", "numpy", "--kernel", "rwm", "--quick", "--report", str(path)]) == 130
+    assert "2 of 2 rows passed" in path.read_text()
+    assert "| RWM | numpy-cpu-float32 | 10 | 2 | 3 | 0.4 |" in path.read_text()
+
+
+def test_a_report_that_cannot_be_written_is_known_before_the_suite_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "check_all", None)
+    given = ["conformance", "--backend", "numpy", "--kernel", "rwm", "--report", str(tmp_path / "none" / "report.md")]
+    assert cli.main(given) == 1
+    assert "none" in capsys.readouterr().err
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that runs move on: `cost(steps, chains)` seconds each, and one more for the first."""
+
+    class Clock:
+        now, first = 0.0, True
+
+        def perf_counter(self):
+            return self.now
+
+        monotonic = perf_counter
+
+        def sample(self, target, kernel, x0, steps, **settings):
+            self.now += self.cost(steps, x0.shape[0]) + self.first
+            self.first = False
+            return type("Run", (), {"state": x0})
+
+    made = Clock()
+    monkeypatch.setattr(timing, "time", made)
+    monkeypatch.setattr(timing, "sample", made.sample)
+    return made
+
+
+def test_a_step_is_told_from_what_a_run_costs_by_itself(clock):
+    clock.cost = lambda steps, chains: 0.25 + 0.002 * steps
+    found = timing._time("RWM", reference(), 10)
+    assert found.step == pytest.approx(0.002)
+    assert found.run == pytest.approx(0.25)
+    assert found.first == pytest.approx(1.25 + 0.002 * timing.SHORT)
+
+
+def test_the_benchmark_ends_when_its_time_is_up(clock):
+    """And begins with nothing that would not end by then."""
+    clock.cost = lambda steps, chains: 1e-4 * chains * steps
+    places = device_dtypes(["numpy"])
+    found = [(time.kernel, time.chains) for time in timing.timed(places, 100.0)]
+    assert {time.device.dtype for time in timing.timed(places, 1e-9)} <= {"float32"}
+    assert found[: len(timing.KERNELS)] == list(itertools.product(timing.KERNELS, [1]))
+    assert max(chains for _, chains in found) == 1000
+    assert 50 < clock.now < 100
