@@ -1,5 +1,6 @@
 """Warm-ups: what a user leaves out is tuned, the same on every library, in groups, with one chain, and when resumed."""
 
+import math
 import signal
 
 import numpy as np
@@ -299,6 +300,15 @@ def test_a_probability_that_underflows_is_beyond_no_bound():
     _, info = next(xps.steps(target, xps.HMC(2.1, steps=2), x0, seed=1))
     assert np.all(info.acceptance_probability == 0)
     assert not np.any(info.diverged | info.beyond)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+def test_float32_holds_the_metric_of_a_scale_whose_fourth_power_it_does_not(size):
+    x0 = (size * np.random.default_rng(0).normal(size=(8, 2))).astype(np.float32)
+    target = xps.Target(lambda x: -0.5 * np.sum((x / size) ** 2, axis=-1), score=lambda x: -x / size / size)
+    trace = xps.sample(target, xps.HMC(), x0, 1, seed=1, warmup=60, progress=False)
+    # Shrunk by n / (n + 5) in logarithms.
+    np.testing.assert_allclose(np.log(trace.kernel.mass) / math.log(size), -2.0, rtol=0.05)
 
 
 def test_more_chains_need_fewer_steps():

@@ -262,6 +262,18 @@ def test_a_density_that_does_not_fall_off_ends_the_warm_up():
         xps.sample(flat, xps.HMC(), x0, 5, seed=1, warmup=400, progress=False)
 
 
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_scores_whose_squares_overflow_leave_the_scale_to_the_positions():
+    """In float32, far out; it was infinite, and the warm-up ended with the blame on the density."""
+    rng, rule = np.random.default_rng(3), DiagonalMetric()
+    x = rng.normal(size=(32, 2)).astype(np.float32)
+    memory = rule.init(numpy_xp, Point(x, None, np.float32(1e20) * x), True)
+    for n in range(1, 21):
+        x = rng.normal(size=(32, 2)).astype(np.float32)
+        memory, _ = rule.update(memory, seen(n, 30, np.ones(32), x, np.float32(1e20) * x))
+    np.testing.assert_allclose(rule.final(numpy_xp, memory), 1.0, rtol=0.3)
+
+
 def test_a_step_size_stays_a_positive_number_of_float32():
     """One chain that cannot move at all asks for ever smaller steps, and must not end the warm-up of the others."""
     rule, x = StepSize(0.8, harmonic=True), np.zeros((4, 2), dtype=np.float32)

@@ -31,6 +31,9 @@ So the first draws are soon forgotten, whose scores may be larger than those of 
 SHORTEST_WITHOUT, GROWTH_WITHOUT = 20.0, 0.2
 """The same for metrics without scores, whose windows each find what the walks reach."""
 
+LARGEST_LOG = 80.0
+"""Of a number, or of its inverse, that float32 holds."""
+
 EVERY = 10
 """Steps from one dense estimate to the next."""
 
@@ -316,7 +319,7 @@ def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any)
     """Logarithms of the standard deviations, from sums of squares of positions, and of scores or None.
 
     Where the score is the same everywhere, as it is of an exponential distribution and in a box, it says nothing of the
-    scale: the variance of the positions stands alone there.
+    scale: the variance of the positions stands alone there, and where sums of squares of scores overflow.
     """
     seen = moments.seen
     moved = squares > 0
@@ -325,8 +328,13 @@ def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any)
     if score_squares is not None:
         mean, eps = moments.score_mean, float(xp.finfo(squares.dtype).eps)
         varies = score_squares > seen * (100 * eps * mean) ** 2  # and not by rounding alone
-        both = xp.where(moved & varies, squares, 1.0) / xp.where(moved & varies, score_squares, 1.0)
-        log_variance = xp.where(varies, 0.5 * xp.log(both), log_variance)
+        varies = varies & xp.isfinite(score_squares)
+        top, below = (xp.where(moved & varies, of, 1.0) for of in (squares, score_squares))
+        # The ratio is the fourth power of a scale: float32 holds those of 1e-9 to 1e9.
+        log_both = xp.log(top) - xp.log(below)
+        held = xp.abs(log_both) < LARGEST_LOG
+        log_both = xp.where(held, xp.log(top / xp.where(held, below, top)), log_both)
+        log_variance = xp.where(varies, 0.5 * log_both, log_variance)
     return 0.5 * seen / (seen + SHRINKAGE) * log_variance
 
 
