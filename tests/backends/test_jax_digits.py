@@ -62,6 +62,8 @@ def test_metrics_ask_for_all_digits(metric, seen, monkeypatch):
     monkeypatch.setattr(RBF, "profile", lambda *args: seen.add(precision()) or profile(*args))
     x = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2)))
     metric(x, x + 1.0)
+    name = "y" if metric is squared_mmd else "score"
+    metric(**{name: x + 1.0, "x": x})
     assert seen == {"highest"}
 
 

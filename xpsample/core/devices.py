@@ -53,19 +53,20 @@ def current_device(array: object) -> AbstractContextManager[Any]:
 
 
 def as_in_runs(f: F) -> F:
-    """A function that computes in the `current_device` of its first argument, as runs do.
+    """A function that computes in the `current_device` of the first array that it is given, as runs do.
 
     Within a program of the user's, where arrays hold no numbers, that program's settings hold.
     """
 
     @wraps(f)
-    def within(array: Any, *args: Any, **options: Any) -> Any:
+    def within(*args: Any, **options: Any) -> Any:
+        array = next(filter(is_array, (*args, *options.values())), None)
         try:
             block = current_device(array)
         except BackendError:
             block = nullcontext()
         with block:
-            return f(array, *args, **options)
+            return f(*args, **options)
 
     return cast(F, within)
 
