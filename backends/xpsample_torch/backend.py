@@ -164,11 +164,13 @@ class TorchBackend(Backend):
         cuda = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
         return [
             Device("cpu", torch.device("cpu"), both, forks=False),
-            *(
-                Device(f"cuda:{i}", torch.device("cuda", i), both, forks=False, model=torch.cuda.get_device_name(i))
-                for i in cuda
-            ),
+            *(Device(f"cuda:{i}", torch.device("cuda", i), both, forks=False, model=_model(i)) for i in cuda),
         ]
+
+
+def _model(i: int) -> str:
+    """What a GPU is called, once it is in use: to ask would put it to use, and with it memory."""
+    return torch.cuda.get_device_name(i) if torch.cuda.is_initialized() else ""
 
 
 def _check_plain(tensor: torch.Tensor) -> None:
