@@ -10,7 +10,7 @@ from xpsample_jax.programs import option
 
 
 class OwnModes:
-    """A block in which arrays broadcast, numbers move between host and device, nan is one, and products are exact.
+    """A block in which arrays broadcast, numbers move between host and device, nan is one, and products keep digits.
 
     It may be entered again within itself, and by several threads.
 

@@ -184,9 +184,7 @@ class Compiled:
                     del traced  # an error keeps what is there where it is raised
                     raise BackendError(_OLD)
             lowered = traced.lower()
-        results = tuple(
-            jax.tree.leaves(self._settings.get("out_shardings"))
-        )  # of which the text does not say the devices
+        results = tuple(jax.tree.leaves(self._settings.get("out_shardings")))  # the text leaves out their devices
         text, platform = lowered.as_text(), _platform((args, results))
         if not _is_whole(text):
             return _compile(lowered, self.few, platform)
@@ -275,10 +273,10 @@ SETTINGS = (
     "jax_enable_x64",
     "jax_optimization_level",
 )
+"""Settings of JAX's that change a program, or what is traced of a function, for the same arguments."""
 
 
 def _settings() -> Hashable:
-    """Settings of JAX's that change a program, or what is traced of a function, for the same arguments."""
     return tuple(map(option, SETTINGS))
 
 

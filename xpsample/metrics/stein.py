@@ -18,7 +18,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 
 PAIRS = 1000
-"""Pairs of points among which a median distance is taken at most; its error is then about 3 % of the spread."""
+"""Pairs of points among which a median distance is taken at most; its standard error is then 4 % of their spread."""
 
 
 class Bandwidth(ABC):
