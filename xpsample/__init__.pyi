@@ -113,6 +113,8 @@ from xpsample.targets.batched import batched as batched
 from xpsample.targets.bridge import Bridge as Bridge
 from xpsample.targets.model import Model as Model
 from xpsample.targets.start import start as start
+from xpsample.trace.expectation import Scores as Scores
+from xpsample.trace.expectation import expectation as expectation
 from xpsample.trace.recorders import BatchMeans as BatchMeans
 from xpsample.trace.recorders import Draws as Draws
 from xpsample.trace.recorders import Histogram as Histogram

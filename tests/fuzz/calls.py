@@ -53,6 +53,7 @@ from tests.fuzz.uses import (
     saved,
     saved_by,
     score,
+    scored,
     trained,
 )
 from xpsample import metrics, score_mh, sosmc, srmc
@@ -259,6 +260,7 @@ def _others(folder: str) -> list[Call]:
             path=arg(f"{folder}/checkpoint", {"text"}),
             every=arg(60.0, POSITIVE | ZERO | {"inf"}),
         ),
+        call(xps.expectation, trace=Argument(scored, NONE), function=arg(lambda x: x, FUNCTION)),
         # ---- files and libraries
         call(xps.load, path=Argument(lambda lib: saved(folder), {"text"}), like=arg(None, EVERY_ARRAY | {"none"})),
         call(saved_by, called="Trace.save", path=arg(f"{folder}/trace.npz", NONE)),
