@@ -64,6 +64,8 @@ from xpsample.metrics.stein import InverseMultiquadric as InverseMultiquadric
 from xpsample.particles.ais import AIS as AIS
 from xpsample.particles.ais import log_normalizer as log_normalizer
 from xpsample.particles.annealed import Annealed as Annealed
+from xpsample.particles.evidence import Rungs as Rungs
+from xpsample.particles.evidence import tempering_log_normalizer as tempering_log_normalizer
 from xpsample.particles.ladders import annealing_ladder as annealing_ladder
 from xpsample.particles.ladders import geometric_ladder as geometric_ladder
 from xpsample.particles.smc import TemperedSMC as TemperedSMC

@@ -54,6 +54,7 @@ from tests.fuzz.uses import (
     saved_by,
     score,
     scored,
+    tempered,
     trained,
 )
 from xpsample import metrics, score_mh, sosmc, srmc
@@ -261,6 +262,9 @@ def _others(folder: str) -> list[Call]:
             every=arg(60.0, POSITIVE | ZERO | {"inf"}),
         ),
         call(xps.expectation, trace=Argument(scored, NONE), function=arg(lambda x: x, FUNCTION)),
+        call(
+            xps.tempering_log_normalizer, trace=Argument(tempered, NONE), initial_log_normalizer=arg(0.0, NUMBER | ZERO)
+        ),
         # ---- files and libraries
         call(xps.load, path=Argument(lambda lib: saved(folder), {"text"}), like=arg(None, EVERY_ARRAY | {"none"})),
         call(saved_by, called="Trace.save", path=arg(f"{folder}/trace.npz", NONE)),

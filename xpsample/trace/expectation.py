@@ -211,7 +211,8 @@ def _check_kernel(trace: Trace) -> None:
 def _check_mean(scores: np.ndarray) -> None:
     """Refuse scores (draw, chain, dim) whose mean is not 0."""
     mean, error = np.mean(scores, axis=(0, 1)), mcse_mean(scores)
-    off = np.where(error > 0, np.abs(mean) / np.where(error > 0, error, 1.0), np.where(mean == 0, 0.0, np.inf))
+    constant = np.ptp(scores, axis=(0, 1)) == 0  # its error is nan, as that of too few draws
+    off = np.where(constant & (mean != 0), np.inf, np.abs(mean) / np.where(error > 0, error, np.inf))
     worst = int(np.argmax(off))
     if off[worst] > FARTHEST:
         raise TraceError(
