@@ -8,9 +8,9 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.elementwise import accurate_sigmoid
 from xpsample.core.errors import HyperparameterError
+from xpsample.experiments import two_layer
 from xpsample.spaces.discrete import Spins
 from xpsample.targets.target import Target
-from xpsample.zoo import two_layer
 
 
 def dimension(inputs: int, hidden: int = 100) -> int:
