@@ -187,12 +187,7 @@ def _transposed(matrix: Array) -> Array:
 
 
 def dense_covariance(root: Array, inverse: bool = False) -> DenseCovariance:
-    """C = A A^T of its root A; with `inverse`, that of the inverse of A A^T.
-
-    Parameters
-    ----------
-    root : array, shape (dim, dim) or (*groups, dim, dim)
-    """
+    """C = A A^T of its root A, (dim, dim) or (*groups, dim, dim); with `inverse`, that of the inverse of A A^T."""
     xp = array_namespace(root)
     other = xp.linalg.inv(root)
     if inverse:

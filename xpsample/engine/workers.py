@@ -154,11 +154,7 @@ def _finished(
 def _work(task: Callable[[], Any], caller: int) -> Any:
     """What a worker does. SIGTERM, which executors end their workers by, ends it as soon as its task is saved.
 
-    Parameters
-    ----------
-    task : callable
-    caller : int
-        The process that waits for the task: where that makes it by itself, it is told.
+    Where the process that waits for the task, `caller`, makes it by itself, it is told.
     """
     try:
         return task()

@@ -156,12 +156,7 @@ class RowsFile:
 def opened_rows(path: Path) -> Iterator[RowsFile]:
     """A file of rows, which no other process has as long as the block lasts. Its folder is made where it is missing.
 
-    Raises
-    ------
-    CheckpointError
-        If another process has it, or it cannot be read.
-    OSError
-        If its folder cannot be written to.
+    CheckpointError if another process has it or it cannot be read, OSError if its folder cannot be written to.
     """
     with locked(path, CheckpointError):
         yield RowsFile(path)

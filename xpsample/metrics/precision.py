@@ -22,20 +22,10 @@ def judge_density_precision(
 ) -> Finding | None:
     """Whether the spacing of the numbers is coarse for the log density: an offset, or a sum of very many terms.
 
-    Parameters
-    ----------
-    log_density : numpy.ndarray, shape (draw, *chains)
-        In the dtype of the run.
-    at_start : bool
-        Whether these are the start positions, whose spread says nothing: the standard deviation counts as 1.
-    computed_in : (str, float), optional
-        The dtype with the fewest digits that the log density is computed in, and its machine epsilon, where that is not
-        the dtype of the run.
-
-    Notes
-    -----
     Compared are the median over the chains of the log density's size and of its standard deviation in a chain, which
-    counts as 1 at least: a log ratio of densities should be right to 0.05 or so.
+    counts as 1 at least: a log ratio of densities should be right to 0.05 or so. Log densities are (draw, *chains), in
+    the dtype of the run; the spread of those `at_start` says nothing, and counts as 1. `computed_in` is the dtype with
+    the fewest digits that it is computed in, where that is another one, and its machine epsilon.
     """
     values = np.abs(log_density[np.isfinite(log_density)])
     if not values.size:
@@ -68,15 +58,7 @@ def judge_density_precision(
 
 
 def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtype: np.dtype) -> Finding | None:
-    """Whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    values : numpy.ndarray, shape (draw, chain, column)
-    dtype : numpy.dtype
-        Of the run.
-    """
+    """Whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0."""
     if dtype.kind != "f" or not values.size:
         return None
     with np.errstate(all="ignore"):
@@ -108,19 +90,10 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
 def judge_underflow(
     columns: Sequence[Column], values: np.ndarray, dtype: np.dtype, diverged: bool = False
 ) -> Finding | None:
-    """Whether draws of positive values pile up at the smallest numbers there are.
+    """Whether positive values, (draw, chain, column), pile up at the smallest numbers there are.
 
     Where steps diverge it is enough that draws are half of the way down there, in logarithms: what a prior has so near
     to 0 goes on to where values underflow, and there the steps diverge.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    values : numpy.ndarray, shape (draw, chain, column)
-    dtype : numpy.dtype
-        Of the run.
-    diverged : bool
-        Whether steps diverged.
     """
     if dtype.kind != "f" or not values.size:
         return None

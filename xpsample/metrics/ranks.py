@@ -117,13 +117,8 @@ def _score(out: np.ndarray, order: np.ndarray, ordered: np.ndarray, table: np.nd
 def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None) -> np.ndarray:
     """ESS of the indicators of being below the 5 % and the 95 % quantile, the smaller one, (dim,).
 
-    An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-    ordered : numpy.ndarray, shape (dim, draw times chain), optional
-        The same draws, sorted, where they are there already.
+    An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides. `ordered` are
+    the same draws, (draw, chain, dim), sorted as (dim, draw times chain).
     """
     if ordered is None:
         ordered = np.sort(np.reshape(draws, (-1, draws.shape[-1])).T, axis=-1)
@@ -133,23 +128,14 @@ def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None) -> np.ndarray
 
 
 def nested_rhat(draws: np.ndarray) -> np.ndarray:
-    """Nested R-hat, for many chains: near 1 also where chains are short, as long as each forgets where it was.
+    """Nested R-hat, (dim,), of 16 chains or more: near 1 also where they are short, if each forgets where it was.
 
     Chains that begin alike make a superchain: each coordinate's chains are sorted by their first draw and cut into
     eight. Over the second half of the draws, the means of the superchains are compared as in Margossian et al. (2024).
     They differ as long as chains remember. A second comparison, that of all chains' first half with their second half,
     sees chains that drift together; the larger one counts. What chance gives to such variances of a few means, even
-    where chains are independent, is taken off first: a good run of many coordinates has an R-hat of 1 in each.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-        With 16 chains or more.
-
-    Returns
-    -------
-    numpy.ndarray, shape (dim,)
-        Without unit. nan for fewer than four draws.
+    where chains are independent, is taken off first: a good run of many coordinates has an R-hat of 1 in each. It is
+    nan for fewer than four draws.
     """
     n, chains, dim = draws.shape
     if n < 4:

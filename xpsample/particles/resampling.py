@@ -117,14 +117,9 @@ def search(xp: Any, weights: Array, points: Array) -> Array:
 
 
 def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tree.Tree:
-    """Replace the particles of a tree by their ancestors, in the runs of a mask.
+    """Replace the particles of a tree by their ancestors, `index` (*runs, particles), in the runs of a mask, (*runs).
 
-    Parameters
-    ----------
-    where : array of bool, shape (*runs)
-    index : array of integers, shape (*runs, particles)
-    value : tree of arrays
-        Leaves (*runs, particles, ...) are replaced; other leaves stay as they are.
+    Leaves (*runs, particles, ...) are replaced; other leaves stay as they are.
     """
     chains = tuple(index.shape)
 

@@ -221,13 +221,7 @@ class Real(AsMany):
 
 
 def settle_shape(space: Constrained, shape: tuple[int, ...], least: int | None = None) -> None:
-    """Check the shape that a user gave, and keep it.
-
-    Parameters
-    ----------
-    least : int, optional
-        Of the last number, which the space then needs.
-    """
+    """Check the shape that a user gave, and keep it; the last number, if one is needed, is at `least` so large."""
     name = type(space).__name__
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         raise HyperparameterError(f"write {name}({', '.join(map(str, shape[0]))}), without inner brackets")

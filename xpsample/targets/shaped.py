@@ -47,16 +47,7 @@ def values(shape: tuple[int, ...], x: Array) -> Array:
 
 @dataclass(frozen=True)
 class OfCoordinates:
-    """A function of positions ``(*chains, *shape)`` as one of coordinates ``(*chains, dim)``.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(x, ...)``.
-    shape : tuple of int
-    name : str
-        The field of `Functions` that it is.
-    """
+    """A function of positions ``(*chains, *shape)``, the field `name` of `Functions`, as one of ``(*chains, dim)``."""
 
     function: Callable[..., Any]
     shape: tuple[int, ...]

@@ -19,15 +19,10 @@ MOST_GROUPS = 8
 
 
 class Totals:
-    """Sums of the step infos over a run, kept on the host in float64.
+    """Sums of the step infos over a run, kept on the host in float64: a watcher. Steps of the `burn_in` do not count.
 
     A driver may return before its device is done. Fetching sums waits for the device, so the sums of short segments are
-    fetched several at a time. It is a watcher of a run.
-
-    Parameters
-    ----------
-    burn_in : int
-        Steps at the start that do not count.
+    fetched several at a time.
     """
 
     def __init__(self, burn_in: int = 0) -> None:

@@ -97,19 +97,9 @@ def _clipped_top(xp: Any, moves: Array) -> Array:
 
 
 def one_move(target: BoundTarget, x: Array, chosen: Array) -> tuple[Array, Array]:
-    """A move of one variable, from its place in the flattened ``(variables, choices - 1)``.
+    """A move of one variable, from its place in the flattened ``(variables, choices - 1)``, `chosen`, (*chains).
 
-    Parameters
-    ----------
-    x : array, shape (*chains, dim)
-    chosen : array of int, shape (*chains)
-
-    Returns
-    -------
-    choice : array of int32, shape (*chains, variables)
-        For `Discrete.move`.
-    back : array of int32, shape (*chains)
-        The place of the move that undoes it.
+    Gives the choice for `Discrete.move`, (*chains, variables), and the place of the move that undoes it, (*chains).
     """
     xp, space = target.xp, space_of(target)
     others = space.choices - 1
@@ -125,14 +115,8 @@ def informed_step(
 ) -> tuple[Point, Info]:
     """One move of one variable, chosen with given weights and accepted by Metropolis-Hastings.
 
-    Parameters
-    ----------
-    point : Point
-        Where the chains are.
-    noise : dict
-        Uniforms ``proposal`` and ``accept``, shape (*chains).
-    logits : callable
-        Of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen.
+    `logits` gives those of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen. The
+    noise has uniforms ``proposal`` and ``accept``, (*chains).
     """
     xp = target.xp
 
