@@ -185,19 +185,8 @@ def of_chains(owner: Any, axes: int, chains: int, part: slice) -> Any:
 def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "") -> dict[str, Any]:
     """What a compiled program of a kernel takes as arguments: numbers per chain, and arrays; so one program serves all.
 
-    Parameters
-    ----------
-    owner : frozen dataclass
-        A kernel, or a value inside one.
-    is_argument : callable
-        Whether a value of some field is an array of the program's library.
-    path : str
-        Written before the names of the fields.
-
-    Returns
-    -------
-    dict
-        Numbers and arrays by path, those in fields that are derived from others included.
+    They are known by their paths, which begin with `path`; those in fields that are derived from others are included.
+    `is_argument` tells an array of the program's library.
     """
     found: dict[str, Any] = {}
     if is_frozen(owner):

@@ -33,20 +33,10 @@ class Mixing(NamedTuple):
 
 
 def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None) -> Mixing:
-    """How well chains have mixed.
+    """How well chains have mixed, by draws (draw, chain, dim) or, for R-hat, by some draws `of_all_chains`.
 
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-        Floating numbers.
-    of_all_chains : numpy.ndarray, shape (some draws, more chains, dim), optional
-        For R-hat, where `draws` are those of some chains only.
-
-    Returns
-    -------
-    Mixing
-        R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median,
-        or `nested_rhat` of both with 32 chains or more.
+    R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median, or
+    `nested_rhat` of both with 32 chains or more.
     """
     rhat_draws = draws if of_all_chains is None else of_all_chains
     found = Mixing(*(np.full(draws.shape[-1], np.nan) for _ in Mixing._fields))

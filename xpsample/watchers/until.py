@@ -195,16 +195,7 @@ class Unlimited:
 def figures(
     program: Program, carry: Carry, rows: Callable[[], tuple[Any, ...] | None], known: dict[str, Any]
 ) -> tuple[float, float]:
-    """The least ESS and the largest R-hat of a run.
-
-    Parameters
-    ----------
-    program, carry
-    rows : callable
-        Gives the rows of each recorder.
-    known : dict
-        What the diagnosis knows of the run.
-    """
+    """The least ESS and the largest R-hat of a run, from its rows and what the diagnosis knows of it."""
     at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
     if at is None:
         told = running(

@@ -30,17 +30,9 @@ def estimated_differences(target: BoundTarget, point: Point, scale: Any = 1.0) -
 
 
 def choose(xp: Any, logits: Array, uniform: Array) -> Array:
-    """One of several outcomes: the inverse CDF at a uniform.
+    """One of several outcomes, (...) of int32, from log weights (..., n): the inverse CDF at a uniform, (...).
 
-    Parameters
-    ----------
-    logits : array, shape (..., n)
-        Log weights; -inf is never chosen.
-    uniform : array, shape (...)
-
-    Returns
-    -------
-    array of int32, shape (...)
+    A log weight of -inf is never chosen.
     """
     top = xp.max(logits, axis=-1, keepdims=True)
     cdf = xp.cumulative_sum(xp.exp(logits - top), axis=-1)
