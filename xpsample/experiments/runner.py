@@ -20,7 +20,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning, RepellenceWarning
 from xpsample.core.registry import registered_backends
 from xpsample.core.same import describe
@@ -189,6 +189,16 @@ class Run(Generic[Size]):
         """Write ``report.txt``, and which files the run made."""
         self.file("report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
         self.folder.close()
+
+
+def widest(where: list[DeviceDtype]) -> list[DeviceDtype]:
+    """Of devices and dtypes, the widest dtype on the first device of each kind, such as cpu or cuda."""
+    kept: dict[tuple[str, str], DeviceDtype] = {}
+    for device in where:
+        key = (device.backend.name, device.name.partition(":")[0])
+        if key not in kept or (kept[key].name == device.name and device.dtype > kept[key].dtype):
+            kept[key] = device
+    return list(kept.values())
 
 
 def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:

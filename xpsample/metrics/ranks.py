@@ -47,19 +47,21 @@ def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None) -> Mixing
     rhat = nested_rhat if rhat_draws.shape[1] >= MANY_CHAINS else split_rhat
     for start in range(0, len(columns), each):
         block = columns[start : start + each]
-        z, folded, ordered = _scores(_even(draws[..., block]))
+        z, folded, ordered = normal_scores(_even(draws[..., block]))
         found.ess_bulk[block] = chain_ess(z)
         found.ess_tail[block] = tail_ess(draws[..., block], None if draws.shape[0] % 2 else ordered)
         if of_all_chains is not None:
-            z, folded, _ = _scores(_even(of_all_chains[..., block]))
+            z, folded, _ = normal_scores(_even(of_all_chains[..., block]))
         found.rhat[block] = np.fmax(rhat(z), rhat(folded))
     return found
 
 
-def _scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def normal_scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal scores of draws and of their distances from the median, both (draw, chain, dim), and what is sorted.
 
-    One sort serves all: in its order the distances fall up to the median, and rise from there on.
+    They are those of ``(rank - 3/8) / (S + 1/4)`` (Equation 14 of Vehtari et al. 2021), with the rank over all draws of
+    a coordinate, from 1 to S; draws that are equal share the mean of their ranks. One sort serves all: in its order the
+    distances fall up to the median, and rise from there on.
     """
     n, chains, dim = draws.shape
     size, half = n * chains, n * chains // 2
@@ -77,14 +79,6 @@ def _scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         _score(out_folded, inwards[merged], distances[merged], table)
     of_draws, of_distances = (np.reshape(a.T, (n, chains, dim)) for a in (scores, folded))
     return of_draws, of_distances, ordered
-
-
-def rank_normalized(draws: np.ndarray) -> np.ndarray:
-    """Ranks over all draws of a coordinate, from 1 to S, as normal scores of ``(rank - 3/8) / (S + 1/4)``.
-
-    Draws that are equal share the mean of their ranks. Equation 14 of Vehtari et al. (2021).
-    """
-    return _scores(draws)[0]
 
 
 def _table(size: int) -> np.ndarray:

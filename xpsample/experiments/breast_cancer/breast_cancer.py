@@ -14,13 +14,13 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.registry import backend_of, compiled, to_host
+from xpsample.experiments.breast_cancer.affine import affine
 from xpsample.experiments.breast_cancer.plot import plot
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Exact, Target
-from xpsample.targets.affine import affine
 from xpsample.trace.recorders import Moments
 from xpsample.trace.trace import Trace
 from xpsample.zoo.breast_cancer import BreastCancer, load_breast_cancer
