@@ -61,15 +61,7 @@ FIRST, LATER = 200, 1.5
 
 @dataclass(frozen=True, eq=False)
 class Sharded:
-    """A run in shards, as `sample` is asked for it.
-
-    Parameters
-    ----------
-    whole : Whole
-        The run of all chains.
-    shards, executor
-        As in `sample`.
-    """
+    """A run of all chains in shards, as `sample` is asked for it."""
 
     whole: Whole
     shards: int | None

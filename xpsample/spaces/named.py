@@ -54,15 +54,7 @@ class States(AsMany):
 class Named(Space):
     """Spaces with names. A position holds their unconstrained coordinates, one after the other.
 
-    Parameters
-    ----------
-    names : tuple of str
-    parts : tuple of Constrained
-        The space of each.
-    dims : tuple of (name, tuple of str), optional
-        What the axes of a parameter's values are called.
-    coords : tuple of (axis, tuple), optional
-        What the places along such an axis are called.
+    `dims` has what the axes of a parameter's values are called, and `coords` what the places along such an axis are.
     """
 
     names: tuple[str, ...]

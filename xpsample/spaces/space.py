@@ -66,11 +66,6 @@ class Constrained(Space):
         -------
         value : array, shape (*chains, *shape)
         log_jacobian : array, shape (*chains)
-
-        Raises
-        ------
-        PositionError
-            For another shape or dtype.
         """
         _check_floating("coordinates", z)
         if z.ndim < 1 or z.shape[-1] != self.dim:
@@ -89,13 +84,7 @@ class Constrained(Space):
         return value, xp.sum(log_jacobian, axis=-1) if more else log_jacobian
 
     def unconstrain(self, xp: Any, value: Same) -> Same:
-        """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside.
-
-        Raises
-        ------
-        PositionError
-            For another shape or dtype.
-        """
+        """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside."""
         chains = self._chains_of(xp, value)
         z = xp.reshape(self._unconstrain(xp, value), (*chains, self.dim))
         return _as(xp, z, value)
@@ -104,11 +93,6 @@ class Constrained(Space):
         """Which values are in the space, edges excluded, ``(*chains, *shape) -> (*chains)`` of bool.
 
         Sums and lengths that must be 1 may be off by rounding.
-
-        Raises
-        ------
-        PositionError
-            For another shape or dtype.
         """
         chains = self._chains_of(xp, value)
         inside = self._inside(xp, value)

@@ -22,10 +22,7 @@ def shape_of(space: Space | None) -> tuple[int, ...]:
 def coordinates(target: Any, x: Any) -> Any:
     """Positions ``(*chains, dim)``, of those ``(*chains, *shape)`` of a target of arrays; all else as it is.
 
-    Raises
-    ------
-    PositionError
-        If the last axes are neither the shape nor the dimension.
+    PositionError if the last axes are neither the shape nor the dimension.
     """
     space = getattr(target, "space", None)  # what is no target is refused elsewhere
     shape = shape_of(space)

@@ -86,16 +86,8 @@ class Totals:
 def shown(sums: Info, steps: int, totals: Totals, axes: int) -> str:
     """What a progress bar says of a run: acceptance and divergences of each group of chains.
 
-    Parameters
-    ----------
-    sums : Info
-        Of the last block.
-    steps : int
-        Of that block.
-    totals : Totals
-        Of all blocks after the burn-in.
-    axes : int
-        Of the positions, (*groups, chain, dim).
+    The sums are those of the last block of `steps`, the totals of all blocks after the burn-in. Positions have so many
+    axes, (*groups, chain, dim).
     """
     coarse, fine = (to_host(part).astype(np.float64) for _, part in tree.items(sums.acceptance_probability))
     accepted = (coarse + fine) / steps

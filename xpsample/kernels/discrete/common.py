@@ -48,19 +48,7 @@ def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
 
 
 def choose_or_stay(xp: Any, moves: Array, uniform: Array) -> Array:
-    """As `choose`, among staying, whose log weight is 0, and the moves.
-
-    Parameters
-    ----------
-    moves : array, shape (..., choices - 1)
-        Log weights; -inf is never chosen.
-    uniform : array, shape (...)
-
-    Returns
-    -------
-    array of int32, shape (...)
-        0 to stay, j for move j, counted from 1.
-    """
+    """As `choose`, among staying, whose log weight is 0, and the moves, (..., choices - 1): 0 to stay, j for move j."""
     top = _clipped_top(xp, moves)
     stay, weights = xp.exp(-top), xp.exp(moves - top[..., None])
     if moves.shape[-1] == 1:  # the usual space of two values: no sum over an axis of length 1
