@@ -138,14 +138,9 @@ class Run(Generic[Size]):
     ) -> Trace:
         """`xpsample.sample` with the run's seed, a bar of progress and a checkpoint.
 
-        Parameters
-        ----------
-        label : str
-            As for `step`; a run without one is not worth a line afterwards.
-        quiet : bool
-            Leave out the warning of divergences, of an experiment that counts them.
-        **options
-            Of `xpsample.sample`; `seed` may be another one.
+        The `label` is as for `step`; a run without one is not worth a line afterwards. A `quiet` one leaves out the
+        warning of divergences, of an experiment that counts them. The options are those of `xpsample.sample`; `seed`
+        may be another one.
         """
         what = self.step(label) if label else nullcontext()
         with what, self._bar(), warnings.catch_warnings():
@@ -163,10 +158,7 @@ class Run(Generic[Size]):
     def once(self, make: Callable[[], Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
         """Arrays by name of what takes long and is neither `sample` nor `fit`. A resumed run does not make them again.
 
-        Parameters
-        ----------
-        make : callable
-            Without arguments; its result depends on the experiment's settings alone.
+        What `make` gives depends on the experiment's settings alone.
         """
         return make() if self._unfinished is None else self._unfinished.once(make)
 

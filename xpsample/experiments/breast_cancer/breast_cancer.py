@@ -246,12 +246,7 @@ def _row(trace: Trace, seconds: float, steps: int, reference: Reference, data: B
 
 
 def held_out_log_density(draws: np.ndarray, data: BreastCancer) -> float:
-    """Mean over the held-out rows of log E[p(label | w)], the expectation over the draws.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-    """
+    """Mean over the held-out rows of log E[p(label | w)], the expectation over the draws (draw, chain, dim)."""
     rows = data.test_features * (2.0 * data.test_labels[:, None] - 1.0)
     mean = np.zeros(len(rows))
     for one in draws:  # one (chain, dim) at a time, for the memory
