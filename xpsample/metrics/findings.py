@@ -110,6 +110,20 @@ def of_columns(kind: str, what: str, value: float, advice: str, columns: Sequenc
     return Finding(kind, what, value, advice, tuple(dict.fromkeys(name for _, name in found)), groups=groups)
 
 
+def of_worst(
+    kind: str, what: str, advice: str, columns: Sequence[Column], where: np.ndarray, badness: np.ndarray, **more: Any
+) -> Finding | None:
+    """A finding in the columns of a mask, (column,), with the worst badness as its value; None where there is none.
+
+    The text may show the `worst`, and of that column the entry of what else is given by name.
+    """
+    at = worst_first(where, badness)
+    if not at.size:
+        return None
+    worst, shown = float(badness[at[0]]), {name: values[at[0]] for name, values in more.items()}
+    return of_columns(kind, what.format(worst=worst, **shown), worst, advice, columns, at)
+
+
 def worst_first(where: np.ndarray, badness: np.ndarray) -> np.ndarray:
     """The columns of a mask, (column,), those of the largest badness first."""
     at = np.flatnonzero(where)
@@ -186,29 +200,16 @@ def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: 
     """
     with np.errstate(all="ignore"):
         times = np.nan_to_num(total / ess, posinf=0.0)
-    at = worst_first(SHORTEST_BATCH * times > size, times)
-    if not at.size:
-        return None
-    worst = float(times[at[0]])
-    return of_columns(
-        "batches",
-        f"batches of about {size} draws are too short for draws that are correlated over {worst:.3g} or more",
-        worst,
-        "the standard error is too small and the ESS too large: give BatchMeans a larger size, "
-        f"{math.ceil(2 * SHORTEST_BATCH * worst)} or more",
-        columns,
-        at,
-    )
+    short = SHORTEST_BATCH * times > size
+    needed = math.ceil(2 * SHORTEST_BATCH * float(np.max(times, where=short, initial=0.0)))
+    what = f"batches of about {size} draws are too short for draws that are correlated over {{worst:.3g}} or more"
+    advice = f"the standard error is too small and the ESS too large: give BatchMeans a larger size, {needed} or more"
+    return of_worst("batches", what, advice, columns, short, times)
 
 
 def few_draws(draws: int) -> Finding:
     """That nothing can be said."""
-    return Finding(
-        "few_draws",
-        f"{draws} draws are too few for an ESS",
-        draws,
-        f"{FEWEST_DRAWS} or more are needed",
-    )
+    return Finding("few_draws", f"{draws} draws are too few for an ESS", draws, f"{FEWEST_DRAWS} or more are needed")
 
 
 # ---- of ladders ----------------------------------------------------------------------------------------------------

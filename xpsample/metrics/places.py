@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.metrics.findings import Column, Finding, of_columns, worst_first
+from xpsample.metrics.findings import Column, Finding, of_columns, of_worst, worst_first
 
 APART = 2.0
 """Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
@@ -165,18 +165,10 @@ def judge_walk(columns: Sequence[Column], walks: np.ndarray, ratio: np.ndarray, 
 
     `high` says that nearly all steps are accepted.
     """
-    at = worst_first(walks, ratio)
-    if not at.size:
-        return None
+    what = "chains walk slowly: from one quarter of the run to the next they move by {worst:.2g} of their sds,"
     advice = "take larger steps, " if high else "leave step size and metric out, to have them tuned, "
-    return of_columns(
-        "slow",
-        f"chains walk slowly: from one quarter of the run to the next they move by {ratio[at[0]]:.2g} of their sds,",
-        float(ratio[at[0]]),
-        advice + "take a kernel that moves further, such as HMC, or a metric that fits; or run much longer",
-        columns,
-        at,
-    )
+    advice += "take a kernel that moves further, such as HMC, or a metric that fits; or run much longer"
+    return of_worst("slow", what, advice, columns, walks, ratio)
 
 
 def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarray) -> Finding | None:
@@ -218,17 +210,9 @@ def judge_growth(columns: Sequence[Column], draws: np.ndarray) -> Finding | None
     first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
     with np.errstate(all="ignore"):
         growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
-    at = worst_first(growth > GROWTH, growth)
-    if not at.size:
-        return None
-    return of_columns(
-        "growth",
-        f"chains that grow, by a factor of {growth[at[0]]:.3g} from the first to the last quarter of the run,",
-        float(growth[at[0]]),
-        "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects",
-        columns,
-        at,
-    )
+    what = "chains that grow, by a factor of {worst:.3g} from the first to the last quarter of the run,"
+    advice = "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects"
+    return of_worst("growth", what, advice, columns, growth > GROWTH, growth)
 
 
 def judge_start(
@@ -262,18 +246,17 @@ def judge_start(
                 far[wanted[at]] = np.where(AGAIN * again < out[at], out[at], far[wanted[at]])
             size *= 2
     far = np.where(np.isfinite(far), far, 0.0)
-    at = worst_first(far > FAR_OUT, far)
-    if not at.size:
-        return None
+    kind, advice = "transient", "the way in counts as draws: set burn_in"
     if tilted:
-        advice = (
-            "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
-            "larger offset, more burn_in, or nearer starts"
+        kind, advice = (
+            "tilt",
+            (
+                "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
+                "larger offset, more burn_in, or nearer starts"
+            ),
         )
-    else:
-        advice = "the way in counts as draws: set burn_in"
-    what = f"draws that begin far out, {far[at[0]]:.3g} times as far as nearly all later ones,"
-    return of_columns("tilt" if tilted else "transient", what, float(far[at[0]]), advice, columns, at)
+    what = "draws that begin far out, {worst:.3g} times as far as nearly all later ones,"
+    return of_worst(kind, what, advice, columns, far > FAR_OUT, far)
 
 
 def _farthest(distance: np.ndarray, size: int) -> np.ndarray:

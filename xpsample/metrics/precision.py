@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xpsample.metrics.findings import Column, Finding, of_columns, worst_first
+from xpsample.metrics.findings import Column, Finding, of_worst
 
 FINE = 0.05
 """Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
@@ -72,19 +72,13 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
             return None
         size = np.median(np.abs(values), axis=(0, 1))
         spacing, coarse = np.spacing(size.astype(dtype)).astype(np.float64), coarseness(size)
-    at = worst_first(coarse > FINE, coarse)
-    if not at.size:
-        return None
-    first = at[0]
-    return of_columns(
-        "precision",
-        f"positions near {size[first]:.3g}, where numbers of {dtype.name} are {spacing[first]:.2g} apart, with a "
-        f"standard deviation of {sd[first]:.2g},",
-        float(coarse[first]),
-        "use float64, or sample the difference from a constant",
-        columns,
-        at,
+    what = (
+        f"positions near {{size:.3g}}, where numbers of {dtype.name} are {{spacing:.2g}} apart, with a standard "
+        "deviation of {sd:.2g},"
     )
+    advice = "use float64, or sample the difference from a constant"
+    found = {"size": size, "spacing": spacing, "sd": sd}
+    return of_worst("precision", what, advice, columns, coarse > FINE, coarse, **found)
 
 
 def judge_underflow(
@@ -104,15 +98,9 @@ def judge_underflow(
         return None
     share = np.mean(small, axis=(0, 1))
     share = share + np.where(share > 0, np.mean(values == 0, axis=(0, 1)), 0.0)
-    at = worst_first(share > PILED_UP, share)
-    if not at.size:
-        return None
-    return of_columns(
-        "underflow",
-        f"{share[at[0]]:.2g} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},",
-        float(share[at[0]]),
+    what = f"{{worst:.2g}} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},"
+    advice = (
         "the target has mass where values underflow, and the chains cannot go there: make the logarithm the parameter "
-        "and write the density in that, take a prior with less mass at 0, or use float64",
-        columns,
-        at,
+        "and write the density in that, take a prior with less mass at 0, or use float64"
     )
+    return of_worst("underflow", what, advice, columns, share > PILED_UP, share)
