@@ -33,6 +33,7 @@ def trace():
     return xps.sample(model, kernel, x0, 2000, burn_in=100, thinning=5, seed=1, progress=False)
 
 
+@pytest.mark.slow
 def test_loo_is_the_closed_form(trace):
     """Without y the others predict it by N(mean of these, 1 + 1/4)."""
     loo = pytest.importorskip("arviz_stats").loo
