@@ -49,13 +49,8 @@ OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transie
 def examined(trace: Trace, space: Space, bind: Callable[[], BoundTarget]) -> tuple[Trace, tuple[Finding, ...]]:
     """The trace of a run, with what its target shows where the run is bad, and all findings.
 
-    Parameters
-    ----------
-    trace : Trace
-    space : Space
-        Of the target. Only real ones are looked at.
-    bind : callable
-        Gives the target, bound to the positions of the run. It is asked only where something is wrong.
+    Only real spaces are looked at. `bind` gives the target, bound to the positions of the run; it is asked only where
+    something is wrong.
     """
     findings = trace.diagnose()
     kinds = {finding.kind for finding in findings}

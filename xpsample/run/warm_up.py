@@ -59,10 +59,7 @@ a straight way; but where one coordinate of many comes in, 0.58 was seen, which 
 def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
     """The steps that tune a kernel: those that are asked for, or as many as the chains of a group need.
 
-    Raises
-    ------
-    HyperparameterError
-        If something is left out and no steps are to tune it, or nothing is and steps are asked for.
+    HyperparameterError if something is left out and no steps are to tune it, or nothing is and steps are asked for.
     """
     missing = anything_left_out(kernel)
     if isinstance(kernel, Piloted) and missing and warmup != 0:
@@ -103,12 +100,8 @@ def warm_up_source(source: NoiseSource, number: int = 1) -> Native | Portable:
 def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     """Whether the chains of some group were still on their way to where they stay when a warm-up ended.
 
-    Parameters
-    ----------
-    path : dict of str to array, each of shape (step, ...)
-        Of the warm-up. Nothing is found where it has no log density.
-    pooled : bool
-        Whether the positions have a chain axis.
+    By its path, arrays (step, ...) by name; nothing is found where it has no log density. `pooled` says that the
+    positions have a chain axis.
     """
     rows = path.get("log_density")
     if rows is None or rows.shape[0] < FEWEST_JUDGED:
@@ -175,13 +168,7 @@ def _nested(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class WarmUpPath(Recorder):
-    """What is tuned, and how the chains of each group fare, after every step of a warm-up.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With its parts that are tuned.
-    """
+    """What is tuned, and how the chains of each group fare, after every step of a warm-up."""
 
     kernel: Kernel
     name: str = "warmup"
@@ -221,12 +208,8 @@ def _some(values: Array) -> Array:
 class TunedPath(Recorder):
     """The hyper-parameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
 
-    Parameters
-    ----------
-    kernel : str
-        The name of the kernel that moves them.
-    rules : tuple of (str, Rule)
-        By the names of its fields. A kernel itself would hold arrays, and ask for a compiled program of its own.
+    The kernel that moves them has a name here, and rules by the names of its fields. A kernel itself would hold arrays,
+    and ask for a compiled program of its own.
     """
 
     kernel: str

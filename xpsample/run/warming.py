@@ -44,20 +44,10 @@ Path_ = dict[str, Array]
 
 @dataclass(frozen=True)
 class Warmed:
-    """What a warm-up leaves, or a run begins with that has none.
+    """What a warm-up leaves, or a run without one begins with: the program with the tuned kernel, and its start.
 
-    Parameters
-    ----------
-    program : Program
-        With the tuned kernel.
-    carry : Carry
-        Where it starts.
-    path : dict of str to array, optional
-        None where nothing was tuned.
-    findings : tuple of Finding
-        What is wrong.
-    trace : Trace, optional
-        Where time was up before the end: what there is of the run.
+    ``path`` is None where nothing was tuned, and ``findings`` say what is wrong. Where time was up before the end,
+    ``trace`` is what there is of the run.
     """
 
     program: Program

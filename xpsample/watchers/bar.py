@@ -10,17 +10,7 @@ from xpsample.engine.loop import View
 
 
 class Bar:
-    """A watcher that shows how far a run is.
-
-    Parameters
-    ----------
-    progress : bool or None
-    total : int
-        Steps.
-    unit : str
-    text : callable, optional
-        ``text(view)``: what it says beside.
-    """
+    """A watcher that shows how far a run is, and what ``text(view)`` says beside."""
 
     def __init__(
         self, progress: bool | None, total: int, unit: str = "step", text: Callable[[View], str] = lambda view: ""
