@@ -66,6 +66,8 @@ from xpsample.particles.ais import log_normalizer as log_normalizer
 from xpsample.particles.annealed import Annealed as Annealed
 from xpsample.particles.ladders import annealing_ladder as annealing_ladder
 from xpsample.particles.ladders import geometric_ladder as geometric_ladder
+from xpsample.particles.laplace import Laplace as Laplace
+from xpsample.particles.pathfinder import Pathfinder as Pathfinder
 from xpsample.particles.smc import TemperedSMC as TemperedSMC
 from xpsample.particles.smc import particle_log_normalizer as particle_log_normalizer
 from xpsample.particles.svgd import SVGD as SVGD
