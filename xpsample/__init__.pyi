@@ -68,6 +68,8 @@ from xpsample.particles.evidence import Rungs as Rungs
 from xpsample.particles.evidence import tempering_log_normalizer as tempering_log_normalizer
 from xpsample.particles.ladders import annealing_ladder as annealing_ladder
 from xpsample.particles.ladders import geometric_ladder as geometric_ladder
+from xpsample.particles.laplace import Laplace as Laplace
+from xpsample.particles.pathfinder import Pathfinder as Pathfinder
 from xpsample.particles.smc import TemperedSMC as TemperedSMC
 from xpsample.particles.smc import particle_log_normalizer as particle_log_normalizer
 from xpsample.particles.svgd import SVGD as SVGD

@@ -108,6 +108,7 @@ def _others(folder: str) -> list[Call]:
             chains=arg(3, COUNT | {"whole numbers", "empty"}),
             scale=arg(2.0, NUMBER | {"huge", "number", "integer", "vector"}),
             seed=arg(0, SEED),
+            method=arg(None, {"none"}),
         ),
         call(
             xps.StepSize,
