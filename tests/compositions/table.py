@@ -58,6 +58,7 @@ REAL = {
     "RWM, tuned": lambda: xps.RWM(),
     "PCN": lambda: xps.PCN(0.7),
     "IndependentMH": lambda: xps.IndependentMH(covariance=2.0),
+    "Ensemble": lambda: xps.Ensemble(),
     "MALA": lambda: xps.MALA(0.3),
     "MALA, tuned": lambda: xps.MALA(),
     "HMC": lambda: xps.HMC(0.4, 3),

@@ -194,6 +194,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "UnderdampedLangevin": lambda: xps.UnderdampedLangevin(0.1, 1.0),
     "PCN": lambda: xps.PCN(0.5),
     "IndependentMH": lambda: xps.IndependentMH(),
+    "Ensemble": lambda: xps.Ensemble(),
     "SRMC": lambda: xps.SRMC(xps.MALA(0.3), 1.0),
     "SRLD": lambda: xps.SRLD(xps.ULA(0.1), 1.0, xps.Rolling(2), xps.RBF(1.0)),
     "ParallelTempering": lambda: xps.ParallelTempering(xps.RWM(0.5), (1.0, 0.5)),

@@ -25,6 +25,8 @@ from xpsample.kernels import (
     PCN,
     RWM,
     ULA,
+    DifferentialEvolution,
+    Ensemble,
     IndependentMH,
     Kernel,
     ParallelTempering,
@@ -118,6 +120,8 @@ def _continuous() -> list[Scenario]:
         Scenario("rwm", curved, lambda a: RWM(1.0, a([1.0, 2.0])), BANANA),
         Scenario("pcn", curved, lambda a: PCN(0.7, a([0.1, -0.1]), a([1.2, 2.0])), BANANA),
         Scenario("independent", curved, lambda a: IndependentMH(a([0.0, 0.5]), a([1.5, 3.0])), BANANA),
+        Scenario("ensemble", curved, lambda a: Ensemble(), BANANA, walkers=6),
+        Scenario("ensemble-de", curved, lambda a: Ensemble(DifferentialEvolution()), BANANA, walkers=6),
         Scenario("ula", normal, lambda a: ULA(0.2), _ula_stationary(0.2)),
         # The envelope of 3 |x|^2 / 2 with smoothing 0.4 is (3 / 2.2) |x|^2 / 2.
         Scenario("myula", normal, lambda a: MYULA(0.2, HalfSquare(), 0.4, 3.0), _ula_stationary(0.2, 3.0 / 2.2)),

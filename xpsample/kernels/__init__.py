@@ -17,6 +17,9 @@ from xpsample.kernels.discrete.gibbs import Gibbs as Gibbs
 from xpsample.kernels.discrete.gibbs import SingleFlip as SingleFlip
 from xpsample.kernels.discrete.gwg import GWG as GWG
 from xpsample.kernels.discrete.two_opt import TwoOpt as TwoOpt
+from xpsample.kernels.ensemble import DifferentialEvolution as DifferentialEvolution
+from xpsample.kernels.ensemble import Ensemble as Ensemble
+from xpsample.kernels.ensemble import Stretch as Stretch
 from xpsample.kernels.hmc import HMC as HMC
 from xpsample.kernels.independent import IndependentMH as IndependentMH
 from xpsample.kernels.kernel import ChainState as ChainState
