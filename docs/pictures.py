@@ -153,6 +153,17 @@ def _ensemble(panel: Panel) -> None:
         path(panel, np.concatenate([x0[k : k + 1], draws[::4, k]]), alpha=0.5)
 
 
+@picture("elliptical")
+def _elliptical(panel: Panel) -> None:
+    kernel = xps.EllipticalSlice(covariance=np.array([1.5, 3.0]))
+    on_banana(panel, kernel)
+
+
+@picture("slice")
+def _slice(panel: Panel) -> None:
+    on_banana(panel, xps.Slice(2.0))
+
+
 @picture("ula")
 def _ula(panel: Panel) -> None:
     on_banana(panel, xps.ULA(0.08), 80)

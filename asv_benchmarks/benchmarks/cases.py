@@ -65,6 +65,8 @@ CASES = {
     "rwm": Case(xps.RWM(0.3)),
     "pcn": Case(xps.PCN(0.3)),
     "independent": Case(xps.IndependentMH(0.0)),
+    "elliptical": Case(xps.EllipticalSlice()),
+    "slice": Case(xps.Slice(2.0)),
     "ensemble": Case(xps.Ensemble(), "walkers"),
     "ula": Case(xps.ULA(0.05)),
     "myula": Case(xps.MYULA(0.05, xps.L1(), 0.1)),

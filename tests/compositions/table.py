@@ -59,6 +59,8 @@ REAL = {
     "PCN": lambda: xps.PCN(0.7),
     "IndependentMH": lambda: xps.IndependentMH(covariance=2.0),
     "Ensemble": lambda: xps.Ensemble(),
+    "EllipticalSlice": lambda: xps.EllipticalSlice(),
+    "Slice": lambda: xps.Slice(1.0),
     "MALA": lambda: xps.MALA(0.3),
     "MALA, tuned": lambda: xps.MALA(),
     "HMC": lambda: xps.HMC(0.4, 3),

@@ -56,6 +56,8 @@ def kernels() -> list[Call]:
             covariance=COVARIANCE,
         ),
         call(xps.IndependentMH, on_reals, mean=arg(None, VECTOR), covariance=COVARIANCE),
+        call(xps.EllipticalSlice, on_reals, mean=arg(None, VECTOR), covariance=COVARIANCE),
+        call(xps.Slice, on_reals, width=STEP_SIZE, covariance=COVARIANCE),
         call(xps.Ensemble, on_walkers, move=arg(xps.Stretch(), NONE)),
         call(xps.Stretch, lambda made, lib: on_walkers(xps.Ensemble(made), lib), scale=arg(2.0, POSITIVE)),
         call(

@@ -195,6 +195,8 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "PCN": lambda: xps.PCN(0.5),
     "IndependentMH": lambda: xps.IndependentMH(),
     "Ensemble": lambda: xps.Ensemble(),
+    "EllipticalSlice": lambda: xps.EllipticalSlice(),
+    "Slice": lambda: xps.Slice(1.0),
     "SRMC": lambda: xps.SRMC(xps.MALA(0.3), 1.0),
     "SRLD": lambda: xps.SRLD(xps.ULA(0.1), 1.0, xps.Rolling(2), xps.RBF(1.0)),
     "ParallelTempering": lambda: xps.ParallelTempering(xps.RWM(0.5), (1.0, 0.5)),

@@ -26,10 +26,12 @@ from xpsample.kernels import (
     RWM,
     ULA,
     DifferentialEvolution,
+    EllipticalSlice,
     Ensemble,
     IndependentMH,
     Kernel,
     ParallelTempering,
+    Slice,
     UnderdampedLangevin,
     with_position,
 )
@@ -122,6 +124,8 @@ def _continuous() -> list[Scenario]:
         Scenario("independent", curved, lambda a: IndependentMH(a([0.0, 0.5]), a([1.5, 3.0])), BANANA),
         Scenario("ensemble", curved, lambda a: Ensemble(), BANANA, walkers=6),
         Scenario("ensemble-de", curved, lambda a: Ensemble(DifferentialEvolution()), BANANA, walkers=6),
+        Scenario("elliptical", curved, lambda a: EllipticalSlice(a([0.1, -0.1]), a([1.2, 2.0])), BANANA),
+        Scenario("slice", curved, lambda a: Slice(1.5, a([1.0, 2.0])), BANANA),
         Scenario("ula", normal, lambda a: ULA(0.2), _ula_stationary(0.2)),
         # The envelope of 3 |x|^2 / 2 with smoothing 0.4 is (3 / 2.2) |x|^2 / 2.
         Scenario("myula", normal, lambda a: MYULA(0.2, HalfSquare(), 0.4, 3.0), _ula_stationary(0.2, 3.0 / 2.2)),
