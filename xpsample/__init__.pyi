@@ -49,12 +49,17 @@ from xpsample.kernels import PCN as PCN
 from xpsample.kernels import RWM as RWM
 from xpsample.kernels import ULA as ULA
 from xpsample.kernels import CycleSearch as CycleSearch
+from xpsample.kernels import DifferentialEvolution as DifferentialEvolution
+from xpsample.kernels import EllipticalSlice as EllipticalSlice
+from xpsample.kernels import Ensemble as Ensemble
 from xpsample.kernels import Gibbs as Gibbs
 from xpsample.kernels import IndependentMH as IndependentMH
 from xpsample.kernels import LocallyBalanced as LocallyBalanced
 from xpsample.kernels import ParallelTempering as ParallelTempering
 from xpsample.kernels import PolynomialDecay as PolynomialDecay
 from xpsample.kernels import SingleFlip as SingleFlip
+from xpsample.kernels import Slice as Slice
+from xpsample.kernels import Stretch as Stretch
 from xpsample.kernels import TwoOpt as TwoOpt
 from xpsample.kernels import UnderdampedLangevin as UnderdampedLangevin
 from xpsample.kernels.blocks import Blocks as Blocks

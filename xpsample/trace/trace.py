@@ -18,7 +18,7 @@ from xpsample.spaces.named import Named, named, named_from_json, parameters
 from xpsample.trace import conversions
 from xpsample.trace.diagnosis import diagnose
 from xpsample.trace.plots import plot, plot_warmup
-from xpsample.trace.running import running
+from xpsample.trace.running import Running, running
 from xpsample.trace.stored import StoredColumns, StoredRows, open_datatree
 from xpsample.trace.summary import RunStatistics, Summary
 from xpsample.trace.tables import tabulate
@@ -175,7 +175,7 @@ class Trace:
         667-718. From 32 chains on, R-hat is the nested one: Margossian et al., Bayesian Analysis (2024). On a discrete
         space whose variables have more than two states, each state has a row, of its indicator.
         """
-        told = running(self.recorded.values(), self._labels) if self.draws is None else None
+        told = self._running
         if told is not None:
             if by is not None:
                 raise TraceError("the table of running moments has the groups of the run: leave out by")
@@ -213,7 +213,7 @@ class Trace:
         empty = self.draws is None or 0 in self.draws.shape
         draws, names = (self.draws, ()) if empty else self._columns()
         known = self.metadata.get("diagnosis", {})
-        told = running(self.recorded.values(), self._labels) if self.draws is None else None
+        told = self._running
         return diagnose(
             draws,
             names,
@@ -425,6 +425,13 @@ class Trace:
     def _angles(self) -> tuple[int, ...]:
         """The columns that are angles."""
         return () if self._space is None else self._space.angles
+
+    @property
+    def _running(self) -> Running | None:
+        """The figures of a run without draws, if it has any."""
+        known = self.metadata.get("diagnosis", {})
+        some = self.recorded.values()
+        return running(some, self._labels, known.get("ensembles", False)) if self.draws is None else None
 
     @property
     def _of_particles(self) -> bool:
