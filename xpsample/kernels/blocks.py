@@ -57,6 +57,8 @@ class Block(Kernel[BlockState, Any]):
             Trait.UNTILTED: "the others are drawn given the target's own density; SRMC(Blocks(...), ...) is right",
             Trait.MOVABLE: "the others move between its steps; take a kernel without a memory, such as HMC or Gibbs",
             Trait.EXACT: "blocks are moved by densities; take the kernel on the whole data",
+            Trait.SEPARATE: "each chain holds other values of the other blocks; take a kernel whose chains are "
+            "independent, such as RWM",
         }
         check_base("Blocks", self.base, needs)
         if has_blocks(self.base):

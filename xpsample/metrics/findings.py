@@ -42,8 +42,8 @@ class Finding:
         ``"depth"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``,
         ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
-        ``"batches"``, ``"annealing"``, ``"weights"``, ``"heat"``, ``"behind"``, ``"warmup"``, ``"until"``, or that of
-        a recorder's own.
+        ``"batches"``, ``"annealing"``, ``"weights"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
+        ``"until"``, or that of a recorder's own.
     what : str
         What was found.
     value : float

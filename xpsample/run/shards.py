@@ -284,9 +284,10 @@ def run_shards(
 
 def _figures(trace: Trace) -> tuple[float, float]:
     """The least ESS and the largest R-hat."""
+    known = trace.metadata["diagnosis"]
     if trace.draws is not None:
-        return worst(trace.draws, trace.metadata["diagnosis"]["categorical"])
-    told = running(trace.recorded.values())
+        return worst(trace.draws, known["categorical"], known["ensembles"])
+    told = running(trace.recorded.values(), ensembles=known["ensembles"])
     return (math.nan, math.nan) if told is None else told.worst()
 
 

@@ -35,7 +35,8 @@ COORDINATES = 1000
 ROUNDS = 4
 """Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go.
 
-Where some are behind the others, another one follows only while their number falls: they may be in another mode.
+Where some are behind the others, another one follows only while their number falls: they may be in another mode. The
+rounds that those tune alone come between, and are not counted.
 """
 
 STILL = 0.05
@@ -145,12 +146,20 @@ def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, 
         return None
     rows = to_host(path["log_density"])
     sd = np.ma.masked_invalid(rows[-(len(rows) // 4) :, ...].astype(np.float64)).std(0)
-    stuck: np.ndarray = np.zeros(sd.shape, dtype=bool)
+    stuck = _marked(late, sd.shape) & (sd < STILL).filled(False)
+    return _nested(stand_ins(stuck).tolist()) if np.any(stuck) else None
+
+
+def those_behind(late: Finding, chains: tuple[int, ...]) -> tuple[Any, ...]:
+    """As `heard_chains`, for a round that those which are behind tune; a group of which none is tunes as ever."""
+    return _nested(stand_ins(~_marked(late, chains)).tolist())
+
+
+def _marked(late: Finding, chains: tuple[int, ...]) -> np.ndarray:
+    marked: np.ndarray = np.zeros(chains, dtype=bool)
     for chain in late.chains:
-        stuck[chain] = sd[chain] < STILL
-    if not np.any(stuck):
-        return None
-    return _nested(stand_ins(stuck).tolist())
+        marked[chain] = True
+    return marked
 
 
 def _nested(values: Any) -> Any:

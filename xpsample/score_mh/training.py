@@ -99,7 +99,7 @@ def fit(
         A directory. The same call, made again, goes on from the last epoch saved there and gives the result of an
         uninterrupted call. A checkpoint of another training is refused.
     progress : bool, optional
-        A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
+        A progress bar (tqdm); by default when tqdm is installed, in a terminal or a notebook.
 
     Returns
     -------

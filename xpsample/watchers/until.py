@@ -198,17 +198,18 @@ def figures(
     """The least ESS and the largest R-hat of a run, from its rows and what the diagnosis knows of it."""
     at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
     if at is None:
-        told = running(
+        results = (
             r.result(program.target, s, None)
             for r, s in zip(program.recorders, carry.recorder_states, strict=True)
             if isinstance(r, Moments | BatchMeans)
         )
+        told = running(results, ensembles=known["ensembles"])
         assert told is not None
         return told.worst()
     found = rows()
     assert found is not None
     draws = found[at].columns() if isinstance(found[at], StoredRows) else found[at]
-    return worst(draws, known["categorical"])
+    return worst(draws, known["categorical"], known["ensembles"])
 
 
 def _looks(ends: Iterable[int], rows: Callable[[int], int]) -> Iterator[int]:
