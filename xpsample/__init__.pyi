@@ -49,12 +49,17 @@ from xpsample.kernels import PCN as PCN
 from xpsample.kernels import RWM as RWM
 from xpsample.kernels import ULA as ULA
 from xpsample.kernels import CycleSearch as CycleSearch
+from xpsample.kernels import DifferentialEvolution as DifferentialEvolution
+from xpsample.kernels import EllipticalSlice as EllipticalSlice
+from xpsample.kernels import Ensemble as Ensemble
 from xpsample.kernels import Gibbs as Gibbs
 from xpsample.kernels import IndependentMH as IndependentMH
 from xpsample.kernels import LocallyBalanced as LocallyBalanced
 from xpsample.kernels import ParallelTempering as ParallelTempering
 from xpsample.kernels import PolynomialDecay as PolynomialDecay
 from xpsample.kernels import SingleFlip as SingleFlip
+from xpsample.kernels import Slice as Slice
+from xpsample.kernels import Stretch as Stretch
 from xpsample.kernels import TwoOpt as TwoOpt
 from xpsample.kernels import UnderdampedLangevin as UnderdampedLangevin
 from xpsample.kernels.blocks import Blocks as Blocks
@@ -64,6 +69,8 @@ from xpsample.metrics.stein import InverseMultiquadric as InverseMultiquadric
 from xpsample.particles.ais import AIS as AIS
 from xpsample.particles.ais import log_normalizer as log_normalizer
 from xpsample.particles.annealed import Annealed as Annealed
+from xpsample.particles.evidence import Rungs as Rungs
+from xpsample.particles.evidence import tempering_log_normalizer as tempering_log_normalizer
 from xpsample.particles.ladders import annealing_ladder as annealing_ladder
 from xpsample.particles.ladders import geometric_ladder as geometric_ladder
 from xpsample.particles.laplace import Laplace as Laplace
@@ -115,6 +122,8 @@ from xpsample.targets.batched import batched as batched
 from xpsample.targets.bridge import Bridge as Bridge
 from xpsample.targets.model import Model as Model
 from xpsample.targets.start import start as start
+from xpsample.trace.expectation import Scores as Scores
+from xpsample.trace.expectation import expectation as expectation
 from xpsample.trace.recorders import BatchMeans as BatchMeans
 from xpsample.trace.recorders import Draws as Draws
 from xpsample.trace.recorders import Histogram as Histogram

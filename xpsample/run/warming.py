@@ -23,6 +23,7 @@ from xpsample.run.warm_up import (
     heard_chains,
     judge_chains,
     judge_warm_up,
+    those_behind,
     warm_up_source,
     warm_up_steps,
 )
@@ -43,20 +44,10 @@ Path_ = dict[str, Array]
 
 @dataclass(frozen=True)
 class Warmed:
-    """What a warm-up leaves, or a run begins with that has none.
+    """What a warm-up leaves, or a run without one begins with: the program with the tuned kernel, and its start.
 
-    Parameters
-    ----------
-    program : Program
-        With the tuned kernel.
-    carry : Carry
-        Where it starts.
-    path : dict of str to array, optional
-        None where nothing was tuned.
-    findings : tuple of Finding
-        What is wrong.
-    trace : Trace, optional
-        Where time was up before the end: what there is of the run.
+    ``path`` is None where nothing was tuned, and ``findings`` say what is wrong. Where time was up before the end,
+    ``trace`` is what there is of the run.
     """
 
     program: Program
@@ -92,16 +83,19 @@ def warm_up(
     """Tune what the kernel leaves out.
 
     Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
-    of steps was asked for. So it does where some are far behind the others, as long as they become fewer. Those that
-    are stuck have no say in what it tunes, and one more round follows where such are found. Each is a run of its own,
-    with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
+    of steps was asked for. Where only some are, far behind the others and fewer than before, a round comes first that
+    tunes to them alone: steps that suit the others may not let them come in. Those that are stuck even so have no say
+    in what the next one tunes, and one more follows where further ones are. Each round is a run of its own, with a
+    checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
-    before, heard = math.inf, None  # chains that were behind, and those that tune
-    for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
+    before, heard, alone = math.inf, None, False  # chains that were behind; those that tune; whether it is these alone
+    left, number = ROUNDS if warmup is None else 1, 0
+    while left:
+        left, number = left - (not alone), number + 1
         warming, starts, noise = _round(target, program, x0, source, steps, number, heard)
         carry = warming.init(starts)
         check_limits(warming, carry, noise, warming.schedule.draws)
@@ -125,9 +119,13 @@ def warm_up(
         moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
         behind = 0 if late is None else len(late.chains)
         known, heard = heard, heard_chains(paths[-1], late)
-        if moving is None and not (behind and (behind < before or heard != known)):
+        if late is not None and moving is None and not alone and behind < before:
+            before, heard, alone = behind, those_behind(late, x0.shape[:-1]), True
+        elif alone or moving is not None or (behind and heard != known):
+            steps, alone = 2 * steps, False
+        else:
             break
-        x0, steps, before = carry.state.point.x, 2 * steps, behind or before
+        x0 = carry.state.point.x
     found = tuple(finding for finding in (late, moving) if finding is not None)
     return Warmed(ready, carry, _joined(program, paths), found)
 
