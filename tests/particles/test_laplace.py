@@ -7,7 +7,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.core.errors import CapabilityError, ConvergenceWarning
+from xpsample.core.errors import CapabilityError, ConvergenceWarning, LogDensityError
 
 PRECISION = np.array([[4.0, 1.5, 0.0], [1.5, 1.0, 0.2], [0.0, 0.2, 25.0]])
 MIDDLE = np.array([1.0, -2.0, 3.0])
@@ -84,6 +84,18 @@ def test_paths_that_end_at_no_mode_are_left_out():
     with pytest.warns(ConvergenceWarning, match="8 of 8 paths"):
         x0 = xps.start(flat, np.zeros(2), 3, seed=1, method=xps.Laplace())
     np.testing.assert_array_equal(x0, xps.start(flat, np.zeros(2), 3, seed=1))
+
+
+def test_a_path_that_is_cut_short_or_at_a_saddle_is_left_out():
+    """One step does not reach the mode of a Gaussian, and a saddle's curvatures are not all positive."""
+    with pytest.raises(LogDensityError, match="1 of 1 paths"):
+        xps.Laplace(steps=1).fit(correlated(), np.full((1, 3), 50.0), seed=0)
+    hessian = np.array([[-1.0, -2.0], [-2.0, -1.0]])  # a ridge along (1, -1), which a path along (1, 1) does not see
+    saddle = xps.Target(
+        lambda x: 0.5 * np.sum((x @ hessian) * x, axis=-1), score=lambda x: x @ hessian, hvp=lambda x, v: v @ hessian
+    )
+    with pytest.raises(LogDensityError, match="1 of 1 paths"):
+        xps.Laplace().fit(saddle, np.ones((1, 2)), seed=0)
 
 
 def test_no_hessian():

@@ -17,6 +17,7 @@ from xpsample.core.errors import (
 )
 from xpsample.gradients.choices import NativeGradient
 from xpsample.particles.errors import LARGEST_INDEX
+from xpsample.particles.gaussians import lower_bound
 from xpsample.targets.point import Capability
 
 SCALES = np.array([0.1, 1.0, 20.0])
@@ -71,6 +72,7 @@ def test_a_gaussian_is_found():
     value, error, _ = found.log_normalizer
     assert abs(value - LOG_Z) < 4 * error + 1e-6
     assert found.k_hat < LARGEST_INDEX and found.findings == () and found.left_out == 0
+    assert found.evaluations.log_density > len(found.log_weights) == 1000
 
 
 def test_one_dimension_and_one_path():
@@ -125,6 +127,13 @@ def test_a_hard_bound():
     assert abs(value - 2 * math.log(2)) < 4 * error < 0.3
     assert np.all(found.starts(100, seed=0) > 0)
     assert found.usable < len(found.log_weights)
+
+
+def test_the_bound_of_a_gaussian_that_is_cut():
+    """Cut to half of its draws it is twice as dense there; without any there is no bound."""
+    log_p = np.array([[0.5, -np.inf, 0.5, np.nan], [-np.inf] * 4, [0.5] * 4])
+    found = lower_bound(np, log_p, np.zeros((3, 4)))[:, 0]
+    np.testing.assert_allclose(found, [0.5 - math.log(2), -np.inf, 0.5])
 
 
 def test_a_density_without_a_mode_is_told_and_random_starts_stay():
