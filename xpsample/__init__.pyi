@@ -49,12 +49,17 @@ from xpsample.kernels import PCN as PCN
 from xpsample.kernels import RWM as RWM
 from xpsample.kernels import ULA as ULA
 from xpsample.kernels import CycleSearch as CycleSearch
+from xpsample.kernels import DifferentialEvolution as DifferentialEvolution
+from xpsample.kernels import EllipticalSlice as EllipticalSlice
+from xpsample.kernels import Ensemble as Ensemble
 from xpsample.kernels import Gibbs as Gibbs
 from xpsample.kernels import IndependentMH as IndependentMH
 from xpsample.kernels import LocallyBalanced as LocallyBalanced
 from xpsample.kernels import ParallelTempering as ParallelTempering
 from xpsample.kernels import PolynomialDecay as PolynomialDecay
 from xpsample.kernels import SingleFlip as SingleFlip
+from xpsample.kernels import Slice as Slice
+from xpsample.kernels import Stretch as Stretch
 from xpsample.kernels import TwoOpt as TwoOpt
 from xpsample.kernels import UnderdampedLangevin as UnderdampedLangevin
 from xpsample.kernels.blocks import Blocks as Blocks
@@ -68,6 +73,8 @@ from xpsample.particles.evidence import Rungs as Rungs
 from xpsample.particles.evidence import tempering_log_normalizer as tempering_log_normalizer
 from xpsample.particles.ladders import annealing_ladder as annealing_ladder
 from xpsample.particles.ladders import geometric_ladder as geometric_ladder
+from xpsample.particles.laplace import Laplace as Laplace
+from xpsample.particles.pathfinder import Pathfinder as Pathfinder
 from xpsample.particles.smc import TemperedSMC as TemperedSMC
 from xpsample.particles.smc import particle_log_normalizer as particle_log_normalizer
 from xpsample.particles.svgd import SVGD as SVGD

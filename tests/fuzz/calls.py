@@ -108,6 +108,7 @@ def _others(folder: str) -> list[Call]:
             chains=arg(3, COUNT | {"whole numbers", "empty"}),
             scale=arg(2.0, NUMBER | {"huge", "number", "integer", "vector"}),
             seed=arg(0, SEED),
+            method=arg(None, {"none"}),
         ),
         call(
             xps.StepSize,
@@ -200,6 +201,7 @@ def _others(folder: str) -> list[Call]:
             lambda f, lib: as_target(xps.Target(f), lib),
             f=arg(lambda x: (x * x).sum(), FUNCTION),
             rejects=arg((), {"empty"}),
+            executor=arg(None, {"none"}),
         ),
         call(LineIntegral, as_acceptance, nodes=arg(2, COUNT)),
         call(Taylor, as_acceptance, order=arg(1, COUNT), averaged=arg(True, FLAG)),

@@ -135,6 +135,10 @@ def real(library: Library) -> Any:
     return library.array(np.linspace(-1.0, 1.0, 8).reshape(4, 2))
 
 
+def walkers(library: Library) -> Any:
+    return library.array(np.cos(np.arange(12.0) ** 2).reshape(6, 2))
+
+
 def ones(library: Library) -> Any:
     return library.array(np.asarray([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]))
 
@@ -144,6 +148,7 @@ def _sampled(make_target: Callable[[], Any], x0: Callable[[Library], Any]) -> Ca
 
 
 on_reals = _sampled(gaussian, real)
+on_walkers = _sampled(gaussian, walkers)
 on_ones = _sampled(binary, ones)
 on_rows = _sampled(rows_posterior, real)
 on_levels = _sampled(noise_levels, real)
