@@ -12,7 +12,7 @@ from xpsample.core.checks import check_function, check_instance, errors_of_funct
 from xpsample.core.errors import CapabilityError, FunctionError, TraceError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
-from xpsample.metrics.control_variates import GROUPS, MOST, corrected
+from xpsample.metrics.control_variates import GROUPS, MOST, corrected, squares
 from xpsample.metrics.convergence import mcse_mean
 from xpsample.spaces.named import is_real
 from xpsample.targets.bound import BoundTarget
@@ -21,7 +21,7 @@ from xpsample.trace.stored import StoredRows
 from xpsample.trace.trace import Trace
 
 FARTHEST = 8.0
-"""Standard errors that the mean of a score may be away from 0."""
+"""Standard errors that the mean of a variate may be away from 0."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ def expectation(trace: Trace, function: Callable[[Any], Any]) -> Expectation:
     ------
     TraceError
         If the trace has no scores or no draws in memory, fewer than four chains or more than 1,000 coordinates, values
-        that are not finite, or a score whose mean is far from 0.
+        that are not finite, or scores that are not those of the draws' distribution: where the mean of a score s or
+        of ``1 + x s`` is more than eight standard errors from 0.
     CapabilityError
         If the mean of the score is not 0 by what the kernel is: unadjusted, tilted, on minibatches, of particles.
     FunctionError
@@ -163,7 +164,7 @@ def expectation(trace: Trace, function: Callable[[Any], Any]) -> Expectation:
     flat = np.reshape(host.astype(np.float64), (*chains, math.prod(own)))
     for group in np.ndindex(*groups):
         at = (slice(None), *group)
-        _check_mean(scores[at])
+        _check_means(x[at], scores[at])
         better = corrected(flat[at], x[at], scores[at])
         for k, each in enumerate((better, flat[at])):
             found[2 * k][group], found[2 * k + 1][group] = np.mean(each, axis=(0, 1)), mcse_mean(each)
@@ -208,15 +209,18 @@ def _check_kernel(trace: Trace) -> None:
         )
 
 
-def _check_mean(scores: np.ndarray) -> None:
-    """Refuse scores (draw, chain, dim) whose mean is not 0."""
-    mean, error = np.mean(scores, axis=(0, 1)), mcse_mean(scores)
-    constant = np.ptp(scores, axis=(0, 1)) == 0  # its error is nan, as that of too few draws
+def _check_means(x: np.ndarray, scores: np.ndarray) -> None:
+    """Refuse draws and scores (draw, chain, dim) unless ``s_i`` and ``1 + x_i s_i`` have the mean 0."""
+    variates = squares(x - np.mean(x, axis=(0, 1)), scores)
+    mean, error = np.mean(variates, axis=(0, 1)), mcse_mean(variates)
+    constant = np.ptp(variates, axis=(0, 1)) == 0  # its error is nan, as that of too few draws
     off = np.where(constant & (mean != 0), np.inf, np.abs(mean) / np.where(error > 0, error, np.inf))
     worst = int(np.argmax(off))
     if off[worst] > FARTHEST:
+        order, i = divmod(worst, x.shape[-1])
         raise TraceError(
-            f"the mean of the score of coordinate {worst} is {mean[worst]:.3g}, {off[worst]:.0f} standard errors from "
-            "0: the draws are not of the target yet (give a burn_in), the log density ends at a bound that is not "
-            "declared (give a bounded space in a Model), or the score is not its gradient (sample with check=True)"
+            f"the mean of {('s', '1 + x s')[order]} of coordinate {i}, with s its score, is {mean[worst]:.3g}, "
+            f"{off[worst]:.0f} standard errors from 0: the draws are not of the target yet (give a burn_in), the log "
+            "density ends at a bound that is not declared (give a bounded space in a Model), or the score is not its "
+            "gradient (sample with check=True)"
         )
