@@ -201,6 +201,7 @@ def _others(folder: str) -> list[Call]:
             lambda f, lib: as_target(xps.Target(f), lib),
             f=arg(lambda x: (x * x).sum(), FUNCTION),
             rejects=arg((), {"empty"}),
+            executor=arg(None, {"none"}),
         ),
         call(LineIntegral, as_acceptance, nodes=arg(2, COUNT)),
         call(Taylor, as_acceptance, order=arg(1, COUNT), averaged=arg(True, FLAG)),

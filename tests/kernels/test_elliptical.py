@@ -57,6 +57,7 @@ def test_where_the_target_is_the_prior_the_first_try_is_taken(library):
     assert all(np.all(library.host(info.evaluations.log_density) == 1) for info in infos)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("tries", [1, 2, 5])
 def test_to_stay_after_so_many_tries_is_exact(monkeypatch, name, tries):
@@ -84,6 +85,7 @@ def a_level_for_each_try(target, current, curve, level, bracket, tries):
     return shrinking.shrink(target, current, wavering, level, bracket, tries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [taking_the_last, a_level_for_each_try])
 def test_a_wrong_shrinkage_is_caught(monkeypatch, wrong):
     monkeypatch.setattr(elliptical, "shrink", wrong)
@@ -91,6 +93,7 @@ def test_a_wrong_shrinkage_is_caught(monkeypatch, wrong):
     assert not found.passed
 
 
+@pytest.mark.slow
 def test_a_prior_that_counts_twice_is_caught(monkeypatch):
     def counting_it(target, current, curve, level, bracket, tries):
         def of_posterior(t):
@@ -103,6 +106,7 @@ def test_a_prior_that_counts_twice_is_caught(monkeypatch):
     assert not result("elliptical", chains=50_000).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [xps.EllipticalSlice(), xps.Slice(1.0)], ids=BOTH)
 def test_hard_bounds_and_what_is_no_number(kernel):
     x0 = np.random.default_rng(0).uniform(0.1, 1, (50, 2))

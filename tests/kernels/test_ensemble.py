@@ -98,6 +98,7 @@ def test_a_wrong_stretch_is_caught(move):
     assert not invariance(replace(SCENARIO, kernel=lambda a: xps.Ensemble(move)), reference(), 20_000).passed
 
 
+@pytest.mark.slow
 def test_walkers_that_move_all_at_once_are_caught():
     """Their bias is small: 12 standard errors of 100,000 draws in one dimension, and less with stretch moves."""
     found = {
@@ -121,6 +122,7 @@ def correlated(draws=400, ensembles=3, members=10, dim=2, seed=0):
     return common + rng.normal(size=(draws, ensembles, members, dim))
 
 
+@pytest.mark.slow
 def test_the_ess_of_an_ensemble_tells_the_error_of_its_mean():
     means = np.stack([correlated(seed=seed).mean(axis=(0, 1, 2)) for seed in range(100)])
     draws = correlated(seed=1000)
@@ -161,6 +163,7 @@ def test_ensembles_in_different_places_are_found_and_walkers_of_one_are_not_comp
     assert slow.summary().rhat.max() < 1.05
 
 
+@pytest.mark.slow
 def test_running_moments_give_no_ess_of_an_ensemble():
     recorders = [xps.Moments(), xps.BatchMeans(10)]
     table = xps.sample(NORMAL, xps.Ensemble(), walkers(3, 8, 2), 400, seed=1, recorders=recorders).summary()
@@ -171,6 +174,7 @@ def test_running_moments_give_no_ess_of_an_ensemble():
     assert np.all(np.isnan(alone.summary().rhat))
 
 
+@pytest.mark.slow
 def test_until_looks_at_ensembles():
     trace = xps.sample(NORMAL, xps.Ensemble(), walkers(4, 8, 2), 50_000, seed=1, until=xps.Until(ess=400))
     assert len(trace.draws) < 50_000
@@ -202,6 +206,7 @@ def test_a_small_ball_far_out_is_no_subspace():
     assert xps.sample(NORMAL, xps.Ensemble(), 5.0 + 1e-6 * walkers(8, 2), 2, seed=1).draws.shape == (2, 8, 2)
 
 
+@pytest.mark.slow
 def test_walkers_are_not_cut_into_shards_and_ensembles_are():
     with pytest.raises(CapabilityError, match="Ensemble cannot be cut, since its chains depend on each other"):
         xps.sample(NORMAL, xps.Ensemble(), walkers(8, 2), 10, seed=1, shards=2)
@@ -224,6 +229,7 @@ def test_what_needs_chains_of_their_own_refuses_ensembles(around):
         around(xps.Ensemble())
 
 
+@pytest.mark.slow
 def test_tempered_ensembles_swap_and_are_one_chain_each():
     kernel = xps.ParallelTempering(xps.Ensemble(), (1.0, 0.4))
     assert Trait.SEPARATE not in kernel.traits

@@ -45,6 +45,7 @@ def test_slice_by_hand(library):
     assert library.host(infos[0].evaluations.log_density).tolist() == spent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3])
 def test_brackets_that_may_not_step_out_far_are_exact(monkeypatch, most):
     monkeypatch.setattr(module, "MOST_STEPS_OUT", most)
@@ -65,12 +66,14 @@ class ToTheRight(xps.Slice):
         return super().step(target, state, noise | {"division": 0 * noise["division"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Uphill, ToTheRight])
 def test_a_wrong_bracket_is_caught(monkeypatch, kind):
     monkeypatch.setattr(module, "MOST_STEPS_OUT", 3)
     assert not result("slice", kind(0.5)).passed
 
 
+@pytest.mark.slow
 def test_width_and_covariance_are_tuned():
     target = xps.Target(lambda x: -0.5 * np.sum(x**2 / np.arange(1, 6) ** 4, axis=-1))
     trace = xps.sample(target, xps.Slice(), start(4)[:, [0, 1, 2, 0, 1]], 1000, seed=1)
@@ -80,6 +83,7 @@ def test_width_and_covariance_are_tuned():
     assert trace.run_statistics.evaluations["log_density"] < 6
 
 
+@pytest.mark.slow
 def test_a_width_that_does_not_fit_costs_and_does_no_harm():
     for width, most in ((0.05, 70), (1e4, 40)):
         trace = xps.sample(NORMAL, xps.Slice(width), start(50), 100, seed=1)

@@ -1,14 +1,16 @@
 """A warm-up compares the chains: those behind tune a round for themselves, and those that are stuck tune nothing."""
 
+import signal
 import warnings
 
 import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.core.errors import Interrupted
 from xpsample.core.registry import namespace, to_host
 from xpsample.kernels.tuning import with_tuning
-from xpsample.run import warming
+from xpsample.run import rounds, warming
 from xpsample.run.warm_up import heard_chains, judge_chains, warm_up_steps
 
 
@@ -143,7 +145,7 @@ def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own():
 
 def test_a_chain_without_steps_of_its_own_stays_out(monkeypatch):
     """The twin of the test above: the round of those that are behind is tuned by the others."""
-    monkeypatch.setattr(warming, "those_behind", lambda late, chains: (0, 1, 0, 3))
+    monkeypatch.setattr(rounds, "those_behind", lambda late, chains: (0, 1, 0, 3))
     assert chains_behind(beside_a_wall()) == [2]
 
 
@@ -200,3 +202,61 @@ def test_what_is_tuned_is_that_of_the_chains_that_are_heard(library):
     for name, values in path(heard, far, np.asarray).items():
         np.testing.assert_array_equal(values, expected[name])
     assert any(np.any(values != expected[name]) for name, values in path(None, far, np.asarray).items())
+
+
+SCALE = np.asarray([3e-4, 3e-4, 6e-4, 3e-4, 3e-4, 0.03])
+
+
+def narrow(interrupt=lambda: None):
+    """A Gaussian beside whose scales usual starts are far out, by some thousand."""
+
+    def score(x):
+        interrupt()
+        return -x / SCALE**2
+
+    return xps.Target(lambda x: -0.5 * np.sum((x / SCALE) ** 2, axis=-1), score=score)
+
+
+def around_it():
+    return np.random.default_rng(1).normal(size=(4, 6))
+
+
+def test_what_is_tuned_is_not_that_of_chains_that_come_in():
+    """At constant speed they take several beginnings. The best trajectories are about two radii long, 2 sqrt(6)."""
+    trace = xps.sample(narrow(), xps.MAMS(), around_it(), 100, seed=1, progress=False)
+    usual = warm_up_steps(xps.MAMS(), around_it(), None)
+    made, cut = trace.metadata["warmup"], usual // 3
+    assert made > usual and (made - usual) % cut == 0
+    assert trace.kernel.length < 15
+    # Scales within a factor of 2: estimates of some hundred draws in all, whose logarithms have sds below 0.1.
+    np.testing.assert_allclose(np.log(trace.kernel.mass * SCALE**2), 0.0, atol=np.log(2))
+
+
+@pytest.mark.slow
+def test_a_warm_up_that_does_not_look_tunes_to_the_way():
+    """The twin of the test above: a warm-up whose length a user gives is not begun anew."""
+    trace = xps.sample(narrow(), xps.MAMS(), around_it(), 1, seed=1, warmup=500, progress=False)
+    assert trace.metadata["warmup"] == 500
+    assert trace.kernel.length > 30
+
+
+@pytest.mark.slow
+def test_a_beginning_is_resumed(tmp_path):
+    """A run that ends in the second warm-up, after a first one that was cut, gives what it would have given."""
+    calls = iter(range(10**9))
+
+    def interrupt():
+        if next(calls) == 250:
+            signal.raise_signal(signal.SIGINT)
+
+    def run(target, **settings):
+        return xps.sample(target, xps.MAMS(), around_it(), 20, seed=1, progress=False, **settings)
+
+    whole = run(narrow())
+    checkpoint = xps.Checkpoint(tmp_path / "run", every=50)
+    with pytest.raises(Interrupted):
+        run(narrow(interrupt), checkpoint=checkpoint)
+    assert (tmp_path / "run" / "warmup-2" / "run.json").exists()
+    resumed = run(narrow(interrupt), checkpoint=checkpoint)
+    np.testing.assert_array_equal(resumed.draws, whole.draws)
+    np.testing.assert_array_equal(resumed.warmup["MAMS.length"], whole.warmup["MAMS.length"])

@@ -56,7 +56,8 @@ def errors_of_functions(what: str) -> Iterator[None]:
     except Exception as error:
         if not is_of_a_function(error):
             raise
-        raise FunctionError(f"{what}: {type(error).__name__}: {error}") from error
+        said = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+        raise FunctionError(f"{what}: {said}") from error
 
 
 def check_result(what: str, value: Any, shape: tuple[int, ...]) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from pickle import PicklingError
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -52,6 +53,13 @@ def check_forks(executor: Executor) -> None:
             f"the executor forks its workers, which wait for ever for the threads that {' and '.join(threaded)} has "
             f"here: give {SPAWNING}, and put what the script runs under {GUARD}"
         )
+
+
+def of_pickling(error: Exception) -> bool:
+    """Whether an error says that something cannot be sent to another process."""
+    return isinstance(error, PicklingError) or (
+        isinstance(error, AttributeError | TypeError) and "pickle" in str(error)
+    )
 
 
 class Workers(AbstractContextManager["Workers"]):

@@ -19,7 +19,7 @@ from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import PositionError
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Normal, Specs
-from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, uniform_per_chain
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED, Trait
 from xpsample.spaces.discrete import as_index
 from xpsample.targets.bound import BoundTarget
@@ -126,7 +126,7 @@ class DifferentialEvolution(Move):
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble(MemorylessKernel[Info]):
+class Ensemble(Kernel[ChainState, Info]):
     """Walkers that move by one another: those of the first half given the second, then the second given the first.
 
     Positions are (*ensembles, walkers, dim). Given the other half, each walker makes a Metropolis step, so that the

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 from xpsample.engine.noise import Native, NoiseSource, Portable, as_noise_source, derived
 from xpsample.engine.processes import Processes
-from xpsample.engine.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded
+from xpsample.engine.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded, of_pickling
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
@@ -299,9 +298,7 @@ def _named(i: int, shards: Sequence[Shard]) -> Iterator[None]:
     except (BrokenExecutor, Interrupted):
         raise
     except Exception as error:
-        if isinstance(error, PicklingError) or (
-            isinstance(error, AttributeError | TypeError) and "pickle" in str(error)
-        ):
+        if of_pickling(error):
             raise CapabilityError(
                 f"the target, the kernel or a recorder cannot be sent to a worker ({error}): define its functions in a "
                 "module, or take an executor that sends functions by value, such as those of loky or dask"

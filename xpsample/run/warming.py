@@ -1,8 +1,9 @@
 """The course of a warm-up: rounds of steps that tune what a kernel leaves out."""
 
-import math
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.course import Course
+from xpsample.run.rounds import BEGINNINGS, ComingIn, Plan
 from xpsample.run.warm_up import (
     ROOM,
     ROUNDS,
@@ -23,7 +25,6 @@ from xpsample.run.warm_up import (
     heard_chains,
     judge_chains,
     judge_warm_up,
-    those_behind,
     warm_up_source,
     warm_up_steps,
 )
@@ -36,6 +37,7 @@ from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
+from xpsample.warmup.length import FROM
 from xpsample.watchers.until import Until
 
 Path_ = dict[str, Array]
@@ -82,21 +84,17 @@ def warm_up(
 ) -> Warmed:
     """Tune what the kernel leaves out.
 
-    Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
-    of steps was asked for. Where only some are, far behind the others and fewer than before, a round comes first that
-    tunes to them alone: steps that suit the others may not let them come in. Those that are stuck even so have no say
-    in what the next one tunes, and one more follows where further ones are. Each round is a run of its own, with a
-    checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
+    A warm-up is a round of steps, or several, see `Plan`. Where chains come in from afar after the first third of one,
+    it ends there, and another of the same length begins. Each is a run of its own, with a checkpoint of its own in the
+    folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
-    before, heard, alone = math.inf, None, False  # chains that were behind; those that tune; whether it is these alone
-    left, number = ROUNDS if warmup is None else 1, 0
-    while left:
-        left, number = left - (not alone), number + 1
-        warming, starts, noise = _round(target, program, x0, source, steps, number, heard)
+    plan, beginnings = (Plan(steps, ROUNDS), BEGINNINGS) if warmup is None else (Plan(steps, 1), 0)
+    for number in itertools.count(1):
+        warming, starts, noise = _round(target, program, x0, source, plan.steps, number, plan.heard)
         carry = warming.init(starts)
         check_limits(warming, carry, noise, warming.schedule.draws)
         own, described = _within(checkpoint, number), {}
@@ -106,26 +104,26 @@ def warm_up(
         with opened(own, warming, carry, described, about) as store:
             limits: dict[str, Any] = {"progress": progress, "until": until, "clock": clock}
             course = Course(warming, carry, noise, about, store, unit="warm-up steps", **limits)
+            coming = ComingIn(int(FROM * plan.steps) if beginnings else 0, partial(course.rows.so_far, warming))
             try:
-                trace = course.trace(run(**course.given))
+                trace = course.trace(run(**coming.watching(course.given)))
             except Interrupted as stop:
                 stop.trace = _so_far(program, warming, stop.trace, paths)
                 raise
-        if trace.run_statistics.steps < steps:
+        if coming.found:
+            paths.append(trace.recorded[warming.recorders[0].name])
+            x0, beginnings = trace.state.point.x, beginnings - 1
+            continue
+        if trace.run_statistics.steps < plan.steps:
             trace = _so_far(program, warming, trace, paths)
-            return Warmed(program, carry, trace=_time_is_up(trace, steps))
+            return Warmed(program, carry, trace=_time_is_up(trace, plan.steps))
         paths.append(trace.recorded[warming.recorders[0].name])
         ready, carry = _tuned(program, warming, x0, trace, paths[-1])
         moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
-        behind = 0 if late is None else len(late.chains)
-        known, heard = heard, heard_chains(paths[-1], late)
-        if late is not None and moving is None and not alone and behind < before:
-            before, heard, alone = behind, those_behind(late, x0.shape[:-1]), True
-        elif alone or moving is not None or (behind and heard != known):
-            steps, alone = 2 * steps, False
-        else:
+        following = plan.after(moving, late, heard_chains(paths[-1], late), x0.shape[:-1])
+        if following is None:
             break
-        x0 = carry.state.point.x
+        plan, x0 = following, carry.state.point.x
     found = tuple(finding for finding in (late, moving) if finding is not None)
     return Warmed(ready, carry, _joined(program, paths), found)
 

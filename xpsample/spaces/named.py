@@ -317,7 +317,14 @@ def named(
 @lru_cache(maxsize=1024)
 def parameters(names: tuple[str, ...]) -> Any:
     """The class of a density's argument: a named tuple. A name that is no identifier is reached by its place."""
-    return namedtuple("Parameters", names, rename=True)
+    make: Any = namedtuple
+    made = make("Parameters", names, rename=True)
+    made.__reduce__ = lambda self: (_parameters_of, (names, tuple(self)))  # pickle finds no class that is made here
+    return made
+
+
+def _parameters_of(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return parameters(names)(*values)
 
 
 def named_from_json(fields: Mapping[str, Any]) -> Named:

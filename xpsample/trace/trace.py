@@ -1,9 +1,11 @@
 """Traces: the draws, statistics and recorded results of a run, as the user's own arrays, and their files."""
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,9 @@ from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.files.archives import write_arrays
 from xpsample.metrics.findings import Finding
-from xpsample.spaces.json_form import space_from_json
-from xpsample.spaces.named import Named, named, named_from_json, parameters
+from xpsample.spaces.named import Named, parameters
 from xpsample.trace import conversions
+from xpsample.trace.columns import columns_of, labels_of, names_in, space_of
 from xpsample.trace.diagnosis import diagnose
 from xpsample.trace.plots import plot, plot_warmup
 from xpsample.trace.running import Running, running
@@ -24,6 +26,9 @@ from xpsample.trace.summary import RunStatistics, Summary
 from xpsample.trace.tables import tabulate
 
 Array = Any
+
+SHOWN = 10_000_000
+"""Numbers of draws whose table a notebook shows by itself, at most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,6 +106,14 @@ class Trace:
             f", {key}={self.metadata[key]!r}" for key in ("kernel", "backend", "processes") if key in self.metadata
         )
         return f"Trace(draws={draws}{kept}{about})"
+
+    def _repr_html_(self) -> str:
+        """What it holds, and the table, in a notebook; the table of very many draws takes long, and is left out."""
+        held = f"<p><code>{escape(repr(self))}</code></p>"
+        elsewhere = self.draws is None or isinstance(self.draws, StoredRows) or "processes" in self.metadata
+        numbers = 0 if elsewhere else math.prod(self.draws.shape)
+        shown = 0 < numbers <= SHOWN or self._running is not None
+        return held + (self.summary()._repr_html_() if shown else "")
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -182,8 +195,7 @@ class Trace:
             summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
             return replace(summary, findings=self.diagnose(), particles=self._of_particles)
         columns, labels = self._columns()
-        known = self.metadata.get("diagnosis", {})
-        summary = tabulate(columns, labels, self.run_statistics, self.statistics, known, self._angles, by)
+        summary = tabulate(columns, labels, self.run_statistics, self.statistics, self._known, self._angles, by)
         return replace(summary, particles=self._of_particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
@@ -212,14 +224,13 @@ class Trace:
         """
         empty = self.draws is None or 0 in self.draws.shape
         draws, names = (self.draws, ()) if empty else self._columns()
-        known = self.metadata.get("diagnosis", {})
         told = self._running
         return diagnose(
             draws,
             names,
             self.run_statistics,
             self.statistics,
-            known,
+            self._known,
             running=None if told is None else (told.figures, told.draws, told.chains, told.batch),
             angles=self._angles,
         )
@@ -351,7 +362,7 @@ class Trace:
             found.attrs = attributes
             return found
         space, chain_axes = self._space, draws.ndim - 2
-        names = () if space is not None else self._names(draws.shape[-1])
+        names = () if space is not None else names_in(self.metadata, draws.shape[-1])
         values = {"x": (draws, ("x_dim",))} if space is None else {n: (self[n], space.axes(n)) for n in space.names}
         labels = {"x_dim": names} if names else dict(space.coords) if space is not None else {}
 
@@ -404,22 +415,20 @@ class Trace:
 
     @cached_property
     def _space(self) -> Named | None:
-        """Where the parameters of a model live, or positions "x" that are no vectors."""
-        if "space" in self.metadata:
-            return named({"x": space_from_json(self.metadata["space"])})
-        known = self.metadata.get("parameters")
-        return None if known is None else named_from_json(known)
+        return space_of(self.metadata)
 
-    def _columns(self) -> tuple[Array, tuple[str, ...]]:
+    @property
+    def _known(self) -> dict[str, Any]:
+        """What a diagnosis knows of the run."""
+        return self.metadata.get("diagnosis", {})
+
+    def _columns(self) -> tuple[Array | StoredColumns, tuple[str, ...]]:
         """What tables and the diagnosis look at, (draw, *chains, column), and what each column is called."""
         draws = self._some_draws()
-        if self._space is None:
-            columns = draws.columns() if isinstance(draws, StoredRows) else draws
-            return columns, self._labels(draws.shape[-1])
-        if isinstance(draws, StoredRows):
-            parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
-            return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
-        return self._space.columns(backend_of(draws).xp, draws), self._space.labels
+        return columns_of(draws, self._space), self._labels(draws.shape[-1])
+
+    def _labels(self, dim: int) -> tuple[str, ...]:
+        return labels_of(self._space, self.metadata, dim)
 
     @property
     def _angles(self) -> tuple[int, ...]:
@@ -429,23 +438,10 @@ class Trace:
     @property
     def _running(self) -> Running | None:
         """The figures of a run without draws, if it has any."""
-        known = self.metadata.get("diagnosis", {})
-        some = self.recorded.values()
-        return running(some, self._labels, known.get("ensembles", False)) if self.draws is None else None
+        if self.draws is not None:
+            return None
+        return running(self.recorded.values(), self._labels, self._known.get("ensembles", False))
 
     @property
     def _of_particles(self) -> bool:
-        return not self.metadata.get("diagnosis", {}).get("chains", True)
-
-    def _labels(self, dim: int) -> tuple[str, ...]:
-        """What the columns are called, of which there are so many."""
-        if self._space is not None:
-            return self._space.labels
-        return self._names(dim) or tuple(f"x[{i}]" for i in range(dim))
-
-    def _names(self, dim: int) -> tuple[str, ...]:
-        """Names of the coordinates from the metadata, or none."""
-        names = tuple(map(str, self.metadata.get("names") or ()))
-        if names and len(names) != dim:
-            raise TraceError(f'metadata["names"] has {len(names)} names for {dim} coordinates')
-        return names
+        return not self._known.get("chains", True)
