@@ -101,7 +101,8 @@ class Approximation:
     def mass(self) -> Any:
         """The inverse of `covariance`, for ``HMC(mass=...)``."""
         own = self.covariance
-        return own.inverse() if isinstance(own, LowRankCovariance) else backend_of(own).xp.linalg.inv(own)
+        with current_device(self.means):
+            return own.inverse() if isinstance(own, LowRankCovariance) else backend_of(own).xp.linalg.inv(own)
 
     @property
     def usable(self) -> int:
@@ -165,8 +166,9 @@ class Approximation:
         keys = self.log_weights + _generator(seed, CHOICE).gumbel(size=len(self.log_weights))
         chosen = np.argsort(-keys, kind="stable")[: math.prod(axes)]
         backend = backend_of(self.draws)
-        x = backend.xp.take(self.draws, backend.from_host(chosen, self.draws), axis=0)
-        return backend.xp.reshape(x, (*axes, x.shape[-1]))
+        with current_device(self.draws):
+            x = backend.xp.take(self.draws, backend.from_host(chosen, self.draws), axis=0)
+            return backend.xp.reshape(x, (*axes, x.shape[-1]))
 
 
 @dataclass(frozen=True)
