@@ -69,8 +69,12 @@ from xpsample.metrics.stein import InverseMultiquadric as InverseMultiquadric
 from xpsample.particles.ais import AIS as AIS
 from xpsample.particles.ais import log_normalizer as log_normalizer
 from xpsample.particles.annealed import Annealed as Annealed
+from xpsample.particles.evidence import Rungs as Rungs
+from xpsample.particles.evidence import tempering_log_normalizer as tempering_log_normalizer
 from xpsample.particles.ladders import annealing_ladder as annealing_ladder
 from xpsample.particles.ladders import geometric_ladder as geometric_ladder
+from xpsample.particles.laplace import Laplace as Laplace
+from xpsample.particles.pathfinder import Pathfinder as Pathfinder
 from xpsample.particles.smc import TemperedSMC as TemperedSMC
 from xpsample.particles.smc import particle_log_normalizer as particle_log_normalizer
 from xpsample.particles.svgd import SVGD as SVGD
@@ -118,6 +122,8 @@ from xpsample.targets.batched import batched as batched
 from xpsample.targets.bridge import Bridge as Bridge
 from xpsample.targets.model import Model as Model
 from xpsample.targets.start import start as start
+from xpsample.trace.expectation import Scores as Scores
+from xpsample.trace.expectation import expectation as expectation
 from xpsample.trace.recorders import BatchMeans as BatchMeans
 from xpsample.trace.recorders import Draws as Draws
 from xpsample.trace.recorders import Histogram as Histogram

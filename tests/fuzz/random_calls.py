@@ -226,6 +226,8 @@ RECORDERS: dict[str, Callable[[], Any]] = {
     "Draws": xps.Draws,
     "Statistics": xps.Statistics,
     "Moments": xps.Moments,
+    "Scores": xps.Scores,
+    "Rungs": xps.Rungs,
     "BatchMeans": lambda: xps.BatchMeans(2),
     "Record": lambda: xps.Record("r", lambda state: {"x": state.point.x, "none": None}),
     "Histogram": xps.Histogram,

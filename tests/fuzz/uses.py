@@ -197,6 +197,19 @@ def as_recorder(recorder: Any, library: Library) -> Any:
     return xps.sample(gaussian(), xps.RWM(0.5), real(library), 3, seed=0, recorders=[recorder], progress=False)
 
 
+def scored(library: Library) -> Any:
+    """A trace with scores."""
+    recorders = (xps.Draws(), xps.Scores())
+    return xps.sample(gaussian(), xps.MALA(0.5), real(library), 10, seed=0, recorders=recorders, progress=False)
+
+
+def tempered(library: Library) -> Any:
+    """A trace of tempering with the densities of its rungs."""
+    kernel, recorders = xps.ParallelTempering(xps.RWM(0.5), (1.0, 0.0)), (xps.Draws(), xps.Rungs())
+    bridge = xps.Bridge(gaussian(), gaussian())
+    return xps.sample(bridge, kernel, real(library), 10, seed=0, recorders=recorders, progress=False)
+
+
 def as_srmc_recorder(recorder: Any, library: Library) -> Any:
     kernel = xps.SRMC(xps.RWM(0.5), 1.0)
     return xps.sample(gaussian(), kernel, real(library), 3, seed=0, recorders=[recorder], progress=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics.arrival import judge_arrival, stand_ins
+from xpsample.metrics.arrival import judge_arrival, some_come_in, stand_ins
 
 RNG = np.random.default_rng(3)
 
@@ -101,3 +101,20 @@ def test_groups_are_compared_each_with_itself():
 def test_stand_ins_are_of_the_same_group_and_in():
     out = np.asarray([[False, True, False, True], [True, True, True, True], [False] * 4])
     np.testing.assert_array_equal(stand_ins(out), [[0, 0, 2, 2], [0, 1, 2, 3], [0, 1, 2, 3]])
+
+
+def test_a_chain_that_rises_at_every_step_comes_in():
+    stays, far = rows(0, 0, 0, sd=1.0, steps=160), np.linspace(-4000, 0, 160)
+    late = stays + far[:, None] * np.asarray([0, 1, 0])
+    assert some_come_in(late, 2) and some_come_in(late[:, :2].reshape(160, 2, 1), 2)
+    assert not some_come_in(stays, 2)
+    assert not some_come_in(late, 8000)  # a way that is short beside the spread of so many coordinates
+    assert not some_come_in(np.concatenate([late[:80] - 4000, stays[:80]]), 2)  # it has arrived
+    assert not some_come_in(late[::-1], 2)
+    assert not some_come_in(np.where(late < -100, np.nan, 0.0), 2)
+
+
+def test_chains_that_wander_do_not_come_in():
+    """Random walks rise as far, but fall as often. At 4 standard errors one of 128 comes in by chance in 1 %."""
+    walks = 100 * np.cumsum(np.random.default_rng(4).normal(size=(160, 128)), axis=0)
+    assert not some_come_in(walks, 2)

@@ -17,20 +17,8 @@ def invariance(
 ) -> Invariance:
     """Run a scenario's kernel from exact draws and test that they stay draws of its stationary distribution.
 
-    Parameters
-    ----------
-    scenario : Scenario
-    device : DeviceDtype
-    chains : int
-        Independent chains; each gives one final draw.
-    steps : int
-        Steps of each chain.
-    seed : int
-        For the exact draws (on the host) and for the library's own noise.
-
-    Returns
-    -------
-    Invariance
+    Each of the chains makes so many steps and gives its final draw. The seed is for the exact draws, on the host, and
+    for the library's own noise.
     """
     generator, chains = np.random.default_rng(seed), chains - chains % scenario.walkers
     if scenario.frozen is None:

@@ -115,18 +115,9 @@ def check_ends(
     below: bool = False,
     infinite: bool = False,
 ) -> None:
-    """Raise HyperparameterError unless ``low < host <= high`` everywhere.
+    """Raise HyperparameterError unless ``low < host <= high`` everywhere; `value` is what was passed, for the message.
 
-    Parameters
-    ----------
-    value : object
-        What was passed, for the message.
-    closed : bool
-        Whether `low` is allowed.
-    below : bool
-        Whether `high` is not.
-    infinite : bool
-        Whether infinity is allowed.
+    `closed` allows `low`, `below` excludes `high`, and `infinite` allows infinity.
     """
     above = host >= low if closed or low == -math.inf else host > low
     if not np.all(above & (host < high if below else host <= high)):

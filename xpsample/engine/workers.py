@@ -65,10 +65,7 @@ def of_pickling(error: Exception) -> bool:
 class Workers(AbstractContextManager["Workers"]):
     """What runs shards: an executor that is given, or those that a function makes, which end with the block.
 
-    Parameters
-    ----------
-    pool : Executor or callable, optional
-        Without one the shards run here, one after another.
+    Without a pool the shards run here, one after another.
     """
 
     def __init__(self, pool: Pool | None) -> None:
@@ -108,11 +105,6 @@ class Workers(AbstractContextManager["Workers"]):
         """What gives the result of each task, or raises its error, with its number, as they are finished.
 
         Where a function makes the executor, one that breaks is replaced. Without one, the call makes the task.
-
-        Raises
-        ------
-        Interrupted
-        BrokenExecutor
         """
         if self.pool is None:
             yield from enumerate(tasks)
@@ -162,11 +154,7 @@ def _finished(
 def _work(task: Callable[[], Any], caller: int) -> Any:
     """What a worker does. SIGTERM, which executors end their workers by, ends it as soon as its task is saved.
 
-    Parameters
-    ----------
-    task : callable
-    caller : int
-        The process that waits for the task: where that makes it by itself, it is told.
+    Where the process that waits for the task, `caller`, makes it by itself, it is told.
     """
     try:
         return task()

@@ -33,23 +33,11 @@ class Mixing(NamedTuple):
 
 
 def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None, walkers: int = 1) -> Mixing:
-    """How well chains have mixed.
+    """How well chains have mixed, by draws (draw, chain, dim) or, for R-hat, by some draws `of_all_chains`.
 
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-        Floating numbers.
-    of_all_chains : numpy.ndarray, shape (some draws, more chains, dim), optional
-        For R-hat, where `draws` are those of some chains only.
-    walkers : int
-        So many chains that follow each other are an ensemble, whose walkers depend on one another: it counts as one
-        chain, see `ensemble_ess`.
-
-    Returns
-    -------
-    Mixing
-        R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median,
-        or `nested_rhat` of both with 32 chains or more.
+    R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median, or
+    `nested_rhat` of both with 32 chains or more. So many `walkers` that follow each other are an ensemble, which counts
+    as one chain: see `ensemble_ess`.
     """
     rhat_draws = draws if of_all_chains is None else of_all_chains
     found = Mixing(*(np.full(draws.shape[-1], np.nan) for _ in Mixing._fields))
@@ -60,11 +48,11 @@ def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None, walkers: 
     rhat = nested_rhat if rhat_draws.shape[1] >= walkers * MANY_CHAINS else split_rhat
     for start in range(0, len(columns), each):
         block = columns[start : start + each]
-        z, folded, ordered = _scores(_even(draws[..., block]))
+        z, folded, ordered = normal_scores(_even(draws[..., block]))
         found.ess_bulk[block] = ensemble_ess(z, walkers)
         found.ess_tail[block] = tail_ess(draws[..., block], None if draws.shape[0] % 2 else ordered, walkers)
         if of_all_chains is not None:
-            z, folded, _ = _scores(_even(of_all_chains[..., block]))
+            z, folded, _ = normal_scores(_even(of_all_chains[..., block]))
         found.rhat[block] = np.fmax(rhat(as_one_chain(z, walkers)), rhat(as_one_chain(folded, walkers)))
     return found
 
@@ -95,10 +83,12 @@ def ensemble_ess(draws: np.ndarray, walkers: int) -> np.ndarray:
         return chain_ess(means) * np.var(draws, axis=(0, 1)) / np.var(means, axis=(0, 1))
 
 
-def _scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def normal_scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal scores of draws and of their distances from the median, both (draw, chain, dim), and what is sorted.
 
-    One sort serves all: in its order the distances fall up to the median, and rise from there on.
+    They are those of ``(rank - 3/8) / (S + 1/4)`` (Equation 14 of Vehtari et al. 2021), with the rank over all draws of
+    a coordinate, from 1 to S; draws that are equal share the mean of their ranks. One sort serves all: in its order the
+    distances fall up to the median, and rise from there on.
     """
     n, chains, dim = draws.shape
     size, half = n * chains, n * chains // 2
@@ -116,14 +106,6 @@ def _scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         _score(out_folded, inwards[merged], distances[merged], table)
     of_draws, of_distances = (np.reshape(a.T, (n, chains, dim)) for a in (scores, folded))
     return of_draws, of_distances, ordered
-
-
-def rank_normalized(draws: np.ndarray) -> np.ndarray:
-    """Ranks over all draws of a coordinate, from 1 to S, as normal scores of ``(rank - 3/8) / (S + 1/4)``.
-
-    Draws that are equal share the mean of their ranks. Equation 14 of Vehtari et al. (2021).
-    """
-    return _scores(draws)[0]
 
 
 def _table(size: int) -> np.ndarray:
@@ -146,15 +128,8 @@ def _score(out: np.ndarray, order: np.ndarray, ordered: np.ndarray, table: np.nd
 def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None, walkers: int = 1) -> np.ndarray:
     """ESS of the indicators of being below the 5 % and the 95 % quantile, the smaller one, (dim,).
 
-    An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-    ordered : numpy.ndarray, shape (dim, draw times chain), optional
-        The same draws, sorted, where they are there already.
-    walkers : int
-        As in `mixing`.
+    An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides. `ordered` are
+    the same draws, (draw, chain, dim), sorted as (dim, draw times chain); `walkers` as in `mixing`.
     """
     if ordered is None:
         ordered = np.sort(np.reshape(draws, (-1, draws.shape[-1])).T, axis=-1)
@@ -165,23 +140,14 @@ def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None, walkers: int 
 
 
 def nested_rhat(draws: np.ndarray) -> np.ndarray:
-    """Nested R-hat, for many chains: near 1 also where chains are short, as long as each forgets where it was.
+    """Nested R-hat, (dim,), of 16 chains or more: near 1 also where they are short, if each forgets where it was.
 
     Chains that begin alike make a superchain: each coordinate's chains are sorted by their first draw and cut into
     eight. Over the second half of the draws, the means of the superchains are compared as in Margossian et al. (2024).
     They differ as long as chains remember. A second comparison, that of all chains' first half with their second half,
     sees chains that drift together; the larger one counts. What chance gives to such variances of a few means, even
-    where chains are independent, is taken off first: a good run of many coordinates has an R-hat of 1 in each.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-        With 16 chains or more.
-
-    Returns
-    -------
-    numpy.ndarray, shape (dim,)
-        Without unit. nan for fewer than four draws.
+    where chains are independent, is taken off first: a good run of many coordinates has an R-hat of 1 in each. It is
+    nan for fewer than four draws.
     """
     n, chains, dim = draws.shape
     if n < 4:

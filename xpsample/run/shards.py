@@ -60,15 +60,7 @@ FIRST, LATER = 200, 1.5
 
 @dataclass(frozen=True, eq=False)
 class Sharded:
-    """A run in shards, as `sample` is asked for it.
-
-    Parameters
-    ----------
-    whole : Whole
-        The run of all chains.
-    shards, executor
-        As in `sample`.
-    """
+    """A run of all chains in shards, as `sample` is asked for it."""
 
     whole: Whole
     shards: int | None
@@ -134,12 +126,7 @@ def cut(chains: int, shards: int) -> list[tuple[int, int]]:
 def check_shards(
     kernel: Kernel, x: Array, source: NoiseSource, shards: Any, pool: Any
 ) -> tuple[int, Native | Portable]:
-    """How many shards there are, and the noise that theirs is derived from, where the chains can be cut.
-
-    Raises
-    ------
-    XpsampleError
-    """
+    """How many shards there are, and the noise that theirs is derived from; raises where the chains cannot be cut."""
     check_guarded()
     if not (pool is None or isinstance(pool, Executor) or callable(pool)):
         raise CapabilityError(
@@ -184,14 +171,9 @@ def _at_start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, d
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a run, which a worker can be sent. Calling it gives its trace, on the host.
+    """A part of a run, which a worker can be sent: the run of its chains, and the dtype of their positions.
 
-    Parameters
-    ----------
-    whole : Whole
-        The run of its chains.
-    dtype : str
-        Of the positions.
+    Calling it gives its trace, on the host.
     """
 
     whole: Whole
@@ -264,23 +246,8 @@ def run_shards(
 ) -> Trace:
     """Run all shards, each from its checkpoint, if it has one: the trace of all chains, on the host.
 
-    Parameters
-    ----------
-    draws : int
-        Of each chain.
-    shards : sequence of Shard
-    workers : Workers
-    recorders : sequence of Recorder
-    start : Start
-    bar : tqdm.tqdm or None
-        Counts shards.
-
-    Raises
-    ------
-    Interrupted
-        Its ``trace`` has the chains of the shards that are finished.
-    WorkerError
-        If the executor breaks.
+    The bar counts shards. The trace of an `Interrupted` has the chains of those that are finished; WorkerError if the
+    executor breaks.
     """
     traces: dict[int, Trace] = {}
     saved = (

@@ -1,8 +1,9 @@
 """The course of a warm-up: rounds of steps that tune what a kernel leaves out."""
 
-import math
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.metrics.findings import Finding
 from xpsample.run.course import Course
+from xpsample.run.rounds import BEGINNINGS, ComingIn, Plan
 from xpsample.run.warm_up import (
     ROOM,
     ROUNDS,
@@ -35,6 +37,7 @@ from xpsample.targets.start import pilot_starts
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
+from xpsample.warmup.length import FROM
 from xpsample.watchers.until import Until
 
 Path_ = dict[str, Array]
@@ -43,20 +46,10 @@ Path_ = dict[str, Array]
 
 @dataclass(frozen=True)
 class Warmed:
-    """What a warm-up leaves, or a run begins with that has none.
+    """What a warm-up leaves, or a run without one begins with: the program with the tuned kernel, and its start.
 
-    Parameters
-    ----------
-    program : Program
-        With the tuned kernel.
-    carry : Carry
-        Where it starts.
-    path : dict of str to array, optional
-        None where nothing was tuned.
-    findings : tuple of Finding
-        What is wrong.
-    trace : Trace, optional
-        Where time was up before the end: what there is of the run.
+    ``path`` is None where nothing was tuned, and ``findings`` say what is wrong. Where time was up before the end,
+    ``trace`` is what there is of the run.
     """
 
     program: Program
@@ -91,18 +84,17 @@ def warm_up(
 ) -> Warmed:
     """Tune what the kernel leaves out.
 
-    Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
-    of steps was asked for. So it does where some are far behind the others, as long as they become fewer. Those that
-    are stuck have no say in what it tunes, and one more round follows where such are found. Each is a run of its own,
-    with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
+    A warm-up is a round of steps, or several, see `Plan`. Where chains come in from afar after the first third of one,
+    it ends there, and another of the same length begins. Each is a run of its own, with a checkpoint of its own in the
+    folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
-    before, heard = math.inf, None  # chains that were behind, and those that tune
-    for number in range(1, 1 + (ROUNDS if warmup is None else 1)):
-        warming, starts, noise = _round(target, program, x0, source, steps, number, heard)
+    plan, beginnings = (Plan(steps, ROUNDS), BEGINNINGS) if warmup is None else (Plan(steps, 1), 0)
+    for number in itertools.count(1):
+        warming, starts, noise = _round(target, program, x0, source, plan.steps, number, plan.heard)
         carry = warming.init(starts)
         check_limits(warming, carry, noise, warming.schedule.draws)
         own, described = _within(checkpoint, number), {}
@@ -112,22 +104,26 @@ def warm_up(
         with opened(own, warming, carry, described, about) as store:
             limits: dict[str, Any] = {"progress": progress, "until": until, "clock": clock}
             course = Course(warming, carry, noise, about, store, unit="warm-up steps", **limits)
+            coming = ComingIn(int(FROM * plan.steps) if beginnings else 0, partial(course.rows.so_far, warming))
             try:
-                trace = course.trace(run(**course.given))
+                trace = course.trace(run(**coming.watching(course.given)))
             except Interrupted as stop:
                 stop.trace = _so_far(program, warming, stop.trace, paths)
                 raise
-        if trace.run_statistics.steps < steps:
+        if coming.found:
+            paths.append(trace.recorded[warming.recorders[0].name])
+            x0, beginnings = trace.state.point.x, beginnings - 1
+            continue
+        if trace.run_statistics.steps < plan.steps:
             trace = _so_far(program, warming, trace, paths)
-            return Warmed(program, carry, trace=_time_is_up(trace, steps))
+            return Warmed(program, carry, trace=_time_is_up(trace, plan.steps))
         paths.append(trace.recorded[warming.recorders[0].name])
         ready, carry = _tuned(program, warming, x0, trace, paths[-1])
         moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
-        behind = 0 if late is None else len(late.chains)
-        known, heard = heard, heard_chains(paths[-1], late)
-        if moving is None and not (behind and (behind < before or heard != known)):
+        following = plan.after(moving, late, heard_chains(paths[-1], late), x0.shape[:-1])
+        if following is None:
             break
-        x0, steps, before = carry.state.point.x, 2 * steps, behind or before
+        plan, x0 = following, carry.state.point.x
     found = tuple(finding for finding in (late, moving) if finding is not None)
     return Warmed(ready, carry, _joined(program, paths), found)
 

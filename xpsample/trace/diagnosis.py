@@ -58,6 +58,7 @@ def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
         "chains": bool(kernel.traits & Trait.SAMPLES) or OF_ANOTHER_TARGET in kernel.traits,
         "adjusted": bool(kernel.traits & Trait.INVARIANT),
         "tilted": bool(kernel.traits & Trait.SAMPLES) and not kernel.traits & Trait.UNTILTED,
+        "exact": bool(kernel.traits & Trait.EXACT),
         "optimal_acceptance": kernel.optimal_acceptance,
         "categorical": _is_categorical(space, dim),
         "ensembles": bool(kernel.traits & Trait.SAMPLES) and not kernel.traits & Trait.SEPARATE,
