@@ -236,3 +236,19 @@ def test_tempered_ensembles_swap_and_are_one_chain_each():
     x0 = gaussian_distribution(np.eye(2)).draw(np.random.default_rng(0), 4000).reshape(500, 8, 2)
     trace = xps.sample(NORMAL, kernel, x0, 1, burn_in=19, seed=1)
     assert gaussian_distribution(np.eye(2)).compare(trace.draws[-1].reshape(-1, 2)).passed
+
+
+@pytest.mark.slow
+def test_the_error_of_an_evidence_by_tempered_ensembles_is_that_of_their_means():
+    wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9)
+    kernel, recorders = xps.ParallelTempering(xps.Ensemble(), (1.0, 0.4, 0.0)), [xps.Draws(), xps.Rungs()]
+    x0 = walkers(50, 8, 2)
+    trace = xps.sample(xps.Bridge(wide, NORMAL), kernel, x0, 400, seed=1, burn_in=50, recorders=recorders)
+    found = xps.tempering_log_normalizer(trace).stepping_stones
+    assert abs(np.mean(found.value) - np.log(1 / 9)) < 0.02
+    assert np.mean(found.standard_error) == pytest.approx(np.std(found.value), rel=0.4)  # 0.1 is chance
+    # Eight walkers that are all the same tell no more than one.
+    rungs = trace.recorded["rungs"]
+    alike = rungs._replace(log_density=np.repeat(rungs.log_density[..., :1, :], 8, axis=-2))
+    one = xps.tempering_log_normalizer(replace(trace, recorded={"rungs": alike})).stepping_stones
+    assert np.mean(one.standard_error) > 2 * np.mean(found.standard_error)

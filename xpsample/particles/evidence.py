@@ -155,7 +155,8 @@ def tempering_log_normalizer(trace: Trace, initial_log_normalizer: float = 0.0) 
     # (draw, chain, *groups, pair): log weights from the hotter rung of each pair to the colder one, of both its rungs.
     steps = betas[:-1] - betas[1:]
     cold, hot = steps * density[..., :-1], steps * density[..., 1:]
-    both = _stepping_stones(hot), _thermodynamic(cold, hot)
+    together = trace.metadata["diagnosis"].get("ensembles", False)
+    both = _stepping_stones(hot, together), _thermodynamic(cold, hot, together)
     return TemperingLogNormalizer(*(found._replace(value=found.value + initial_log_normalizer) for found in both))
 
 
@@ -187,12 +188,12 @@ def _along_the_ladder(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     return betas, np.moveaxis(density[:, None] if density.ndim == 2 else density, -2, 1)
 
 
-def _stepping_stones(logs: np.ndarray) -> LogNormalizer:
+def _stepping_stones(logs: np.ndarray, together: bool) -> LogNormalizer:
     """From log weights (draw, chain, *groups, pair)."""
     top = np.max(logs, axis=(0, 1))
     weights = np.exp(logs - top)
     mean = np.mean(weights, axis=(0, 1))
-    value, error = np.sum(np.log(mean) + top, axis=-1), _error(np.sum(weights / mean, axis=-1))
+    value, error = np.sum(np.log(mean) + top, axis=-1), _error(np.sum(weights / mean, axis=-1), together)
     ess = np.min(np.sum(weights, axis=(0, 1)) ** 2 / np.sum(weights**2, axis=(0, 1)), axis=-1)
     for group in np.ndindex(value.shape):
         pairs = np.reshape(logs[(slice(None), slice(None), *group)], (-1, logs.shape[-1])).T
@@ -201,16 +202,17 @@ def _stepping_stones(logs: np.ndarray) -> LogNormalizer:
     return LogNormalizer(value[()], error[()], ess[()])
 
 
-def _thermodynamic(cold: np.ndarray, hot: np.ndarray) -> LogNormalizer:
+def _thermodynamic(cold: np.ndarray, hot: np.ndarray, together: bool) -> LogNormalizer:
     """From the log weights of the colder and of the hotter rung of each pair, (draw, chain, *groups, pair)."""
     squares = [(a - np.mean(a, axis=(0, 1))) ** 2 for a in (cold, hot)]
     correction = np.sum(squares[1] - squares[0], axis=-1) / 12
     series = np.sum(cold + hot, axis=-1) / 2 + correction
-    error = np.hypot(_error(series), np.mean(correction, axis=(0, 1)))
+    error = np.hypot(_error(series, together), np.mean(correction, axis=(0, 1)))
     return LogNormalizer(np.mean(series, axis=(0, 1))[()], error[()], np.nan)
 
 
-def _error(series: np.ndarray) -> np.ndarray:
-    """Standard errors (*groups) of the means of series (draw, chain, *groups)."""
+def _error(series: np.ndarray, together: bool) -> np.ndarray:
+    """Standard errors (*groups) of the means of series (draw, chain, *groups), whose chains are an ensemble or not."""
     groups = series.shape[2:]
+    series = np.mean(series, axis=1, keepdims=True) if together else series
     return np.reshape(mcse_mean(np.reshape(series, (*series.shape[:2], -1))), groups)
