@@ -33,6 +33,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "cache"  # the tutorials run again where they have changed
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
+os.environ["TQDM_DISABLE"] = "1"  # a page needs no progress bars
 exclude_patterns = ["_build", "_generated", "support.md"]
 default_role = "py:obj"
 

@@ -144,6 +144,26 @@ def _independent(panel: Panel) -> None:
     on_banana(panel, xps.IndependentMH(np.array([0.0, 0.5]), np.array([2.0, 4.0])), 150)
 
 
+@picture("ensemble")
+def _ensemble(panel: Panel) -> None:
+    contours(panel, BANANA, (-4.0, 4.0), (-3.0, 6.0))
+    x0 = START + np.random.default_rng(0).normal(size=(10, 2)) / 3
+    draws = xps.sample(BANANA, xps.Ensemble(), x0, 40, seed=3).draws
+    for k in range(10):
+        path(panel, np.concatenate([x0[k : k + 1], draws[::4, k]]), alpha=0.5)
+
+
+@picture("elliptical")
+def _elliptical(panel: Panel) -> None:
+    kernel = xps.EllipticalSlice(covariance=np.array([1.5, 3.0]))
+    on_banana(panel, kernel)
+
+
+@picture("slice")
+def _slice(panel: Panel) -> None:
+    on_banana(panel, xps.Slice(2.0))
+
+
 @picture("ula")
 def _ula(panel: Panel) -> None:
     on_banana(panel, xps.ULA(0.08), 80)

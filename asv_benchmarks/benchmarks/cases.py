@@ -16,7 +16,7 @@ LADDER = tuple(np.linspace(0, 1, 21))
 
 
 class Case(NamedTuple):
-    """A kernel, and what it samples: a "gaussian", "spins", or "tours" of cities, dim of each."""
+    """A kernel, and what it samples: a "gaussian", also with "walkers", "spins", or "tours" of cities, dim of each."""
 
     kernel: Kernel
     family: str = "gaussian"
@@ -30,8 +30,10 @@ class Case(NamedTuple):
         return gaussian(dim)
 
     def start(self, chains: int, dim: int) -> np.ndarray:
-        """Start positions (chains, dim), float64."""
+        """Start positions (chains, dim), float64; of walkers as many as an ensemble takes at least."""
         generator = np.random.default_rng(0)
+        if self.family == "walkers":
+            return generator.standard_normal((max(chains, 2 * (dim + 1)), dim))
         if self.family == "spins":
             return generator.choice([-1.0, 1.0], size=(chains, dim))
         if self.family == "tours":
@@ -63,6 +65,9 @@ CASES = {
     "rwm": Case(xps.RWM(0.3)),
     "pcn": Case(xps.PCN(0.3)),
     "independent": Case(xps.IndependentMH(0.0)),
+    "elliptical": Case(xps.EllipticalSlice()),
+    "slice": Case(xps.Slice(2.0)),
+    "ensemble": Case(xps.Ensemble(), "walkers"),
     "ula": Case(xps.ULA(0.05)),
     "myula": Case(xps.MYULA(0.05, xps.L1(), 0.1)),
     "mala": Case(xps.MALA(0.1)),

@@ -56,6 +56,7 @@ def test_a_function_is_traced_for_each_setting(seen):
     assert seen == {None, "highest"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [squared_mmd, squared_ksd])
 def test_metrics_ask_for_all_digits(metric, seen, monkeypatch):
     profile = RBF.profile
@@ -67,6 +68,7 @@ def test_metrics_ask_for_all_digits(metric, seen, monkeypatch):
     assert seen == {"highest"}
 
 
+@pytest.mark.slow
 def test_metrics_of_one_array_ask_for_all_digits(seen, monkeypatch):
     argmax = jnp.argmax
     monkeypatch.setattr(jnp, "argmax", lambda *args, **options: seen.add(precision()) or argmax(*args, **options))

@@ -28,6 +28,7 @@ NO_ALGORITHM = {
     "microcanonical",
     "minibatch",
     "schedules",
+    "shrinking",
     "step_sizes",
     "strength",
     "tempering_state",

@@ -89,6 +89,8 @@ BASES = {
     "real": [
         _base("RWM", lambda p, v: xps.RWM(v), 0.9),
         _base("PCN", lambda p, v: xps.PCN(v), 0.7),
+        _base("EllipticalSlice", lambda p: xps.EllipticalSlice(covariance=_diagonal(p))),
+        _base("Slice", lambda p, v: xps.Slice(v), 1.0),
         _base("IndependentMH", lambda p: xps.IndependentMH(covariance=_diagonal(p))),
         _base("MALA", lambda p, v: xps.MALA(v), 0.4),
         _base("MALA, preconditioned", lambda p, v: xps.MALA(v, _diagonal(p)), 0.3),

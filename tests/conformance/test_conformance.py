@@ -15,6 +15,10 @@ COMPILED_FIRST = ("rwm", "mala", "hmc", "gibbs", "sr-mala", "srld", "hiss")
 """Those that the first tier runs on JAX, where each compiles for seconds: one of every kind of step."""
 
 
+LEFT = ("ensemble", "ensemble-de", "elliptical", "slice")
+"""Those that the first tier leaves out: there they have steps by hand alone."""
+
+
 def kernels():
     """All scenarios by name; those of the first tier on array-api-strict, torch and JAX are marked.
 
@@ -27,7 +31,8 @@ def kernels():
         first = name in ("sr-mala", "srld") or (scenario.base is None and kind not in seen)
         seen.add(kind)
         on = ("torch", "jax") if name in COMPILED_FIRST else ("torch",)
-        yield pytest.param(name, marks=pytest.mark.first_tier(*on) if first else pytest.mark.numpy_first)
+        early = pytest.mark.first_tier(*on) if first else pytest.mark.numpy_first
+        yield pytest.param(name, marks=pytest.mark.slow if name in LEFT else early)
 
 
 def made(check, device):

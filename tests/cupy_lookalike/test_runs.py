@@ -265,6 +265,18 @@ def test_weighted_particles_stay_on_their_device(guarded, second, x0, kernel):
         assert leaf.device == second.handle, path
 
 
+@pytest.mark.parametrize("method", [xps.Pathfinder(paths=3), xps.Laplace(paths=3)], ids=["pathfinder", "laplace"])
+def test_start_methods_stay_on_their_device(second, method):
+    like = np.asarray([1.0, -2.0])
+    x0 = xps.start(TARGET, second.array(like), 4, seed=1, method=method)
+    on(second, x0)
+    np.testing.assert_allclose(x0.get(), xps.start(TARGET, like, 4, seed=1, method=method), atol=1e-8)
+    found = method.fit(TARGET, x0, seed=1)
+    on(second, found.mean)
+    run = xps.sample(TARGET, xps.HMC(0.5, 3, mass=found.mass), found.starts(3, seed=1), 5, seed=1)
+    on(second, run.draws)
+
+
 def test_checks_and_trainings_are_on_the_device_of_their_arrays(cupy, second, x0):
     assert check_gradient(TARGET, x0) < 1e-4
     assert check_gradient(xps.Target(lambda x: 2 * log_density(x), lambda x: -2 * x, lambda x, v: -2 * v), x0, hvp=True)

@@ -242,7 +242,7 @@ def raised() -> list[str]:
 def finding_kinds() -> set[str]:
     """The kinds of findings, all named in `Finding`."""
     source = "".join(path.read_text() for path in (ROOT / "xpsample").rglob("*.py"))
-    found = set(re.findall(r'(?:Finding|_of_columns)\(\s*"(\w+)"', source))
+    found = set(re.findall(r'(?:Finding|of_columns|of_worst)\(\s*"(\w+)"', source))
     named = set(re.findall(r'``"(\w+)"``', Finding.__doc__))
     assert {"ladder", "tilt_idle", "until"} <= found <= named
     return named

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from xpsample import MALA, Target, cli
-from xpsample.core.devices import device_dtypes
+from xpsample.core.devices import DeviceDtype, device_dtypes
 from xpsample.core.errors import DivergenceWarning, XpsampleError
 from xpsample.experiments import EXPERIMENTS, Entry
-from xpsample.experiments.runner import Experiment, Run, float32, one_thread
+from xpsample.experiments.runner import Experiment, Run, float32, one_thread, widest
 from xpsample.experiments.table import columns, interval, mean_and_error, means_and_errors, table
 from xpsample.zoo.gaussian import gaussian
 
@@ -62,6 +62,17 @@ def a_run(tmp_path, **options):
 def test_options_choose_the_settings(run_it, tmp_path, options, size):
     assert run_it(made_up(settings={"full": 100, "quick": 1, "paper": 9000}), *options) == 0
     assert f"2 rows of {size}\n" in (tmp_path / "out" / "report.txt").read_text()
+
+
+def test_the_widest_dtype_of_each_kind_of_device():
+    backend = device_dtypes(["numpy"])[0].backend
+    every = [
+        DeviceDtype(backend, device, None, dtype)
+        for device in ("cpu", "cuda:0", "cuda:1")
+        for dtype in ("float32", "float64")
+    ]
+    assert [(p.name, p.dtype) for p in widest(every)] == [("cpu", "float64"), ("cuda:0", "float64")]
+    assert [p.dtype for p in widest(every[:1])] == ["float32"]
 
 
 def test_paper_is_an_option_of_those_that_have_it(run_it, capsys):

@@ -283,9 +283,9 @@ def test_a_chain_that_is_stuck_where_the_density_overflows_is_behind():
     x0[2, 0] = 14.0
     with np.errstate(over="ignore"):
         target = xps.Target(lambda x: -0.5 * np.sum(x * x, -1) - steep(x), score=score)
-        first, *others = told(target, xps.HMC(), x0, 500)
+        first, *others = told(target, xps.HMC(), x0, 500, warmup=500)  # one of no given length frees it
     assert first.kind == "behind" and first.chains == ((2,),)
-    assert "stuck" in [f.kind for f in others] and "bound" not in [f.kind for f in others]
+    assert not {"bound", "improper"} & {f.kind for f in others}
 
 
 # ---- other libraries -------------------------------------------------------------------------------------------------

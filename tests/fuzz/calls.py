@@ -53,6 +53,8 @@ from tests.fuzz.uses import (
     saved,
     saved_by,
     score,
+    scored,
+    tempered,
     trained,
 )
 from xpsample import metrics, score_mh, sosmc, srmc
@@ -106,6 +108,7 @@ def _others(folder: str) -> list[Call]:
             chains=arg(3, COUNT | {"whole numbers", "empty"}),
             scale=arg(2.0, NUMBER | {"huge", "number", "integer", "vector"}),
             seed=arg(0, SEED),
+            method=arg(None, {"none"}),
         ),
         call(
             xps.StepSize,
@@ -198,6 +201,7 @@ def _others(folder: str) -> list[Call]:
             lambda f, lib: as_target(xps.Target(f), lib),
             f=arg(lambda x: (x * x).sum(), FUNCTION),
             rejects=arg((), {"empty"}),
+            executor=arg(None, {"none"}),
         ),
         call(LineIntegral, as_acceptance, nodes=arg(2, COUNT)),
         call(Taylor, as_acceptance, order=arg(1, COUNT), averaged=arg(True, FLAG)),
@@ -258,6 +262,10 @@ def _others(folder: str) -> list[Call]:
             checkpointed,
             path=arg(f"{folder}/checkpoint", {"text"}),
             every=arg(60.0, POSITIVE | ZERO | {"inf"}),
+        ),
+        call(xps.expectation, trace=Argument(scored, NONE), function=arg(lambda x: x, FUNCTION)),
+        call(
+            xps.tempering_log_normalizer, trace=Argument(tempered, NONE), initial_log_normalizer=arg(0.0, NUMBER | ZERO)
         ),
         # ---- files and libraries
         call(xps.load, path=Argument(lambda lib: saved(folder), {"text"}), like=arg(None, EVERY_ARRAY | {"none"})),

@@ -28,6 +28,7 @@ from tests.fuzz.uses import (
     on_ones,
     on_reals,
     on_rows,
+    on_walkers,
 )
 from xpsample import srld, srmc
 from xpsample.hiss.smoothed import Logistic
@@ -55,6 +56,15 @@ def kernels() -> list[Call]:
             covariance=COVARIANCE,
         ),
         call(xps.IndependentMH, on_reals, mean=arg(None, VECTOR), covariance=COVARIANCE),
+        call(xps.EllipticalSlice, on_reals, mean=arg(None, VECTOR), covariance=COVARIANCE),
+        call(xps.Slice, on_reals, width=STEP_SIZE, covariance=COVARIANCE),
+        call(xps.Ensemble, on_walkers, move=arg(xps.Stretch(), NONE)),
+        call(xps.Stretch, lambda made, lib: on_walkers(xps.Ensemble(made), lib), scale=arg(2.0, POSITIVE)),
+        call(
+            xps.DifferentialEvolution,
+            lambda made, lib: on_walkers(xps.Ensemble(made), lib),
+            gamma=arg(0.5, POSITIVE | {"none"}),
+        ),
         call(
             xps.MYULA,
             on_reals,

@@ -26,6 +26,7 @@ from tests.fuzz.uses import (
     as_optimizer,
     call,
     density,
+    gaussian,
     on_family,
     on_levels,
     on_reals,
@@ -52,6 +53,17 @@ def particles() -> list[Call]:
             threshold=arg(0.5, {"share", "one", "float one"} | ZERO),
             resampling=arg(Multinomial(), NONE),
             moves=arg(1, COUNT),
+        ),
+        *(
+            call(
+                method,
+                lambda made, library: xps.start(gaussian(), library.array(np.zeros(2)), 3, seed=0, method=made),
+                paths=arg(2, COUNT),
+                steps=arg(5, COUNT),
+                history=arg(3, COUNT),
+                draws=arg(30, COUNT - {"one"}),
+            )
+            for method in (xps.Pathfinder, xps.Laplace)
         ),
         call(
             lambda ess: xps.TemperedSMC(xps.RWM(0.5), ess=ess),

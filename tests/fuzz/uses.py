@@ -135,6 +135,10 @@ def real(library: Library) -> Any:
     return library.array(np.linspace(-1.0, 1.0, 8).reshape(4, 2))
 
 
+def walkers(library: Library) -> Any:
+    return library.array(np.cos(np.arange(12.0) ** 2).reshape(6, 2))
+
+
 def ones(library: Library) -> Any:
     return library.array(np.asarray([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]))
 
@@ -144,6 +148,7 @@ def _sampled(make_target: Callable[[], Any], x0: Callable[[Library], Any]) -> Ca
 
 
 on_reals = _sampled(gaussian, real)
+on_walkers = _sampled(gaussian, walkers)
 on_ones = _sampled(binary, ones)
 on_rows = _sampled(rows_posterior, real)
 on_levels = _sampled(noise_levels, real)
@@ -190,6 +195,19 @@ def as_blocks(kernel: Any, library: Library) -> Any:
 
 def as_recorder(recorder: Any, library: Library) -> Any:
     return xps.sample(gaussian(), xps.RWM(0.5), real(library), 3, seed=0, recorders=[recorder], progress=False)
+
+
+def scored(library: Library) -> Any:
+    """A trace with scores."""
+    recorders = (xps.Draws(), xps.Scores())
+    return xps.sample(gaussian(), xps.MALA(0.5), real(library), 10, seed=0, recorders=recorders, progress=False)
+
+
+def tempered(library: Library) -> Any:
+    """A trace of tempering with the densities of its rungs."""
+    kernel, recorders = xps.ParallelTempering(xps.RWM(0.5), (1.0, 0.0)), (xps.Draws(), xps.Rungs())
+    bridge = xps.Bridge(gaussian(), gaussian())
+    return xps.sample(bridge, kernel, real(library), 10, seed=0, recorders=recorders, progress=False)
 
 
 def as_srmc_recorder(recorder: Any, library: Library) -> Any:

@@ -7,6 +7,7 @@ import pytest
 
 from xpsample import Portable, sample
 from xpsample.core.errors import CapabilityError, PositionError
+from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
 from xpsample.kernels import GWG, RWM
 from xpsample.metrics.discrete import (
     coverage,
@@ -21,7 +22,6 @@ from xpsample.metrics.discrete import (
 from xpsample.spaces import Binary, Categorical, OneHot, Spins
 from xpsample.targets import Target
 from xpsample.trace.recorders import Draws, Histogram
-from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 
 SPACES = {
     "binary": (Binary(), 4),

@@ -9,10 +9,10 @@ from array_api_compat import array_namespace
 
 import xpsample as xps
 from xpsample.core.errors import DivergenceWarning, HyperparameterError, LogDensityError
+from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.particles.ais import log_normalizer
 from xpsample.particles.smc import particle_log_normalizer
 from xpsample.zoo.gaussian import gaussian
-from xpsample.zoo.tsp import tsp_one_hot
 
 PARTICLES = 4000
 BETAS = (0.0, 0.0, 0.1, 0.3, 0.6, 1.0, 1.0)

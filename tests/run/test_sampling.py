@@ -276,8 +276,15 @@ def test_no_progress_where_nobody_looks(capsys, progress):
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_notebook_shows_progress(capsys, monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    xps.sample(TARGET, WALK, X0, 20, seed=SEED)
+    assert "20/20" in capsys.readouterr().err
+
+
 def test_progress_without_tqdm_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(XpsampleError, match=r'progress=True needs tqdm: pip install "xpsample\[progress\]"'):
         xps.sample(TARGET, WALK, X0, 20, seed=SEED, progress=True)
     assert xps.sample(TARGET, WALK, X0, 20, seed=SEED).draws.shape == (20, 2, 3, 2)

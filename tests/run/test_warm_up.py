@@ -94,7 +94,6 @@ GIVEN = {
 }
 
 
-@pytest.mark.first_tier
 @pytest.mark.parametrize("name", [n if n != "NUTS, a mass" else pytest.param(n, marks=pytest.mark.slow) for n in GIVEN])
 def test_given_hyperparameters_are_kept(library, name):
     kernel, given = GIVEN[name]

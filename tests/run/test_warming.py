@@ -1,4 +1,4 @@
-"""A warm-up compares the chains: it goes on while fewer are behind, and those that are stuck tune nothing."""
+"""A warm-up compares the chains: those behind tune a round for themselves, and those that are stuck tune nothing."""
 
 import signal
 import warnings
@@ -10,7 +10,7 @@ import xpsample as xps
 from xpsample.core.errors import Interrupted
 from xpsample.core.registry import namespace, to_host
 from xpsample.kernels.tuning import with_tuning
-from xpsample.run import warming
+from xpsample.run import rounds, warming
 from xpsample.run.warm_up import heard_chains, judge_chains, warm_up_steps
 
 
@@ -43,11 +43,14 @@ def chains_behind(trace):
 
 
 def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
-    """Chains leave the lower mode after some hundred steps each; the wrong variant does not look at them."""
+    """Chains leave the lower mode after some hundred steps each; the wrong variant does not look at them.
+
+    A round of theirs comes first, as long as the usual one, and then one of all, twice as long.
+    """
     usual = warm_up_steps(xps.HMC(), on_two_levels(), None)
     run = lambda: xps.sample(two_levels(15), xps.HMC(), on_two_levels(), 100, seed=1, progress=False)  # noqa: E731
     trace = run()
-    assert trace.metadata["warmup"] == 3 * usual
+    assert trace.metadata["warmup"] == 4 * usual
     assert np.max(trace.draws[..., 0]) < 7 and chains_behind(trace) == []
     monkeypatch.setattr(warming, "judge_chains", lambda path, pooled: None)
     blind = run()
@@ -56,10 +59,10 @@ def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
 
 
 def test_chains_that_stay_behind_end_the_warm_up_and_are_told():
-    """A second round in which none arrives is the last one."""
+    """A second round of all in which none arrives is the last one."""
     kernel, x0 = xps.MALA(), on_two_levels(20.0)
     trace = xps.sample(two_levels(40, 20.0), kernel, x0, 20, seed=1, progress=False)
-    assert trace.metadata["warmup"] == 3 * warm_up_steps(kernel, x0, None)
+    assert trace.metadata["warmup"] == 4 * warm_up_steps(kernel, x0, None)
     (finding,) = [finding for finding in trace.diagnose() if finding.kind == "behind"]
     # The mean of 96 log densities of a Gaussian (2), whose sd is 1, is within 1 of the other's but for one run in 1e9.
     assert finding.value == pytest.approx(40, abs=1.5)
@@ -109,11 +112,41 @@ def beside_a_hole():
 def test_a_chain_that_is_stuck_does_not_stop_the_others():
     """Its acceptance pulls the step size of all down, since a harmonic mean meets zeros."""
     trace = beside_a_hole()
-    assert trace.metadata["warmup"] == 1500 and chains_behind(trace) == [2]
+    assert trace.metadata["warmup"] == 2000 and chains_behind(trace) == [2]
     assert 0.5 < trace.kernel.step_size < 2
     others = np.delete(trace.draws, 2, axis=1)
     # 300 draws that are nearly independent: a standard error of 0.041, of which this is 7.
     np.testing.assert_allclose(np.std(others, axis=(0, 1)), 1.0, atol=0.3)
+
+
+def beside_a_wall():
+    """A run of four chains, of which chain 2 begins where no step that suits the others is accepted."""
+    x0 = np.random.default_rng(0).normal(size=(4, 2))
+    x0[2, 0] = 14.0
+
+    def wall(x):
+        return np.exp(3 * (x[..., 0] - 2))
+
+    def score(x):
+        return -x - np.stack([3 * wall(x), 0 * x[..., 1]], -1)
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        target = xps.Target(lambda x: -0.5 * np.sum(x * x, -1) - wall(x), score=score)
+        return xps.sample(target, xps.HMC(), x0.astype(np.float32), 500, seed=1, progress=False)
+
+
+def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own():
+    trace = beside_a_wall()
+    assert chains_behind(trace) == []
+    # The density is that of a Gaussian cut off at about 1.7; the others' means are within 0.2 of each other.
+    np.testing.assert_allclose(np.mean(trace.draws[:, 2], 0), np.mean(trace.draws, axis=(0, 1)), atol=0.3)
+
+
+def test_a_chain_without_steps_of_its_own_stays_out(monkeypatch):
+    """The twin of the test above: the round of those that are behind is tuned by the others."""
+    monkeypatch.setattr(rounds, "those_behind", lambda late, chains: (0, 1, 0, 3))
+    assert chains_behind(beside_a_wall()) == [2]
 
 
 @pytest.mark.slow

@@ -94,6 +94,7 @@ def behind(state, theta):
     return np.mean(gap, axis=0), np.std(gap, axis=0, ddof=1) / math.sqrt(RUNS)
 
 
+@pytest.mark.slow
 def test_bias_and_squared_error_fall_as_one_over_the_particles():
     """Remark 3, of normalised means. From 25 to 100 particles a root would make it 2; standard errors are 0.2."""
     found = []

@@ -5,11 +5,11 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 from xpsample import DMALA, GWG, LocallyBalanced, Portable, sample
-from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
+from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
+from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.zoo.ising import cross_diagonal, ising_couplings, ising_lattice
 from xpsample.zoo.potts import potts
 from xpsample.zoo.rbm import RBM, rbm
-from xpsample.zoo.tsp import tsp_one_hot
 
 RNG = np.random.default_rng(0)
 BITS, SIGNS = RNG.integers(0, 2, (5, 4)), RNG.choice([-1, 1], (5, 9))

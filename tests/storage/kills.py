@@ -30,6 +30,7 @@ from xpsample.core import tree
 from xpsample.core.errors import CheckpointError
 from xpsample.core.registry import to_host
 from xpsample.engine import pace
+from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.files.folder import INDEX
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.pcd import PCD
@@ -45,7 +46,6 @@ from xpsample.score_mh import (
 from xpsample.sosmc import LangevinMove, RowBatches
 from xpsample.storage import store
 from xpsample.storage.checkpoint import Store
-from xpsample.zoo.rbm_training import train_rbm
 
 LENGTH = 150
 """Draws of a run, and epochs of a training."""

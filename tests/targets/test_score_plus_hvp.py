@@ -6,12 +6,12 @@ from array_api_compat import array_namespace
 
 import xpsample as xps
 from xpsample.core.errors import GradientError
+from xpsample.experiments.breast_cancer.affine import affine
 from xpsample.gradients import FiniteDifference, NativeGradient, Via
 from xpsample.hiss.smoothed import Conditional, Logistic
 from xpsample.particles.annealed import Level
 from xpsample.spaces import Spins
 from xpsample.targets import Capability, Parametric, Target, Tempered, check_gradient
-from xpsample.targets.affine import affine
 from xpsample.targets.bridge import Bridge, annealed
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression

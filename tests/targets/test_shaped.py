@@ -10,12 +10,12 @@ from array_api_compat import array_namespace
 import xpsample as xps
 from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
 from xpsample.core.registry import to_host
+from xpsample.experiments.breast_cancer.affine import affine
 from xpsample.optimize.optimizers import SGD
 from xpsample.particles.batches import RowBatches
 from xpsample.particles.pcd import PCD
 from xpsample.score_mh import Denoising, ExactTrace, LangevinProposal, Learned, fit
 from xpsample.targets import LineIntegral, check_gradient
-from xpsample.targets.affine import affine
 
 SHAPE, DIM, CHAINS = (2, 2, 3), 12, (3, 4)
 SPACE = xps.Real(*SHAPE)

@@ -160,6 +160,18 @@ def test_repr_is_short():
     assert "draws=None" in repr(make_trace(draws=None))
 
 
+def test_a_notebook_shows_what_it_holds_and_the_table(monkeypatch):
+    trace = make_trace()
+    html = trace._repr_html_()
+    assert "Trace(draws=(200, 2, 3, 2)" in html and trace.summary()._repr_html_() in html
+    monkeypatch.setattr("xpsample.trace.trace.SHOWN", 100)
+    assert "Trace(draws=" in trace._repr_html_() and "<table>" not in trace._repr_html_()
+    target, kernel = xpsample.Target(lambda x: -0.5 * np.sum(x**2, -1)), xpsample.RWM(1.0)
+    moments = xpsample.sample(target, kernel, np.zeros((4, 2)), 50, recorders=[xpsample.Moments()], seed=1)
+    assert "<table>" in moments._repr_html_()
+    assert "<table>" not in make_trace(draws=None)._repr_html_()
+
+
 # ---- ArviZ -------------------------------------------------------------------------------------------------
 
 

@@ -238,6 +238,7 @@ def test_the_variance_of_the_energy_is_had(chains, scale):
     np.testing.assert_allclose(rule.final(numpy_xp, memory), scale * 5e-4 ** (1 / 6), rtol=0.1)
 
 
+@pytest.mark.slow
 def test_microcanonical_dynamics_tune_to_their_energy():
     """On a normal in 50 coordinates, whose second moments MCLMC then has to 5 % and MAMS to its standard error."""
     sd = np.logspace(-1, 1, 50)

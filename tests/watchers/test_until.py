@@ -62,7 +62,7 @@ def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, 
 
 def test_draws_are_looked_at_less_and_less_often(monkeypatch):
     looks = []
-    monkeypatch.setattr(until, "worst", lambda draws, _: looks.append(len(draws)) or (0.0, 2.0))
+    monkeypatch.setattr(until, "worst", lambda draws, *_: looks.append(len(draws)) or (0.0, 2.0))
     run(40_000, until=xps.Until(ess=100), burn_in=7)
     ends = {end - 7 for _, end in segments(KERNEL.noise(STARTS), 7, 40_007)}
     assert set(looks) <= ends and len(looks) > 5
@@ -78,7 +78,7 @@ def test_states_are_looked_at_and_not_their_numbers(monkeypatch, tmp_path):
 
     looks = []
     for module in (until, shards):
-        monkeypatch.setattr(module, "worst", lambda draws, categorical: looks.append(categorical) or worst(draws))
+        monkeypatch.setattr(module, "worst", lambda draws, categorical, _: looks.append(categorical) or worst(draws))
     target = xps.Target(lambda x: 0.0 * x[..., 0], space=xps.Categorical([0.0, 1.0, 2.0]))
     shared = {"seed": 1, "until": xps.Until(ess=50)}
     xps.sample(target, xps.Gibbs(), np.ones((4, 1)), 500, **shared)

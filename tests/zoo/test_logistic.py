@@ -5,7 +5,7 @@ import pytest
 
 from xpsample import MALA, SRMC, Exact, Target
 from xpsample.core.errors import HyperparameterError
-from xpsample.targets.affine import affine
+from xpsample.experiments.breast_cancer.affine import affine
 from xpsample.zoo.breast_cancer import breast_cancer, load_breast_cancer
 from xpsample.zoo.logistic import logistic_regression
 

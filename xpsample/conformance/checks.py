@@ -314,7 +314,7 @@ def counts(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     if not loops_are_plain(device):
         return Outcome(None, "loops are compiled")
     # Chains that wait for others in one loop are evaluated, and not counted; only a set of particles needs several.
-    chains = 1 if Trait.SEPARATE in scenario.kernel(device.array).traits else 3
+    chains = 1 if Trait.SEPARATE in scenario.kernel(device.array).traits else 6
     wrong = miscounted(scenario, device, _start(scenario, device, chains))
     return Outcome(not wrong, wrong)
 

@@ -69,12 +69,7 @@ def stated(evaluations: Evaluations, chains: int) -> Evaluations:
 
 
 def miscounted(scenario: Scenario, device: DeviceDtype, x0: Any, steps: int = 8) -> str:
-    """The first step whose `Info` says something else than was called, in words; empty if there is none.
-
-    Parameters
-    ----------
-    x0 : array, shape (*chains, dim)
-    """
+    """The first step whose `Info` says something else than was called, in words; empty if there is none."""
     counter = Counter()
     bound = scenario.target(device.array)
     kernel = scenario.kernel(device.array)

@@ -39,15 +39,7 @@ ALPHA = 0.3
 
 @dataclass(frozen=True)
 class Finite:
-    """A coupled density on a small space. It is not quadratic, so that scores only estimate its differences.
-
-    Parameters
-    ----------
-    space : Discrete
-    dim : int
-    dtype : str
-        Of the positions.
-    """
+    """A coupled density on a small space. It is not quadratic, so that scores only estimate its differences."""
 
     space: Discrete
     dim: int

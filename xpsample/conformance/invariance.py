@@ -17,30 +17,20 @@ def invariance(
 ) -> Invariance:
     """Run a scenario's kernel from exact draws and test that they stay draws of its stationary distribution.
 
-    Parameters
-    ----------
-    scenario : Scenario
-    device : DeviceDtype
-    chains : int
-        Independent chains; each gives one final draw.
-    steps : int
-        Steps of each chain.
-    seed : int
-        For the exact draws (on the host) and for the library's own noise.
-
-    Returns
-    -------
-    Invariance
+    Each of the chains makes so many steps and gives its final draw. The seed is for the exact draws, on the host, and
+    for the library's own noise.
     """
-    generator = np.random.default_rng(seed)
+    generator, chains = np.random.default_rng(seed), chains - chains % scenario.walkers
     if scenario.frozen is None:
         kernel, stationary = scenario.kernel(device.array), scenario.stationary
     else:
         kernel, stationary = scenario.frozen(device.array, generator, chains)
-    x0 = device.array(stationary.draw(generator, chains))
+    shape = (chains,) if scenario.walkers == 1 else (chains // scenario.walkers, scenario.walkers)
+    x0 = device.array(np.reshape(stationary.draw(generator, chains), (*shape, stationary.dim)))
     target = scenario.target(device.array).prepare(x0, kernel.requires)
     program = Program(kernel, target, (), Schedule(steps))
     others = generator.standard_normal((chains, stationary.dim))
     state = scenario.with_exact_state(program.init(x0).state, others, device.array)
     carry, *_ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps, Ending())
-    return stationary.compare(to_host(carry.state.point.x).astype(np.float64))
+    x = np.reshape(to_host(carry.state.point.x), (chains, stationary.dim))
+    return stationary.compare(x.astype(np.float64))

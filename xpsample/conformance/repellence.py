@@ -22,15 +22,7 @@ from xpsample.targets import AbstractTarget, BoundTarget, Capability, Ratio, Tar
 def repellence(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 20) -> float:
     """The largest deviation of a wrapper's positions and history from steps made by the equations.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        With a base kernel.
-    device : DeviceDtype
-    x0 : array, shape (chains, dim)
-        Start positions.
-    steps : int
-        Each starts where the wrapper is, so deviations do not add up.
+    Each step starts where the wrapper is, at first at x0, (chains, dim), so deviations do not add up.
     """
     assert scenario.base is not None
     kernel, base, tilt = scenario.kernel(device.array), scenario.base(device.array), scenario.tilt

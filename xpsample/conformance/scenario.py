@@ -49,6 +49,8 @@ class Scenario:
     libraries : tuple of str
         Names of the backends that the kernel is written for; all of them if empty. A kernel that NumPy is not among has
         no chain of NumPy's to be compared with, and its own second run stands for that.
+    walkers : int
+        Of an ensemble: the invariance check then makes ensembles of so many chains, whose dependence shows.
     """
 
     name: str
@@ -61,3 +63,4 @@ class Scenario:
     with_exact_state: Callable[[Any, np.ndarray, AsArray], Any] = field(default=_as_it_is)
     biased: str = ""
     libraries: tuple[str, ...] = ()
+    walkers: int = 1

@@ -22,17 +22,8 @@ from xpsample.targets import BoundTarget, Capability, Target
 def self_repulsion(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 20) -> float:
     """The largest deviation of the positions of `SRLD` with an `RBF` from steps made by the equations.
 
-    The bandwidth must be a number and the history unpadded.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        With a base kernel.
-    device : DeviceDtype
-    x0 : array, shape (chains, dim)
-        Start positions.
-    steps : int
-        Each starts where the kernel is, so deviations do not add up.
+    The bandwidth must be a number and the history unpadded. Each step starts where the kernel is, at first at x0,
+    (chains, dim), so deviations do not add up.
     """
     assert scenario.base is not None
     kernel, base = scenario.kernel(device.array), scenario.base(device.array)

@@ -58,13 +58,7 @@ def cases_of(name: str, kernel: Kernel, libraries: Sequence[str] = ()) -> list[S
 
 
 def loaded_cases(where: str) -> list[Scenario]:
-    """The scenarios at ``package.module:NAME``: a `Kernel`, a `Scenario`, or a list of scenarios.
-
-    Raises
-    ------
-    HyperparameterError
-        If there is none of these.
-    """
+    """The scenarios at ``package.module:NAME``: a `Kernel`, a `Scenario`, or a list; HyperparameterError else."""
     module, _, name = where.partition(":")
     try:
         value = getattr(import_module(module), name)

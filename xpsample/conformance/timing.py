@@ -54,15 +54,6 @@ def timed(devices: Sequence[DeviceDtype], seconds: float) -> Iterator[Timed]:
     """Times of all kernels, in float32 where a device has it: with more and more chains, until the time is up.
 
     What would take longer than is left, judged by a tenth of the chains, is left out.
-
-    Parameters
-    ----------
-    devices : sequence of DeviceDtype
-    seconds : float
-
-    Yields
-    ------
-    Timed
     """
     end = time.monotonic() + seconds
     expected: dict[tuple[str, str, str], float] = {}

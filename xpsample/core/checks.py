@@ -56,7 +56,8 @@ def errors_of_functions(what: str) -> Iterator[None]:
     except Exception as error:
         if not is_of_a_function(error):
             raise
-        raise FunctionError(f"{what}: {type(error).__name__}: {error}") from error
+        said = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+        raise FunctionError(f"{what}: {said}") from error
 
 
 def check_result(what: str, value: Any, shape: tuple[int, ...]) -> Any:
@@ -114,18 +115,9 @@ def check_ends(
     below: bool = False,
     infinite: bool = False,
 ) -> None:
-    """Raise HyperparameterError unless ``low < host <= high`` everywhere.
+    """Raise HyperparameterError unless ``low < host <= high`` everywhere; `value` is what was passed, for the message.
 
-    Parameters
-    ----------
-    value : object
-        What was passed, for the message.
-    closed : bool
-        Whether `low` is allowed.
-    below : bool
-        Whether `high` is not.
-    infinite : bool
-        Whether infinity is allowed.
+    `closed` allows `low`, `below` excludes `high`, and `infinite` allows infinity.
     """
     above = host >= low if closed or low == -math.inf else host > low
     if not np.all(above & (host < high if below else host <= high)):

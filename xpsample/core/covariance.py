@@ -187,12 +187,7 @@ def _transposed(matrix: Array) -> Array:
 
 
 def dense_covariance(root: Array, inverse: bool = False) -> DenseCovariance:
-    """C = A A^T of its root A; with `inverse`, that of the inverse of A A^T.
-
-    Parameters
-    ----------
-    root : array, shape (dim, dim) or (*groups, dim, dim)
-    """
+    """C = A A^T of its root A, (dim, dim) or (*groups, dim, dim); with `inverse`, that of the inverse of A A^T."""
     xp = array_namespace(root)
     other = xp.linalg.inv(root)
     if inverse:
@@ -202,20 +197,11 @@ def dense_covariance(root: Array, inverse: bool = False) -> DenseCovariance:
 
 
 def as_covariance(name: str, matrix: Any) -> Covariance:
-    """A hyper-parameter as a `Covariance`.
+    """A hyper-parameter as a `Covariance`; HyperparameterError if it is not positive (definite), or not symmetric.
 
-    Parameters
-    ----------
-    name : str
-        The hyper-parameter, for messages.
-    matrix : None, ToBeTuned, float, array (dim,), (dim, dim), (*groups, 1, dim), (*groups, dim, dim), LowRankCovariance
-        None is the identity, and so is what a warm-up will replace. A number is a multiple of the identity, one axis a
-        diagonal, two are a matrix; three and more hold a diagonal or a matrix for each group of chains.
-
-    Raises
-    ------
-    HyperparameterError
-        If it is not positive (definite), or not symmetric.
+    None is the identity, and so is what a warm-up will replace. A number is a multiple of the identity, an array of one
+    axis a diagonal, of two a matrix; three and more hold a diagonal ``(*groups, 1, dim)`` or a matrix ``(*groups, dim,
+    dim)`` for each group of chains.
     """
     if matrix is None or isinstance(matrix, ToBeTuned):
         return IdentityCovariance()

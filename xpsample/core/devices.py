@@ -97,16 +97,6 @@ def device_dtypes(names: list[str] | None = None) -> list[DeviceDtype]:
     return found
 
 
-def widest(where: list[DeviceDtype]) -> list[DeviceDtype]:
-    """Of devices and dtypes, the widest dtype on the first device of each kind, such as cpu or cuda."""
-    kept: dict[tuple[str, str], DeviceDtype] = {}
-    for device in where:
-        key = (device.backend.name, device.name.partition(":")[0])
-        if key not in kept or (kept[key].name == device.name and device.dtype > kept[key].dtype):
-            kept[key] = device
-    return list(kept.values())
-
-
 def missing(names: list[str] | None = None) -> list[str]:
     """One line for every backend, device or dtype that is missing, so that a skip is seen."""
     lines = []

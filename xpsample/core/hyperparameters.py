@@ -112,15 +112,8 @@ def check_vector(name: str, value: Any) -> Any:
 def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int, ...] = ()) -> None:
     """Raise unless every array that a kernel holds has the positions' library, device and dtype, and broadcasts.
 
-    Parameters
-    ----------
-    owner : frozen dataclass
-        A kernel, or a value inside one.
-    x : array, shape (*chains, dim)
-    path : str
-        Written before the names in messages.
-    rungs : tuple of int
-        Chain axes that the owner sees before those of x.
+    `owner` is a kernel or a value inside one, which sees the chain axes `rungs` before those of x, (*chains, dim).
+    Messages write `path` before the names.
     """
     for f, value in settings(owner):
         name = f"{path}{f.name}"
@@ -136,12 +129,7 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int
 def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rungs: tuple[int, ...] = ()) -> None:
     """Raise unless an array fits the positions x: library, device, dtype, and the shape that its `kind` asks for.
 
-    Parameters
-    ----------
-    kind : mapping
-        `PER_CHAIN`, `VECTOR`, `MATRIX`, `POSITIONS`, or empty.
-    rungs : tuple of int
-        Chain axes before those of x.
+    The kind is `PER_CHAIN`, `VECTOR`, `MATRIX`, `POSITIONS`, or empty; `rungs` are chain axes before those of x.
     """
     check_same_home(name, value, x)
     if value.dtype != x.dtype and "float" in dtype_name(x):
@@ -176,16 +164,7 @@ def _is_per_group(shape: tuple[int, ...], positions: tuple[int, ...]) -> bool:
 def of_chains(owner: Any, axes: int, chains: int, part: slice) -> Any:
     """A kernel as a part of the chains sees it: arrays that vary along the first chain axis are cut.
 
-    Parameters
-    ----------
-    owner : frozen dataclass
-        A kernel, or a value inside one.
-    axes : int
-        How many chain axes there are.
-    chains : int
-        The length of the first.
-    part : slice
-        Of the first.
+    There are so many chain `axes`; the first has the length `chains`.
     """
     changed = {}
     for f, value in settings(owner):
@@ -206,19 +185,8 @@ def of_chains(owner: Any, axes: int, chains: int, part: slice) -> Any:
 def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "") -> dict[str, Any]:
     """What a compiled program of a kernel takes as arguments: numbers per chain, and arrays; so one program serves all.
 
-    Parameters
-    ----------
-    owner : frozen dataclass
-        A kernel, or a value inside one.
-    is_argument : callable
-        Whether a value of some field is an array of the program's library.
-    path : str
-        Written before the names of the fields.
-
-    Returns
-    -------
-    dict
-        Numbers and arrays by path, those in fields that are derived from others included.
+    They are known by their paths, which begin with `path`; those in fields that are derived from others are included.
+    `is_argument` tells an array of the program's library.
     """
     found: dict[str, Any] = {}
     if is_frozen(owner):

@@ -40,13 +40,7 @@ def _entry_points() -> dict[str, "EntryPoint"]:
 
 @cache
 def backend_named(name: str) -> Backend:
-    """The backend of a library, by the library's module name; loads it.
-
-    Raises
-    ------
-    BackendError
-        If no backend of that name is registered, or its library is not installed.
-    """
+    """The backend of a library, by the library's module name; loads it, or raises BackendError where there is none."""
     check_registered(name)
     try:
         return _entry_points()[name].load()

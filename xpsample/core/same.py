@@ -75,13 +75,8 @@ def describe(value: Any, call: Callable[[], Any] | None = None) -> Any:
 
     What cannot be known is known by its type alone: objects that pickle could not take apart, whose state is in another
     language; generators of random numbers; what is more than `DEEP` objects deep; names that a function makes up
-    (``getattr(config, name)`` takes all of ``config``, ``globals()[name]`` nothing); files; settings of libraries.
-
-    Parameters
-    ----------
-    value : object
-    call : callable, optional
-        Calls the functions in `value` once. What it changes, such as a counter, or a cache, is no part of the value.
+    (``getattr(config, name)`` takes all of ``config``, ``globals()[name]`` nothing); files; settings of libraries. What
+    `call` changes when it calls the functions in the value once, such as a counter or a cache, is no part of it.
     """
     found = _Walk()(value)
     if call is not None:

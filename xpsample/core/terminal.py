@@ -63,15 +63,10 @@ def close_stdout() -> None:
 
 @final
 class Progress:
-    """Prints lines, and where none came for two seconds says on stderr what is being done.
+    """Prints lines, and where none came for two seconds says on stderr what it is `doing`.
 
     On a terminal that is one line, which counts the seconds and goes away; elsewhere a line after 2, 10, 50, ...
     seconds.
-
-    Parameters
-    ----------
-    doing : str
-        What is being done at first, see `doing`.
     """
 
     def __init__(self, doing: str) -> None:

@@ -23,12 +23,7 @@ ADVICE = "take fewer draws, a larger thinning, or recorders=[Moments()], whose m
 
 @contextmanager
 def allocating(draws: int) -> Iterator[None]:
-    """A context in which the memory for a run's rows is taken; its own errors where there is none.
-
-    Raises
-    ------
-    HyperparameterError
-    """
+    """A context in which the memory for a run's rows is taken; HyperparameterError where there is none."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -114,13 +109,7 @@ def eager_drive(
 
 
 class _Made:
-    """What the steps of a block gave: the rows and the infos of some steps at a time are stacked.
-
-    Parameters
-    ----------
-    program, buffers, start, write
-        As in `eager_drive`.
-    """
+    """What the steps of a block gave, for `eager_drive`: the rows and the infos of some steps at a time are stacked."""
 
     def __init__(self, program: Stepper, buffers: Buffers, start: int, write: Callable[..., None]) -> None:
         self._program, self._buffers, self._step, self._write = program, buffers, start, write

@@ -22,14 +22,9 @@ SLOWER, LONGER = 4.0, 16
 class Pace:
     """Cuts segments of a run into blocks that take a second, where steps are slow. A block may be a single step.
 
-    The draws do not depend on where blocks end. The first block is one step, which tells how slow steps are.
-
-    Parameters
-    ----------
-    longest : int
-        The most steps of a block.
-    ending : Ending, optional
-        Is told when a block has taken its time, for libraries that ask after every step.
+    The draws do not depend on where blocks end. The first block is one step, which tells how slow steps are, and none
+    is longer than `longest`. The ending is told when a block has taken its time, for libraries that ask after every
+    step.
     """
 
     def __init__(self, longest: int = MOST_STEPS, ending: Ending | None = None) -> None:
@@ -47,17 +42,10 @@ class Pace:
                 lo = self._first
 
     def measure(self, end: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None) -> None:
-        """Take the time of the block that was made last, which may still be under way.
+        """Take the time of the block that was made last, which may still be under way; `end` is the step after it.
 
-        Parameters
-        ----------
-        end : int
-            The first step that was not made.
-        synchronize : callable
-            Waits for it.
-        agreed : callable, optional
-            Where several processes make the run, which have waited already: of the time of this one, that which all
-            take, so that they cut the same blocks.
+        Where several processes make the run, which have waited already, `agreed` gives of the time of this one that
+        which all take, so that they cut the same blocks.
         """
         steps, self._first = end - self._first, end
         if not steps:

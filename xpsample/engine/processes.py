@@ -18,16 +18,7 @@ from xpsample.core.registry import backend_of, to_host
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that hold the positions of a run.
-
-    Parameters
-    ----------
-    backend : Backend
-    count : int
-        How many; 1 where the positions are all here.
-    here : int
-        The number of this one.
-    """
+    """The processes that hold the positions of a run: how many, 1 where they are all here, and this one's number."""
 
     backend: Backend
     count: int = 1
@@ -51,15 +42,7 @@ class Processes:
         return {"processes": {"count": self.count, "here": self.here}} if self.several else {}
 
     def largest(self, carry: Tree, number: float) -> float:
-        """The largest number of all processes; its own, at once, where there is one.
-
-        Parameters
-        ----------
-        carry : tree of arrays
-            Of the run.
-        number : float
-            Of this process.
-        """
+        """The largest number of all processes; its own, at once, where there is one."""
         return self.backend.synchronize(carry, number) if self.several else number
 
     def any_of(self, reasons: Sequence[Any], carry: Tree) -> bool:

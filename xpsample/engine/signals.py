@@ -76,14 +76,9 @@ def terminable() -> Iterator[None]:
 def interruptible(ending: Ending | None = None) -> Iterator[Callable[[], str | None]]:
     """A context in which a first Ctrl-C or SIGTERM is only noted; a second one does what it always does.
 
-    It gives a function that tells which of them came, or None. In another thread than the main one, and for a signal
-    that the program handles by itself, nothing is changed.
-
-    Parameters
-    ----------
-    ending : Ending, optional
-        Is told of the first one. Where a step is being made that can be abandoned, the second one does that, and the
-        third does what it always does.
+    It gives a function that tells which of them came, or None, and tells the `ending` of the first one. Where a step is
+    being made that can be abandoned, the second one does that, and the third does what it always does. In another
+    thread than the main one, and for a signal that the program handles by itself, nothing is changed.
     """
     main = threading.current_thread() is threading.main_thread()
     before = {number: _usual(number, signal.getsignal(number)) for number in ENDING if main}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from pickle import PicklingError
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -54,13 +55,17 @@ def check_forks(executor: Executor) -> None:
         )
 
 
+def of_pickling(error: Exception) -> bool:
+    """Whether an error says that something cannot be sent to another process."""
+    return isinstance(error, PicklingError) or (
+        isinstance(error, AttributeError | TypeError) and "pickle" in str(error)
+    )
+
+
 class Workers(AbstractContextManager["Workers"]):
     """What runs shards: an executor that is given, or those that a function makes, which end with the block.
 
-    Parameters
-    ----------
-    pool : Executor or callable, optional
-        Without one the shards run here, one after another.
+    Without a pool the shards run here, one after another.
     """
 
     def __init__(self, pool: Pool | None) -> None:
@@ -100,11 +105,6 @@ class Workers(AbstractContextManager["Workers"]):
         """What gives the result of each task, or raises its error, with its number, as they are finished.
 
         Where a function makes the executor, one that breaks is replaced. Without one, the call makes the task.
-
-        Raises
-        ------
-        Interrupted
-        BrokenExecutor
         """
         if self.pool is None:
             yield from enumerate(tasks)
@@ -154,11 +154,7 @@ def _finished(
 def _work(task: Callable[[], Any], caller: int) -> Any:
     """What a worker does. SIGTERM, which executors end their workers by, ends it as soon as its task is saved.
 
-    Parameters
-    ----------
-    task : callable
-    caller : int
-        The process that waits for the task: where that makes it by itself, it is told.
+    Where the process that waits for the task, `caller`, makes it by itself, it is told.
     """
     try:
         return task()

@@ -26,13 +26,7 @@ class Classified(NamedTuple):
 
 
 def load_digits() -> tuple[Digits, Digits]:
-    """10,000 training and 2,000 test images of the data set ``mnist_small``.
-
-    Raises
-    ------
-    DataError
-        If the data are not there, see `xpsample.zoo.data.load_dataset`.
-    """
+    """10,000 training and 2,000 test images of the data set ``mnist_small``; DataError if they are not there."""
     data = load_dataset("mnist_small")
 
     def part(name: str) -> Digits:
@@ -44,21 +38,9 @@ def load_digits() -> tuple[Digits, Digits]:
 
 
 def classify(x: np.ndarray, known: Digits, neighbours: int = 5) -> Classified:
-    """Classify images by a vote of their nearest neighbours in Euclidean distance.
+    """Classify images (..., 784), background -1 and ink 1, by a vote of their nearest neighbours in Euclidean distance.
 
-    Parameters
-    ----------
-    x : numpy.ndarray, shape (..., 784)
-        Background -1, ink 1.
-    known : Digits
-        The images that vote.
-    neighbours : int
-        How many vote; of classes with equal votes the smallest digit wins.
-
-    Returns
-    -------
-    Classified
-        Arrays (...), and votes (..., 10).
+    Among the images `known` so many vote; of classes with equal votes the smallest digit wins.
     """
     flat = np.reshape(x, (-1, x.shape[-1])).astype(np.float32, copy=False)
     squares = np.sum(known.images**2, axis=-1)

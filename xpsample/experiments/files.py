@@ -15,12 +15,7 @@ from xpsample.experiments.table import Row
 def write_rows(file: Callable[[str], Path], rows: Sequence[Row], name: str = "results") -> None:
     """``NAME.csv`` and ``NAME.json``, numbers in full; what a row lacks, and what is not finite, is left out.
 
-    Parameters
-    ----------
-    file : callable
-        Name to path, such as `Run.file`.
-    rows : sequence of mapping
-    name : str
+    `file` takes a name to a path, such as `Run.file`.
     """
     if not rows:
         return

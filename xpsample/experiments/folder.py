@@ -17,20 +17,10 @@ LIST = "made-by-xpsample.json"
 
 @final
 class OwnFolder:
-    """A folder in which all files are of one experiment; hidden ones do not count.
+    """A folder in which all files are of one experiment, made if it is not there; hidden ones do not count.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        Made if it is not there.
-    experiment : str
-        Its name.
-
-    Raises
-    ------
-    XpsampleError
-        If the folder cannot be written to, or if it holds a file that this experiment did not make or that was changed
-        since. Such a file might be overwritten.
+    XpsampleError if it cannot be written to, or if it holds a file that this experiment did not make or that was
+    changed since. Such a file might be overwritten.
     """
 
     def __init__(self, path: Path, experiment: str) -> None:

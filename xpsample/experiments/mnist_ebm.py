@@ -36,13 +36,7 @@ class Parameters(NamedTuple):
 
 
 def load_parameters() -> Parameters:
-    """The pretrained parameters, float32, from the data set ``mnist_ebm_uvadlc``.
-
-    Raises
-    ------
-    DataError
-        If the data are not there, see `xpsample.zoo.data.load_dataset`.
-    """
+    """The pretrained parameters, float32, from the data set ``mnist_ebm_uvadlc``; DataError if they are not there."""
     arrays = load_dataset("mnist_ebm_uvadlc")
     layers = [
         Layer(arrays[f"{name}_weight"], arrays[f"{name}_bias"])
@@ -81,22 +75,11 @@ def fold(u: Array) -> Array:
 def mnist_ebm(parameters: Parameters | None = None) -> Target:
     """The density proportional to exp(f) on the cube [-1, 1]^784, in unbounded coordinates u with x = fold(u).
 
-    Parameters
-    ----------
-    parameters : Parameters, optional
-        Those of `load_parameters` when not given.
-
-    Returns
-    -------
-    Target
-        Takes positions u (*chains, 784) of any library, with density and score.
-
-    Notes
-    -----
     On R^784 the integral of exp(f) is infinite: f grows without bound along some rays (about 0.17 per unit of a
     multiple of a digit), so the model must be kept in its cube. ``f(fold(u))`` continues it by mirror images to all of
     R^784. A chain on u, folded, is a chain reflected at the walls, which leaves the density on the cube invariant if
     the kernel leaves that on u invariant. In u the mean score is 0, as SRMC needs it; in x the walls make it differ.
+    The parameters are those of `load_parameters` when not given.
     """
     return Target(
         _folded_density,

@@ -20,7 +20,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.devices import DeviceDtype, device_dtypes, missing, widest
+from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning, RepellenceWarning
 from xpsample.core.registry import registered_backends
 from xpsample.core.same import describe
@@ -138,14 +138,9 @@ class Run(Generic[Size]):
     ) -> Trace:
         """`xpsample.sample` with the run's seed, a bar of progress and a checkpoint.
 
-        Parameters
-        ----------
-        label : str
-            As for `step`; a run without one is not worth a line afterwards.
-        quiet : bool
-            Leave out the warning of divergences, of an experiment that counts them.
-        **options
-            Of `xpsample.sample`; `seed` may be another one.
+        The `label` is as for `step`; a run without one is not worth a line afterwards. A `quiet` one leaves out the
+        warning of divergences, of an experiment that counts them. The options are those of `xpsample.sample`; `seed`
+        may be another one.
         """
         what = self.step(label) if label else nullcontext()
         with what, self._bar(), warnings.catch_warnings():
@@ -163,10 +158,7 @@ class Run(Generic[Size]):
     def once(self, make: Callable[[], Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
         """Arrays by name of what takes long and is neither `sample` nor `fit`. A resumed run does not make them again.
 
-        Parameters
-        ----------
-        make : callable
-            Without arguments; its result depends on the experiment's settings alone.
+        What `make` gives depends on the experiment's settings alone.
         """
         return make() if self._unfinished is None else self._unfinished.once(make)
 
@@ -189,6 +181,16 @@ class Run(Generic[Size]):
         """Write ``report.txt``, and which files the run made."""
         self.file("report.txt").write_text("\n".join(self._lines) + "\n", encoding="utf-8")
         self.folder.close()
+
+
+def widest(where: list[DeviceDtype]) -> list[DeviceDtype]:
+    """Of devices and dtypes, the widest dtype on the first device of each kind, such as cpu or cuda."""
+    kept: dict[tuple[str, str], DeviceDtype] = {}
+    for device in where:
+        key = (device.backend.name, device.name.partition(":")[0])
+        if key not in kept or (kept[key].name == device.name and device.dtype > kept[key].dtype):
+            kept[key] = device
+    return list(kept.values())
 
 
 def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:

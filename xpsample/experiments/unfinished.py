@@ -21,16 +21,11 @@ NAME, ROWS = ".run", "rows.jsonl"
 
 @final
 class Unfinished:
-    """The folder of a run that may be stopped. `unfinished` makes one.
+    """The folder of a run that may be stopped, and may go on where one was. `unfinished` makes one.
 
     A resumed run makes the same calls in the same order. A row that was finished is taken as it was, since its times
     are those of the run that measured it; a sampling, a training and what `once` computes are taken from their
     checkpoints.
-
-    Attributes
-    ----------
-    goes_on : bool
-        Whether the run goes on where one was stopped.
     """
 
     def __init__(self, path: Path, rows: RowsFile) -> None:
@@ -54,12 +49,7 @@ class Unfinished:
         return self._rows.finished
 
     def check(self, identity: Mapping[str, Any], resume: bool) -> None:
-        """Check that what is there is of the run that is to go on, or else that there is nothing to lose.
-
-        Raises
-        ------
-        CheckpointError
-        """
+        """Raise CheckpointError unless what is there is of the run that is to go on, or there is nothing to lose."""
         self.goes_on = resume and self._rows.begun
         if self.goes_on:
             self._rows.check(identity)
@@ -78,13 +68,7 @@ class Unfinished:
             self._rows.begin(identity)
 
     def row(self, number: int, row: Row) -> Row:
-        """A row, put down where it is new; where it is not, as it was when it was new.
-
-        Raises
-        ------
-        CheckpointError
-            If that was another one.
-        """
+        """A row, put down where it is new, else as it was then; CheckpointError if it was another one."""
         if number == len(self.rows):
             self._rows.add(row)
         found = self.rows[number]

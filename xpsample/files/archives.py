@@ -46,12 +46,8 @@ class Member(NamedTuple):
 def members(path: Path, most: int | None = None) -> Iterator[Member]:
     """The arrays of an archive, one after the other.
 
-    Parameters
-    ----------
-    path : Path
-    most : int, optional
-        Bytes that its contents may take where they are compressed. When not given, they must not be, and so take no
-        more than the file.
+    Compressed contents may take `most` bytes. When not given, they must not be compressed, and so take no more than the
+    file.
     """
     with open(path, "rb") as raw, zipfile.ZipFile(raw) as archive:
         size = os.fstat(raw.fileno()).st_size if most is None else most
@@ -105,14 +101,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def structure(node: Any) -> Any:
-    """The containers of a tree as JSON values, with ``"array"`` at its leaves.
+    """The containers of a tree as JSON values, with ``"array"`` at its leaves; TypeError if a key is no text.
 
     A tree of a library's own is described as a dict of its leaves by their paths.
-
-    Raises
-    ------
-    TypeError
-        If a key is no text.
     """
     if node is None:
         return None

@@ -83,14 +83,8 @@ def sync_folder(path: Path) -> None:
 def exclusive(path: Path) -> Iterator[bool]:
     """Hold a lock file, which says who holds it. The system frees it when the process ends, in whatever way.
 
-    A system that has no locks lets everybody in, and gives False.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process, or another run of this one, holds it. Its text is what the file says.
-    OSError
-        If the file cannot be made.
+    A system that has no locks lets everybody in, and gives False. BlockingIOError, with the text of the file, if
+    another process, or another run of this one, holds it.
     """
     file, alone = _locked(path)
     try:

@@ -72,14 +72,9 @@ def file_digest(path: Path) -> str:
 def locked(path: Path, error: type[XpsampleError], lock: Path | None = None) -> Iterator[bool]:
     """Keep other runs from a file or a folder; False where the system has no locks.
 
-    The folder of the lock file is made where it is missing. That file is beside what it is for, when not given.
-
-    Raises
-    ------
-    XpsampleError
-        Of the type given, if another process, or another run of this one, holds it.
-    OSError
-        If there can be no such file.
+    The folder of the lock file is made where it is missing. That file is beside what it is for, when not given. The
+    error given is raised if another process, or another run of this one, holds it; OSError if there can be no such
+    file.
     """
     lock = path.with_name(f"{path.name}.lock") if lock is None else lock
     make_folder(lock.parent)

@@ -32,24 +32,11 @@ ADVICE = "if it is damaged, put a copy of the whole directory back, or remove th
 
 
 class Folder:
-    """A folder, for reading.
+    """A folder, for reading; FileNotFoundError if nothing is kept there, CheckpointError if it cannot be read.
 
-    Attributes
-    ----------
-    content : dict
-        What the index holds: the JSON values that were kept, ``state``, the file of the arrays with its digest, and
-        ``rows``, for each file of rows its name, the first row, the last one and one more, and its digest.
-    text : bytes
-        The index itself.
-    files : list of str
-        The files that count.
-
-    Raises
-    ------
-    FileNotFoundError
-        If nothing is kept there.
-    CheckpointError
-        If it cannot be read.
+    ``content`` is what the index holds: the JSON values that were kept, ``state``, the file of the arrays with its
+    digest, and ``rows``, for each file of rows its name, the first row, the last one and one more, and its digest.
+    ``text`` is the index itself, as bytes, and ``files`` are those that count.
     """
 
     path: Path
@@ -98,13 +85,7 @@ class Folder:
 
 
 class Keeper:
-    """A folder, for writing.
-
-    Attributes
-    ----------
-    failure : OSError or None
-        Why the folder cannot be written to.
-    """
+    """A folder, for writing. ``failure`` is why it cannot be written to, an OSError, or None."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -127,23 +108,9 @@ class Keeper:
     def save(
         self, step: int, state: Mapping[str, np.ndarray], new: Mapping[str, np.ndarray], stop: int, content: Any
     ) -> None:
-        """Keep a state and new rows, up to `stop`: all of it, or nothing.
+        """Keep a state, in the place of the last one, and the new rows `count` to `stop`: all of it, or nothing.
 
-        Parameters
-        ----------
-        step : int
-            Of the state.
-        state : mapping of arrays
-            In the place of the last one.
-        new : mapping of arrays
-            Rows `count` to `stop`, shape (row, ...); none where it is empty.
-        stop : int
-        content : dict
-            JSON values: the identity, and what else is to be kept.
-
-        Raises
-        ------
-        OSError, MemoryError
+        `content` are JSON values, the identity and what else is to be kept. Raises OSError and MemoryError.
         """
         index, written = self.path / INDEX, []
         if (index.read_bytes() if index.exists() else None) != self._text:

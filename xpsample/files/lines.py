@@ -25,36 +25,9 @@ ADVICE = "if it is damaged, put a copy of it back, or remove it and begin anew"
 class RowsFile:
     """A file of rows. Its first line has the identity of what makes them; each line has a digest of all up to it.
 
-    A last line without an end was being written when its process was killed: it is dropped, and its row made again.
-    One process at a time may use a file: see `opened_rows`.
-
-    Parameters
-    ----------
-    path : Path
-
-    Attributes
-    ----------
-    rows : list of dict
-        Those that are in the file.
-    finished : bool
-        Whether no more rows will come.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is damaged, is no file of rows, or has another schema version.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     with opened_rows(Path(folder) / "rows.jsonl") as rows:
-    ...         rows.begin({"seed": 1})
-    ...         rows.add({"error": 0.25})
-    ...     with opened_rows(Path(folder) / "rows.jsonl") as again:
-    ...         again.check({"seed": 1})
-    ...         again.rows
-    [{'error': 0.25}]
+    A last line without an end was being written when its process was killed: it is dropped, and its row made again. One
+    process at a time may use a file: see `opened_rows`. ``rows`` are those in the file; no more will come where it is
+    ``finished``. CheckpointError if it is damaged, is no file of rows, or has another schema version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,12 +64,7 @@ class RowsFile:
         return self._end > 0
 
     def check(self, identity: Mapping[str, Any]) -> None:
-        """Raise if the rows are of another run.
-
-        Raises
-        ------
-        CheckpointError
-        """
+        """Raise CheckpointError if the rows are of another run."""
         lines = differences(self._identity, _json(identity))
         if lines:
             raise CheckpointError(
@@ -110,12 +78,7 @@ class RowsFile:
         self._append({"schema": common.SCHEMA, "identity": self._identity})
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row, a mapping of JSON values. Where it cannot be written it is kept for the next call, with a warning.
-
-        Warns
-        -----
-        CheckpointWarning
-        """
+        """Add a row of JSON values. One that cannot be written waits for the next call, with a CheckpointWarning."""
         self.rows.append(_json(row))
         self._append({"row": self.rows[-1]})
 
@@ -156,12 +119,7 @@ class RowsFile:
 def opened_rows(path: Path) -> Iterator[RowsFile]:
     """A file of rows, which no other process has as long as the block lasts. Its folder is made where it is missing.
 
-    Raises
-    ------
-    CheckpointError
-        If another process has it, or it cannot be read.
-    OSError
-        If its folder cannot be written to.
+    CheckpointError if another process has it or it cannot be read, OSError if its folder cannot be written to.
     """
     with locked(path, CheckpointError):
         yield RowsFile(path)

@@ -16,10 +16,7 @@ from xpsample.core.tree import dtype_name
 def bridge(array: Array, to: "Backend | Array") -> Array:
     """`array` in another library: that of a backend, or that of (and on the device of) an array.
 
-    Raises
-    ------
-    GradientError
-        If the other library would change the dtype (float64 with 64-bit types switched off, for one).
+    GradientError if the other library would change the dtype (float64 with 64-bit types switched off, for one).
     """
     mine = backend_of(array)
     theirs, home = (to, None) if isinstance(to, Backend) else (backend_of(to), to)

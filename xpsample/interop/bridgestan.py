@@ -86,13 +86,7 @@ def stan_target(model: StanModel) -> Target:
 
 @dataclass(frozen=True, eq=False)
 class _OneByOne:
-    """The functions of a Stan model at positions ``(*chains, dim)``, one chain after the other.
-
-    Parameters
-    ----------
-    model : StanModel
-    dim : int
-    """
+    """The functions of a Stan model at positions ``(*chains, dim)``, one chain after the other."""
 
     model: StanModel
     dim: int

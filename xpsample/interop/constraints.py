@@ -93,21 +93,7 @@ def space_of(constraints: Any, name: str, support: Any, shape: tuple[int, ...]) 
 
 
 def between(low: Any, high: Any, shape: tuple[int, ...]) -> Constrained | None:
-    """The space of numbers between two bounds, which may be infinite; None where some of a bound are and some not.
-
-    Parameters
-    ----------
-    low, high : float or array
-    shape : tuple of int
-        Of a value of one chain.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xpsample.interop.constraints import between
-    >>> between(0.0, np.inf, (8,))
-    Positive(8)
-    """
+    """The space of numbers between two bounds, which may be infinite; None where some of a bound are and some not."""
     below, above = np.isfinite(low), np.isfinite(high)
     if np.any(below != np.all(below)) or np.any(above != np.all(above)):
         return None

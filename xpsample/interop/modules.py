@@ -12,35 +12,12 @@ from xpsample.targets.model import OPTIONS
 
 
 def prior_of(prior: Any, name: str, shape: tuple[int, ...], kind: Any) -> Any:
-    """The prior of a parameter, in its shape.
+    """The prior of a parameter, whose batch and event axes together are its shape.
 
-    Parameters
-    ----------
-    prior : distribution, or mapping of str to distribution
-        Of every parameter, or by patterns of names, such as ``"*.bias"``, of which the first that fits counts.
-    name : str
-    shape : tuple of int
-    kind : type
-        ``torch.distributions.Distribution`` or ``numpyro.distributions.Distribution``.
-
-    Returns
-    -------
-    distribution
-        Its batch and event axes together are the shape.
-
-    Raises
-    ------
-    CapabilityError
-        If a model could have no parameter of that name.
-    HyperparameterError
-        If no pattern fits, or the prior is no distribution or does not broadcast to the shape.
-
-    Examples
-    --------
-    >>> from torch.distributions import Distribution, Normal
-    >>> from xpsample.interop.modules import prior_of
-    >>> prior_of({"*.bias": Normal(0.0, 10.0), "*": Normal(0.0, 1.0)}, "layers.0.bias", (3,), Distribution).stddev
-    tensor([10., 10., 10.])
+    `prior` is a distribution for every parameter, or a mapping from patterns of names, such as ``"*.bias"``, of which
+    the first that fits counts; `kind` is the library's class of distributions. CapabilityError if a model could have no
+    parameter of that name, HyperparameterError if no pattern fits, or the prior is no distribution or does not
+    broadcast.
     """
     own: Any = prior
     if name in OPTIONS:
@@ -64,17 +41,8 @@ def prior_of(prior: Any, name: str, shape: tuple[int, ...], kind: Any) -> Any:
 def runs_of(parameters: Mapping[str, Array], axes: Mapping[str, int]) -> int:
     """The axes in front of those of a network's parameters, the last of them of length 1; 0 for one network.
 
-    Parameters
-    ----------
-    parameters : mapping of str to array
-        ``(*shape)`` each, or ``(*runs, 1, *shape)``.
-    axes : mapping of str to int
-        How many axes each has in one network.
-
-    Raises
-    ------
-    HyperparameterError
-        For other names, and for other axes in front.
+    Each is ``(*shape)`` or ``(*runs, 1, *shape)``; `axes` says how many it has in one network. HyperparameterError for
+    other names or axes.
     """
     if different := axes.keys() ^ parameters.keys():
         raise HyperparameterError(f"the parameters are {[*axes]}; missing, or unknown: {sorted(different)}")
@@ -89,13 +57,7 @@ def runs_of(parameters: Mapping[str, Array], axes: Mapping[str, int]) -> int:
 
 
 def by_name(p: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The parameters of a `Model`, by the names that they have in a module or a program.
-
-    Raises
-    ------
-    HyperparameterError
-        If they are those of another one.
-    """
+    """The parameters of a `Model` by their names in a module or program; HyperparameterError if they are others."""
     own = tuple(names)
     if getattr(p, "_fields", ()) != parameters(own)._fields:
         theirs = [*getattr(p, "_fields", ())]

@@ -143,15 +143,7 @@ def pymc_generated(model: Any) -> Callable[[Any], dict[str, np.ndarray]]:
 class PymcGraph:
     """The log density of one chain of a PyMC model as PyTensor's graph of its value variables.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    values : list of TensorVariable
-        The value variables of the free random variables, in the model's order.
-    log_density : TensorVariable
-        With the Jacobian of PyMC's transforms.
-    space : Named
-        Of the value variables, one after the other.
+    These are in the model's order, one after the other in `space`. The density has the Jacobian of PyMC's transforms.
     """
 
     model: Any

@@ -21,22 +21,8 @@ class Site(NamedTuple):
 def site_of(name: str, space: Constrained, event_dim: int, plates: Sequence[tuple[str, int]]) -> Site:
     """A site whose axes in plates are called what the plates are.
 
-    Parameters
-    ----------
-    name : str
-    space : Constrained
-        Of the values, batch and event axes.
-    event_dim : int
-        How many of the axes are those of one draw of the distribution.
-    plates : sequence of (str, int)
-        The name of each plate, and its axis, counted from the last batch axis: -1, -2, ...
-
-    Examples
-    --------
-    >>> import xpsample as xps
-    >>> from xpsample.interop.sites import site_of
-    >>> site_of("x", xps.Real(5, 3), 1, [("row", -1)]).axes
-    ('row', 'x_dim_1')
+    `space` is that of the values, of batch and event axes, of which `event_dim` are those of one draw. `plates` has the
+    name and the axis of each, counted from the last batch axis: -1, -2, ...
     """
     axes = [f"{name}_dim_{axis}" for axis in range(len(space.shape))]
     for plate, axis in plates:
@@ -62,22 +48,9 @@ def model_of(
     dims: Mapping[str, Any] | None,
     coords: Mapping[str, Any] | None,
 ) -> Model:
-    """A `Model` whose parameters are the latent sites of a program.
+    """A `Model` whose parameters are the latent sites of a program, ``read(seed)`` by name, and a density of one chain.
 
-    Parameters
-    ----------
-    read : callable
-        ``read(seed)``: the latent sites, by name, in a run of the program.
-    log_density : callable
-        Of one chain, of the values by name.
-    vmap : callable
-    dims, coords : mapping, optional
-        As for `Model`.
-
-    Raises
-    ------
-    CapabilityError
-        For sites that come and go or have no certain support, and for names that a model cannot have.
+    CapabilityError for sites that come and go or have no certain support, and for names that a model cannot have.
     """
     sites, again = read(0), read(1)
     for name in {**sites, **again}:

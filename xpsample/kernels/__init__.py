@@ -17,6 +17,10 @@ from xpsample.kernels.discrete.gibbs import Gibbs as Gibbs
 from xpsample.kernels.discrete.gibbs import SingleFlip as SingleFlip
 from xpsample.kernels.discrete.gwg import GWG as GWG
 from xpsample.kernels.discrete.two_opt import TwoOpt as TwoOpt
+from xpsample.kernels.elliptical import EllipticalSlice as EllipticalSlice
+from xpsample.kernels.ensemble import DifferentialEvolution as DifferentialEvolution
+from xpsample.kernels.ensemble import Ensemble as Ensemble
+from xpsample.kernels.ensemble import Stretch as Stretch
 from xpsample.kernels.hmc import HMC as HMC
 from xpsample.kernels.independent import IndependentMH as IndependentMH
 from xpsample.kernels.kernel import ChainState as ChainState
@@ -40,6 +44,7 @@ from xpsample.kernels.nuts import NUTS as NUTS
 from xpsample.kernels.nuts import NUTSInfo as NUTSInfo
 from xpsample.kernels.pcn import PCN as PCN
 from xpsample.kernels.rwm import RWM as RWM
+from xpsample.kernels.slice import Slice as Slice
 from xpsample.kernels.step_sizes import PolynomialDecay as PolynomialDecay
 from xpsample.kernels.step_sizes import StepSizes as StepSizes
 from xpsample.kernels.tempering import ParallelTempering as ParallelTempering

@@ -42,16 +42,8 @@ class BlockState(NamedTuple):
 class Block(Kernel[BlockState, Any]):
     """A kernel that moves some parameters of a `Model`, given the others.
 
-    Parameters
-    ----------
-    names : tuple of str
-        The parameters. Real ones may be in a block together, and discrete ones of one space.
-    base : Kernel
-        What moves them.
-    space : Named, optional
-        Of all parameters; `sample` fills it in.
-    own : Space, optional
-        Where those of the block live, bound to their positions; as well.
+    Real ones may be in a block together, and discrete ones of one space. `sample` fills in the `space` of all
+    parameters, and `own`, where those of the block live, bound to their positions.
     """
 
     names: tuple[str, ...]
@@ -65,6 +57,8 @@ class Block(Kernel[BlockState, Any]):
             Trait.UNTILTED: "the others are drawn given the target's own density; SRMC(Blocks(...), ...) is right",
             Trait.MOVABLE: "the others move between its steps; take a kernel without a memory, such as HMC or Gibbs",
             Trait.EXACT: "blocks are moved by densities; take the kernel on the whole data",
+            Trait.SEPARATE: "each chain holds other values of the other blocks; take a kernel whose chains are "
+            "independent, such as RWM",
         }
         check_base("Blocks", self.base, needs)
         if has_blocks(self.base):
@@ -107,10 +101,7 @@ class Block(Kernel[BlockState, Any]):
 def space_of_block(space: Named, names: tuple[str, ...], kernel: Kernel) -> Space:
     """Where the parameters of a block live, as the target that its kernel sees.
 
-    Raises
-    ------
-    CapabilityError
-        If the kernel does not move on such a space, or there are parameters of several kinds.
+    CapabilityError if the kernel does not move on such a space, or there are parameters of several kinds.
     """
     parts = [space.part(name) for name in names]
     spaces = [part.space for part in parts if isinstance(part, States)]
@@ -145,12 +136,7 @@ class InTurnState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InTurn(Kernel[InTurnState, Info]):
-    """A step of one kernel, and then a step of another one.
-
-    Parameters
-    ----------
-    first, rest : Kernel
-    """
+    """A step of one kernel, and then a step of another one."""
 
     first: Kernel
     rest: Kernel
@@ -287,10 +273,7 @@ def blocks_of(kernel: Any) -> list[Block]:
 def on_target(kernel: Any, target: BoundTarget, x: Array) -> Any:
     """A kernel whose blocks know the parameters of the model that the target is.
 
-    Raises
-    ------
-    HyperparameterError, CapabilityError
-        If there are blocks and the target is none, lacks a parameter of theirs, or does not fit their kernels.
+    Raises if there are blocks and the target is no model, lacks a parameter of theirs, or does not fit their kernels.
     """
     space = target.space
     if isinstance(kernel, Block):

@@ -50,12 +50,9 @@ def lacking(kernel: Kernel, trait: Trait) -> str:
 
 
 def check_target_fits(kernel: Kernel, target: BoundTarget) -> None:
-    """Refuse a kernel on a target that it would not sample.
+    """Raise CapabilityError for a kernel on a target that it would not sample.
 
-    Raises
-    ------
-    CapabilityError
-        Names the kernel that does not fit (it may be deep inside), and what would do.
+    It names the kernel that does not fit, which may be deep inside, and what would do.
     """
     if target.constrained and Trait.STAYS_INSIDE not in kernel.traits:
         raise CapabilityError(
@@ -87,12 +84,7 @@ def _close(a: Any, b: Any) -> bool:
 
 
 def check_given(owner: str, base: Kernel) -> None:
-    """Refuse a kernel that leaves something out inside one whose target changes with its steps.
-
-    Raises
-    ------
-    HyperparameterError
-    """
+    """Raise HyperparameterError for a kernel that leaves something out where its target changes with its steps."""
     missing = anything_left_out(base)
     if missing:
         raise HyperparameterError(

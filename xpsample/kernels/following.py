@@ -37,10 +37,7 @@ class Piloted(Kernel[Any, Any], ABC):
 def following(owner: str, kernel: Kernel) -> Kernel:
     """A kernel for particles whose target changes: with its rules where it leaves something out, else as it is.
 
-    Raises
-    ------
-    HyperparameterError
-        If a kernel inside it leaves something out, or a rule takes a target that stays the same.
+    HyperparameterError if a kernel inside it leaves something out, or a rule takes a target that stays the same.
     """
     for _, inner in kernels_inside(kernel):
         check_given(owner, inner)

@@ -18,21 +18,11 @@ def unit(xp: Any, v: Array) -> Array:
 
 
 def kick(xp: Any, u: Array, score: Array, time: Any) -> tuple[Array, Array]:
-    """Turn a unit velocity towards the score, exactly, for a time during which the score stays the same.
+    """Turn unit velocities u, (*chains, dim), towards the score, exactly, for a time in which the score stays the same.
 
-    With e the direction of the score s and delta = time |s| / (d - 1), the new velocity is
-    ``(u + e (sinh(delta) + (e.u) (cosh(delta) - 1))) / c`` with ``c = cosh(delta) + (e.u) sinh(delta)``.
-
-    Parameters
-    ----------
-    u, score : array, shape (*chains, dim)
-    time : float or array, shape (*chains, 1)
-
-    Returns
-    -------
-    u : array, shape (*chains, dim)
-    kinetic_energy : array, shape (*chains)
-        What is gained, (d - 1) log c: minus the log Jacobian of this map of the sphere.
+    With e the direction of the score s and delta = time |s| / (d - 1), the new velocity is ``(u + e (sinh(delta) +
+    (e.u) (cosh(delta) - 1))) / c`` with ``c = cosh(delta) + (e.u) sinh(delta)``. Beside it the kinetic energy that is
+    gained, (*chains): (d - 1) log c, minus the log Jacobian of this map of the sphere.
     """
     most = u.shape[-1] - 1
     length = _length(xp, score)

@@ -16,16 +16,11 @@ def row(xp: Any, rows: Array, n: Array) -> Array:
 
 
 def at_step(xp: Any, kernel: Any, n: Array, axes: int) -> Any:
-    """A kernel with the values of step n of those hyper-parameters that have one for each step.
+    """A kernel with the values of step n (0-d) of those hyper-parameters that have one for each step.
 
     These are arrays with one more axis in front than values for each chain, or for each group of chains, have:
-    ``(steps, *chains)``; of a metric ``(steps, *groups, 1, dim)`` or ``(steps, *groups, dim, dim)``.
-
-    Parameters
-    ----------
-    n : array of int, 0-d
-    axes : int
-        Chain axes of the positions.
+    ``(steps, *chains)``; of a metric ``(steps, *groups, 1, dim)`` or ``(steps, *groups, dim, dim)``. `axes` is the
+    number of chain axes of the positions.
     """
     changed = kernel
     for f, given in settings(kernel):

@@ -46,13 +46,7 @@ class Fixed(Strength):
 
 @dataclass(frozen=True, eq=False)
 class Waiting(Strength):
-    """0 while a kernel warms up; what comes after that begins then.
-
-    Parameters
-    ----------
-    then : Strength, optional
-        None where the warm-up is to find it.
-    """
+    """0 while a kernel warms up; `then` begins after that, or what the warm-up finds where it is None."""
 
     then: Strength | None = None
 

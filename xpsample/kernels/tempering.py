@@ -181,17 +181,10 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
 
 
 def swap_log_ratio(betas: Array, log_density: Array) -> Array:
-    """Log of the Metropolis ratio of a swap of neighbours.
+    """Log of the Metropolis ratio of a swap of neighbours, (rungs - 1, *chains).
 
-    Parameters
-    ----------
-    betas : array, shape (rungs, 1, ...)
-    log_density : array, shape (rungs, *chains)
-        Not tempered; on a bridge, less that of its initial target.
-
-    Returns
-    -------
-    array, shape (rungs - 1, *chains)
+    Of inverse temperatures (rungs, 1, ...), and log densities (rungs, *chains) that are not tempered; on a bridge, less
+    that of its initial target.
     """
     return (betas[:-1, ...] - betas[1:, ...]) * (log_density[1:, ...] - log_density[:-1, ...])
 

@@ -30,10 +30,7 @@ AHEAD = 0.25
 def judge_arrival(rows: np.ndarray) -> Finding | None:
     """Which chains lie far below the others of their group in the last quarter of a warm-up.
 
-    Parameters
-    ----------
-    rows : array (step, *groups, chains)
-        Log densities. What is not finite says nothing.
+    By log densities (step, *groups, chains); what is not finite says nothing.
     """
     rounding = np.finfo(rows.dtype).eps if np.issubdtype(rows.dtype, np.floating) else 0.0
     last = np.ma.masked_invalid(rows[-(rows.shape[0] // 4) :].astype(np.float64))
@@ -83,10 +80,7 @@ def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
 def stand_ins(out: np.ndarray) -> np.ndarray:
     """For each chain the one of its group to look at in its place: itself, or one that is not `out` if it is.
 
-    Parameters
-    ----------
-    out : array (*groups, chains) of bool
-        A group whose chains are all out stays as it is.
+    `out` is (*groups, chains); a group whose chains are all out stays as it is.
     """
     found = np.broadcast_to(np.arange(out.shape[-1]), out.shape).copy()
     for group in np.ndindex(out.shape[:-1]):

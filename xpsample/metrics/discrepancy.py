@@ -142,11 +142,6 @@ def fisher_divergence(score: Array, other: Array) -> Array:
     array, shape (...)
         In one over x squared.
 
-    Raises
-    ------
-    HyperparameterError
-        If the shapes differ.
-
     Examples
     --------
     N(0, I) and N((3, 4), I) are 3^2 + 4^2 apart, whatever the draws:

@@ -42,8 +42,8 @@ class Finding:
         ``"depth"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``,
         ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
-        ``"batches"``, ``"annealing"``, ``"weights"``, ``"heat"``, ``"behind"``, ``"warmup"``, ``"until"``, or that of
-        a recorder's own.
+        ``"batches"``, ``"annealing"``, ``"weights"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
+        ``"until"``, or that of a recorder's own.
     what : str
         What was found.
     value : float
@@ -110,6 +110,20 @@ def of_columns(kind: str, what: str, value: float, advice: str, columns: Sequenc
     return Finding(kind, what, value, advice, tuple(dict.fromkeys(name for _, name in found)), groups=groups)
 
 
+def of_worst(
+    kind: str, what: str, advice: str, columns: Sequence[Column], where: np.ndarray, badness: np.ndarray, **more: Any
+) -> Finding | None:
+    """A finding in the columns of a mask, (column,), with the worst badness as its value; None where there is none.
+
+    The text may show the `worst`, and of that column the entry of what else is given by name.
+    """
+    at = worst_first(where, badness)
+    if not at.size:
+        return None
+    worst, shown = float(badness[at[0]]), {name: values[at[0]] for name, values in more.items()}
+    return of_columns(kind, what.format(worst=worst, **shown), worst, advice, columns, at)
+
+
 def worst_first(where: np.ndarray, badness: np.ndarray) -> np.ndarray:
     """The columns of a mask, (column,), those of the largest badness first."""
     at = np.flatnonzero(where)
@@ -127,15 +141,8 @@ def least_ess(chains: int) -> int:
 def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draws: int, chains: int) -> list[Finding]:
     """What the figures of a table show.
 
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    sd : numpy.ndarray, shape (column,)
-        Standard deviations; not finite where draws are not.
-    found : Mixing
-        Each (column,).
-    draws, chains : int
-        Draws per chain, and chains.
+    Of columns, each a group and a name, and their standard deviations, (column,), which are not finite where draws are
+    not, after so many draws per chain.
     """
     if draws < FEWEST_DRAWS:
         return [few_draws(draws)]
@@ -186,47 +193,23 @@ def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draw
 
 
 def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: int) -> Finding | None:
-    """Whether batches are long enough for an ESS by their means.
+    """Whether batches of `size` draws, `total` of all chains, are long enough for an ESS, (column,), by their means.
 
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    ess : numpy.ndarray, shape (column,)
-    total : int
-        Draws of all chains.
-    size : int
-        Draws of a batch.
-
-    Notes
-    -----
     Of batches that are too short the ESS is too large, so the autocorrelation time ``total / ess`` that follows from it
     is too short. It is that of the batches at most, and near theirs where they are far too short.
     """
     with np.errstate(all="ignore"):
         times = np.nan_to_num(total / ess, posinf=0.0)
-    at = worst_first(SHORTEST_BATCH * times > size, times)
-    if not at.size:
-        return None
-    worst = float(times[at[0]])
-    return of_columns(
-        "batches",
-        f"batches of about {size} draws are too short for draws that are correlated over {worst:.3g} or more",
-        worst,
-        "the standard error is too small and the ESS too large: give BatchMeans a larger size, "
-        f"{math.ceil(2 * SHORTEST_BATCH * worst)} or more",
-        columns,
-        at,
-    )
+    short = SHORTEST_BATCH * times > size
+    needed = math.ceil(2 * SHORTEST_BATCH * float(np.max(times, where=short, initial=0.0)))
+    what = f"batches of about {size} draws are too short for draws that are correlated over {{worst:.3g}} or more"
+    advice = f"the standard error is too small and the ESS too large: give BatchMeans a larger size, {needed} or more"
+    return of_worst("batches", what, advice, columns, short, times)
 
 
 def few_draws(draws: int) -> Finding:
     """That nothing can be said."""
-    return Finding(
-        "few_draws",
-        f"{draws} draws are too few for an ESS",
-        draws,
-        f"{FEWEST_DRAWS} or more are needed",
-    )
+    return Finding("few_draws", f"{draws} draws are too few for an ESS", draws, f"{FEWEST_DRAWS} or more are needed")
 
 
 # ---- of ladders ----------------------------------------------------------------------------------------------------
@@ -235,13 +218,8 @@ def few_draws(draws: int) -> Finding:
 def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> list[Finding]:
     """Whether a ladder of temperatures has too few rungs, and whether positions travel along it.
 
-    Parameters
-    ----------
-    barrier : numpy.ndarray, shape (rungs,)
-        The communication barrier from the first rung to each: sums of mean rejection probabilities.
-    round_trips : numpy.ndarray, shape (*chains)
-    steps : int
-        That both were counted over. Fewer than 20 for each rung say nothing.
+    By the communication barrier from the first rung to each, (rungs,), sums of mean rejection probabilities, and the
+    round trips, (*chains). Fewer than 20 steps for each rung say nothing.
     """
     rungs, found = len(barrier), []
     if steps < STEPS_PER_RUNG * rungs:
@@ -262,16 +240,9 @@ def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> li
 
 
 def judge_annealing(name: str, at: float, end: float, left: int | None = None) -> list[Finding]:
-    """Whether particles were still on their way down a ladder when the run ended.
+    """Whether particles were still on their way down a ladder of `name` when the run ended.
 
-    Parameters
-    ----------
-    name : str
-        What the ladder is of.
-    at, end : float
-        Where they are, and where the ladder ends.
-    left : int, optional
-        Steps still to be made, where that is known.
+    `left` is the number of steps still to be made, where that is known.
     """
     if at == end or left == 0:
         return []

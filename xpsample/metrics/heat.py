@@ -20,14 +20,7 @@ def hottest(count: int) -> float:
 
 
 def judge_heat(heat: np.ndarray, dim: int) -> list[Finding]:
-    """The kinetic temperature, the mean of p M^{-1} p over the dimension, at the end of a run.
-
-    Parameters
-    ----------
-    heat : numpy.ndarray, shape (*chains)
-        p M^{-1} p.
-    dim : int
-    """
+    """The kinetic temperature at the end of a run, the mean of ``heat``, p M^{-1} p (*chains), over the dimension."""
     temperature = float(np.mean(heat)) / dim
     if not temperature > hottest(heat.size * dim):
         return []
@@ -43,17 +36,11 @@ def judge_heat(heat: np.ndarray, dim: int) -> list[Finding]:
 
 
 def judge_langevin(heat: np.ndarray, dim: int) -> list[Finding]:
-    """By how much steps of the unadjusted Langevin algorithm heat their chains, at the end of a run.
+    """By how much unadjusted Langevin steps heat their chains, by ``eta s C s / 2``, (*chains), at the end.
 
     A step from x to ``x + eta C s + sqrt(2 eta) A xi`` keeps ``E x C^{-1} x`` only where the configurational
     temperature, ``-E x . s / dim``, is ``1 + eta E s C s / (2 dim)``: 1 for draws of the target. On a Gaussian that is
     the variance over the target's. Noisy scores s count, as they heat the chains, too.
-
-    Parameters
-    ----------
-    heat : numpy.ndarray, shape (*chains)
-        ``eta s C s / 2``.
-    dim : int
     """
     known = heat[np.isfinite(heat)]
     if not known.size:
@@ -75,11 +62,8 @@ def judge_langevin(heat: np.ndarray, dim: int) -> list[Finding]:
 def judge_particles(x: np.ndarray, score: np.ndarray) -> list[Finding]:
     """The configurational temperature, minus the mean of (x - mean) . score over the dimension, of sets of particles.
 
-    It is 1 for draws of any smooth target, since E x . score = -dim; below it for sets that are too narrow.
-
-    Parameters
-    ----------
-    x, score : numpy.ndarray, shape (*sets, particles, dim)
+    It is 1 for draws of any smooth target, since E x . score = -dim; below it for sets, (*sets, particles, dim), that
+    are too narrow.
     """
     particles, dim = x.shape[-2:]
     sets = math.prod(x.shape[:-2])

@@ -21,11 +21,6 @@ def nearest_centre(x: Array, centres: Array) -> Array:
     -------
     array of int, shape (...)
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit.
-
     Notes
     -----
     One matrix product. The origin is moved to the mean of the centres, so that small distances between large
@@ -54,11 +49,6 @@ def modes_discovered(modes: Array) -> Array:
     -------
     array of int, shape (draw, *groups)
         Number of different modes up to and including each row: the curve of the SRMC paper's Fig. 7.
-
-    Raises
-    ------
-    ValueError
-        If `modes` has fewer than two axes.
     """
     if modes.ndim < 2:
         raise ValueError(f"modes must have shape (draw, *groups, chain), not {tuple(modes.shape)}")

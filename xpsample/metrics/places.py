@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.metrics.findings import Column, Finding, of_columns, worst_first
+from xpsample.metrics.findings import Column, Finding, of_columns, of_worst, worst_first
 
 APART = 2.0
 """Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
@@ -36,20 +36,10 @@ def judge_modes(
 ) -> Finding | None:
     """Whether chains keep apart: sorted by their means, whether somewhere two neighbours are far from one another.
 
-    Where two coordinates have the same two or more values in chains, but in another order, they are labels that chains
-    have swapped: a finding of its own kind.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    means, sds : numpy.ndarray, shape (chain, column)
-        Of each chain; the means of chains that are left out are not finite.
-    walks : numpy.ndarray of bool, shape (column,), optional
-        Of `walking`: there chains are apart since none has come round.
-
-    Notes
-    -----
-    Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one.
+    Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one. Where
+    two coordinates have the same two or more values in chains, but in another order, they are labels that chains have
+    swapped: a finding of its own kind. Means and standard deviations are (chain, column); the means of chains that are
+    left out are not finite. Columns of `walks` (see `walking`) are apart since no chain has come round.
     """
     if means.shape[0] < 2 or not means.size:
         return None
@@ -120,13 +110,7 @@ def judge_crossings(
 ) -> Finding | None:
     """Whether the draws of all chains lie in two places, for columns `at` whose chains do not agree how often.
 
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    draws : numpy.ndarray, shape (draw, chain, column)
-    at : sequence of int
-    moving : numpy.ndarray of bool, shape (chain, column)
-        Chains that moved.
+    Draws are (draw, chain, column), and `moving` says of each chain and column whether it moved.
     """
     for i in at:
         chains = draws[:, moving[:, i], i]
@@ -159,10 +143,7 @@ def judge_crossings(
 def walking(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether chains are on a walk that has not come round, and by how much they drift, each (column,).
 
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, column)
-        Of the second half, in order.
+    Of draws (draw, chain, column) of the second half, in order.
     """
     n, columns = draws.shape[0] // 2, draws.shape[-1]
     if n < FEWEST_WALKED or not draws.size:
@@ -180,40 +161,18 @@ def walking(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judge_walk(columns: Sequence[Column], walks: np.ndarray, ratio: np.ndarray, high: bool) -> Finding | None:
-    """That chains are on a slow walk.
+    """That chains are on a slow walk, by `walking`'s figures of columns that have not mixed.
 
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    walks, ratio : numpy.ndarray, shape (column,)
-        Of `walking`, for columns that have not mixed.
-    high : bool
-        Whether nearly all steps are accepted.
+    `high` says that nearly all steps are accepted.
     """
-    at = worst_first(walks, ratio)
-    if not at.size:
-        return None
+    what = "chains walk slowly: from one quarter of the run to the next they move by {worst:.2g} of their sds,"
     advice = "take larger steps, " if high else "leave step size and metric out, to have them tuned, "
-    return of_columns(
-        "slow",
-        f"chains walk slowly: from one quarter of the run to the next they move by {ratio[at[0]]:.2g} of their sds,",
-        float(ratio[at[0]]),
-        advice + "take a kernel that moves further, such as HMC, or a metric that fits; or run much longer",
-        columns,
-        at,
-    )
+    advice += "take a kernel that moves further, such as HMC, or a metric that fits; or run much longer"
+    return of_worst("slow", what, advice, columns, walks, ratio)
 
 
 def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarray) -> Finding | None:
-    """Whether columns that mix badly are narrowly correlated with others of their group.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    draws : numpy.ndarray, shape (draw, chain, column)
-    at : numpy.ndarray of int
-        Columns to look at.
-    """
+    """Whether the columns `at`, which mix badly, are narrowly correlated with others of their group."""
     chosen = at[:MOST_CORRELATED]
     if len(chosen) < 2 or draws.shape[0] < FEWEST_WALKED:
         return None
@@ -244,52 +203,27 @@ def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarr
 
 
 def judge_growth(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
-    """Whether the spread of an unadjusted chain grows from quarter to quarter.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    draws : numpy.ndarray, shape (draw, chain, column)
-    """
+    """Whether the spread of an unadjusted chain's draws, (draw, chain, column), grows from quarter to quarter."""
     n = draws.shape[0] // 4
     if n < 2 or not draws.size:
         return None
     first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
     with np.errstate(all="ignore"):
         growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
-    at = worst_first(growth > GROWTH, growth)
-    if not at.size:
-        return None
-    return of_columns(
-        "growth",
-        f"chains that grow, by a factor of {growth[at[0]]:.3g} from the first to the last quarter of the run,",
-        float(growth[at[0]]),
-        "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects",
-        columns,
-        at,
-    )
+    what = "chains that grow, by a factor of {worst:.3g} from the first to the last quarter of the run,"
+    advice = "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects"
+    return of_worst("growth", what, advice, columns, growth > GROWTH, growth)
 
 
 def judge_start(
     columns: Sequence[Column], first: np.ndarray, later: np.ndarray, tilted: bool, step: int = 1
 ) -> Finding | None:
-    """Whether the first draws of a chain are far out, by where later ones are.
+    """Whether the draws of a chain's first quarter are far out, by where some of its second half, one in `step`, are.
 
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    first, later : numpy.ndarray, shape (draw, chain, column)
-        Draws of the first quarter, and some of the second half.
-    tilted : bool
-        Whether the kernel tilts its target by a history, whose first steps are large.
-    step : int
-        Of the later ones one in so many is there.
-
-    Notes
-    -----
     Compared are the median distance of the first 8, 16, 32, ... draws of each chain from the center of the later ones,
     and the 90 % quantile of theirs: no moments, so that a heavy tail alone is no start. Chains stay out in such a tail
     for a while, whenever they are there: as many later draws in a row that are as far out show that it is the target's.
+    Draws are (draw, chain, column). Of a `tilted` target the first steps are large.
     """
     if len(first) < SHORTEST_START or not later.size:
         return None
@@ -312,18 +246,17 @@ def judge_start(
                 far[wanted[at]] = np.where(AGAIN * again < out[at], out[at], far[wanted[at]])
             size *= 2
     far = np.where(np.isfinite(far), far, 0.0)
-    at = worst_first(far > FAR_OUT, far)
-    if not at.size:
-        return None
+    kind, advice = "transient", "the way in counts as draws: set burn_in"
     if tilted:
-        advice = (
-            "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
-            "larger offset, more burn_in, or nearer starts"
+        kind, advice = (
+            "tilt",
+            (
+                "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
+                "larger offset, more burn_in, or nearer starts"
+            ),
         )
-    else:
-        advice = "the way in counts as draws: set burn_in"
-    what = f"draws that begin far out, {far[at[0]]:.3g} times as far as nearly all later ones,"
-    return of_columns("tilt" if tilted else "transient", what, float(far[at[0]]), advice, columns, at)
+    what = "draws that begin far out, {worst:.3g} times as far as nearly all later ones,"
+    return of_worst(kind, what, advice, columns, far > FAR_OUT, far)
 
 
 def _farthest(distance: np.ndarray, size: int) -> np.ndarray:

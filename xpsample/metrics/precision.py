@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xpsample.metrics.findings import Column, Finding, of_columns, worst_first
+from xpsample.metrics.findings import Column, Finding, of_worst
 
 FINE = 0.05
 """Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
@@ -22,20 +22,10 @@ def judge_density_precision(
 ) -> Finding | None:
     """Whether the spacing of the numbers is coarse for the log density: an offset, or a sum of very many terms.
 
-    Parameters
-    ----------
-    log_density : numpy.ndarray, shape (draw, *chains)
-        In the dtype of the run.
-    at_start : bool
-        Whether these are the start positions, whose spread says nothing: the standard deviation counts as 1.
-    computed_in : (str, float), optional
-        The dtype with the fewest digits that the log density is computed in, and its machine epsilon, where that is not
-        the dtype of the run.
-
-    Notes
-    -----
     Compared are the median over the chains of the log density's size and of its standard deviation in a chain, which
-    counts as 1 at least: a log ratio of densities should be right to 0.05 or so.
+    counts as 1 at least: a log ratio of densities should be right to 0.05 or so. Log densities are (draw, *chains), in
+    the dtype of the run; the spread of those `at_start` says nothing, and counts as 1. `computed_in` is the dtype with
+    the fewest digits that it is computed in, where that is another one, and its machine epsilon.
     """
     values = np.abs(log_density[np.isfinite(log_density)])
     if not values.size:
@@ -68,15 +58,7 @@ def judge_density_precision(
 
 
 def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtype: np.dtype) -> Finding | None:
-    """Whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    values : numpy.ndarray, shape (draw, chain, column)
-    dtype : numpy.dtype
-        Of the run.
-    """
+    """Whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0."""
     if dtype.kind != "f" or not values.size:
         return None
     with np.errstate(all="ignore"):
@@ -90,37 +72,22 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
             return None
         size = np.median(np.abs(values), axis=(0, 1))
         spacing, coarse = np.spacing(size.astype(dtype)).astype(np.float64), coarseness(size)
-    at = worst_first(coarse > FINE, coarse)
-    if not at.size:
-        return None
-    first = at[0]
-    return of_columns(
-        "precision",
-        f"positions near {size[first]:.3g}, where numbers of {dtype.name} are {spacing[first]:.2g} apart, with a "
-        f"standard deviation of {sd[first]:.2g},",
-        float(coarse[first]),
-        "use float64, or sample the difference from a constant",
-        columns,
-        at,
+    what = (
+        f"positions near {{size:.3g}}, where numbers of {dtype.name} are {{spacing:.2g}} apart, with a standard "
+        "deviation of {sd:.2g},"
     )
+    advice = "use float64, or sample the difference from a constant"
+    found = {"size": size, "spacing": spacing, "sd": sd}
+    return of_worst("precision", what, advice, columns, coarse > FINE, coarse, **found)
 
 
 def judge_underflow(
     columns: Sequence[Column], values: np.ndarray, dtype: np.dtype, diverged: bool = False
 ) -> Finding | None:
-    """Whether draws of positive values pile up at the smallest numbers there are.
+    """Whether positive values, (draw, chain, column), pile up at the smallest numbers there are.
 
     Where steps diverge it is enough that draws are half of the way down there, in logarithms: what a prior has so near
     to 0 goes on to where values underflow, and there the steps diverge.
-
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    values : numpy.ndarray, shape (draw, chain, column)
-    dtype : numpy.dtype
-        Of the run.
-    diverged : bool
-        Whether steps diverged.
     """
     if dtype.kind != "f" or not values.size:
         return None
@@ -131,15 +98,9 @@ def judge_underflow(
         return None
     share = np.mean(small, axis=(0, 1))
     share = share + np.where(share > 0, np.mean(values == 0, axis=(0, 1)), 0.0)
-    at = worst_first(share > PILED_UP, share)
-    if not at.size:
-        return None
-    return of_columns(
-        "underflow",
-        f"{share[at[0]]:.2g} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},",
-        float(share[at[0]]),
+    what = f"{{worst:.2g}} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},"
+    advice = (
         "the target has mass where values underflow, and the chains cannot go there: make the logarithm the parameter "
-        "and write the density in that, take a prior with less mass at 0, or use float64",
-        columns,
-        at,
+        "and write the density in that, take a prior with less mass at 0, or use float64"
     )
+    return of_worst("underflow", what, advice, columns, share > PILED_UP, share)

@@ -32,21 +32,12 @@ class Mixing(NamedTuple):
     rhat: np.ndarray
 
 
-def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None) -> Mixing:
-    """How well chains have mixed.
+def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None, walkers: int = 1) -> Mixing:
+    """How well chains have mixed, by draws (draw, chain, dim) or, for R-hat, by some draws `of_all_chains`.
 
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-        Floating numbers.
-    of_all_chains : numpy.ndarray, shape (some draws, more chains, dim), optional
-        For R-hat, where `draws` are those of some chains only.
-
-    Returns
-    -------
-    Mixing
-        R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median,
-        or `nested_rhat` of both with 32 chains or more.
+    R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median, or
+    `nested_rhat` of both with 32 chains or more. So many `walkers` that follow each other are an ensemble, which counts
+    as one chain: see `ensemble_ess`.
     """
     rhat_draws = draws if of_all_chains is None else of_all_chains
     found = Mixing(*(np.full(draws.shape[-1], np.nan) for _ in Mixing._fields))
@@ -54,22 +45,50 @@ def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None) -> Mixing
     varying &= np.any(rhat_draws != rhat_draws[:1, :1], axis=(0, 1))
     columns = np.flatnonzero(varying)
     each = max(1, BLOCK // max(1, draws[..., 0].size + rhat_draws[..., 0].size))
-    rhat = nested_rhat if rhat_draws.shape[1] >= MANY_CHAINS else split_rhat
+    rhat = nested_rhat if rhat_draws.shape[1] >= walkers * MANY_CHAINS else split_rhat
     for start in range(0, len(columns), each):
         block = columns[start : start + each]
-        z, folded, ordered = _scores(_even(draws[..., block]))
-        found.ess_bulk[block] = chain_ess(z)
-        found.ess_tail[block] = tail_ess(draws[..., block], None if draws.shape[0] % 2 else ordered)
+        z, folded, ordered = normal_scores(_even(draws[..., block]))
+        found.ess_bulk[block] = ensemble_ess(z, walkers)
+        found.ess_tail[block] = tail_ess(draws[..., block], None if draws.shape[0] % 2 else ordered, walkers)
         if of_all_chains is not None:
-            z, folded, _ = _scores(_even(of_all_chains[..., block]))
-        found.rhat[block] = np.fmax(rhat(z), rhat(folded))
+            z, folded, _ = normal_scores(_even(of_all_chains[..., block]))
+        found.rhat[block] = np.fmax(rhat(as_one_chain(z, walkers)), rhat(as_one_chain(folded, walkers)))
     return found
 
 
-def _scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def ensemble_means(draws: np.ndarray, walkers: int) -> np.ndarray:
+    """The means of ensembles of walkers that follow each other, (draw, ensemble, dim), of (draw, chain, dim)."""
+    n, chains, dim = draws.shape
+    return draws if walkers == 1 else np.mean(np.reshape(draws, (n, chains // walkers, walkers, dim)), axis=2)
+
+
+def as_one_chain(draws: np.ndarray, walkers: int) -> np.ndarray:
+    """The walkers of each ensemble one after another, step by step: (draw times walker, ensemble, dim)."""
+    n, chains, dim = draws.shape
+    each = np.reshape(draws, (n, chains // walkers, walkers, dim))
+    return np.reshape(np.swapaxes(each, 1, 2), (n * walkers, chains // walkers, dim))
+
+
+def ensemble_ess(draws: np.ndarray, walkers: int) -> np.ndarray:
+    """`chain_ess` of ensembles, (dim,): the variance of a draw over that of the mean of all draws.
+
+    The latter is the squared standard error of the ensembles' means, each a chain: Goodman & Weare (2010), Section 3.
+    The autocorrelation of single walkers says nothing of how they depend on one another.
+    """
+    if walkers == 1:
+        return chain_ess(draws)
+    means = ensemble_means(draws, walkers)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return chain_ess(means) * np.var(draws, axis=(0, 1)) / np.var(means, axis=(0, 1))
+
+
+def normal_scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal scores of draws and of their distances from the median, both (draw, chain, dim), and what is sorted.
 
-    One sort serves all: in its order the distances fall up to the median, and rise from there on.
+    They are those of ``(rank - 3/8) / (S + 1/4)`` (Equation 14 of Vehtari et al. 2021), with the rank over all draws of
+    a coordinate, from 1 to S; draws that are equal share the mean of their ranks. One sort serves all: in its order the
+    distances fall up to the median, and rise from there on.
     """
     n, chains, dim = draws.shape
     size, half = n * chains, n * chains // 2
@@ -89,14 +108,6 @@ def _scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return of_draws, of_distances, ordered
 
 
-def rank_normalized(draws: np.ndarray) -> np.ndarray:
-    """Ranks over all draws of a coordinate, from 1 to S, as normal scores of ``(rank - 3/8) / (S + 1/4)``.
-
-    Draws that are equal share the mean of their ranks. Equation 14 of Vehtari et al. (2021).
-    """
-    return _scores(draws)[0]
-
-
 def _table(size: int) -> np.ndarray:
     """The normal scores of the ranks 1, 1.5, 2, ..., S. The upper half mirrors the lower one."""
     lower = normal_quantile((np.arange(size) / 2 + 0.625) / (size + 0.25))
@@ -114,42 +125,29 @@ def _score(out: np.ndarray, order: np.ndarray, ordered: np.ndarray, table: np.nd
     out[order] = np.repeat(table[2 * first + counts - 1], counts)
 
 
-def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None) -> np.ndarray:
+def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None, walkers: int = 1) -> np.ndarray:
     """ESS of the indicators of being below the 5 % and the 95 % quantile, the smaller one, (dim,).
 
-    An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-    ordered : numpy.ndarray, shape (dim, draw times chain), optional
-        The same draws, sorted, where they are there already.
+    An indicator that is the same for all draws (few distinct values) has no ESS: the other tail decides. `ordered` are
+    the same draws, (draw, chain, dim), sorted as (dim, draw times chain); `walkers` as in `mixing`.
     """
     if ordered is None:
         ordered = np.sort(np.reshape(draws, (-1, draws.shape[-1])).T, axis=-1)
     # A quantile lies between two draws, and is never the upper one.
     low, high = (ordered[:, int(share * (ordered.shape[-1] - 1))] for share in (0.05, 0.95))
-    return np.fmin(chain_ess((draws <= low).astype(np.float64)), chain_ess((draws <= high).astype(np.float64)))
+    below = ((draws <= limit).astype(np.float64) for limit in (low, high))
+    return np.fmin(*(ensemble_ess(tail, walkers) for tail in below))
 
 
 def nested_rhat(draws: np.ndarray) -> np.ndarray:
-    """Nested R-hat, for many chains: near 1 also where chains are short, as long as each forgets where it was.
+    """Nested R-hat, (dim,), of 16 chains or more: near 1 also where they are short, if each forgets where it was.
 
     Chains that begin alike make a superchain: each coordinate's chains are sorted by their first draw and cut into
     eight. Over the second half of the draws, the means of the superchains are compared as in Margossian et al. (2024).
     They differ as long as chains remember. A second comparison, that of all chains' first half with their second half,
     sees chains that drift together; the larger one counts. What chance gives to such variances of a few means, even
-    where chains are independent, is taken off first: a good run of many coordinates has an R-hat of 1 in each.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-        With 16 chains or more.
-
-    Returns
-    -------
-    numpy.ndarray, shape (dim,)
-        Without unit. nan for fewer than four draws.
+    where chains are independent, is taken off first: a good run of many coordinates has an R-hat of 1 in each. It is
+    nan for fewer than four draws.
     """
     n, chains, dim = draws.shape
     if n < 4:

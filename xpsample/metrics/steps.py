@@ -42,18 +42,10 @@ def judge_stuck(moved: np.ndarray, steps: int) -> Finding | None:
 
 
 def judge_acceptance(acceptance: np.ndarray, optimum: float | None, slow: np.ndarray) -> Finding | None:
-    """Whether a group's mean acceptance probability is far from the kernel's optimum.
+    """Whether a group's mean acceptance probability is far from the kernel's optimum, if there is one.
 
-    Too high is a finding only where a group is `slow`: in few dimensions a good run may accept nearly everything. None
-    at all is the finding of chains that never moved.
-
-    Parameters
-    ----------
-    acceptance : numpy.ndarray, shape (*chains)
-    optimum : float or None
-        None where there is none.
-    slow : numpy.ndarray of bool, shape (*groups)
-        Whether the ESS is low.
+    Too high is a finding only where a group is `slow`, (*groups), of low ESS: in few dimensions a good run may accept
+    nearly everything. None at all is the finding of chains that never moved.
     """
     if optimum is None or not acceptance.size:
         return None
@@ -72,14 +64,7 @@ def judge_acceptance(acceptance: np.ndarray, optimum: float | None, slow: np.nda
 
 
 def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
-    """Whether chains that have not mixed have trajectories of a fixed number of steps that are accepted.
-
-    Parameters
-    ----------
-    steps : int
-        Leapfrog steps of each trajectory.
-    acceptance : numpy.ndarray, shape (*chains)
-    """
+    """Whether chains that have not mixed have trajectories of a fixed number of leapfrog steps that are accepted."""
     if steps < FEWEST_LEAPFROG_STEPS or not acceptance.size or np.mean(acceptance) < LEAST_ACCEPTED:
         return None
     return Finding(
@@ -91,15 +76,7 @@ def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
 
 
 def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
-    """Whether NUTS often ends at its greatest depth, before its trajectories turn.
-
-    Parameters
-    ----------
-    depth : numpy.ndarray of int, shape (draw, *chains)
-        Doublings of every draw.
-    deepest : int
-        Doublings at most.
-    """
+    """Whether NUTS often ends at its greatest depth, before its trajectories turn, by the doublings of its draws."""
     share = float(np.mean(depth >= deepest)) if depth.size else 0.0
     if share < OFTEN_DEEPEST:
         return None
@@ -113,13 +90,7 @@ def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
 
 
 def judge_energy(energy: np.ndarray) -> Finding | None:
-    """The energy's Bayesian fraction of missing information, E-BFMI, of every chain.
-
-    Parameters
-    ----------
-    energy : numpy.ndarray, shape (draw, *chains)
-        Potential and kinetic energy of every draw.
-    """
+    """The energy's Bayesian fraction of missing information, E-BFMI, of every chain, from energies (draw, *chains)."""
     if energy.shape[0] < FEWEST_DRAWS:
         return None
     with np.errstate(all="ignore"):
@@ -138,17 +109,7 @@ def judge_energy(energy: np.ndarray) -> Finding | None:
 
 
 def judge_divergences(diverged: np.ndarray, steps: int, region: str = "") -> Finding | None:
-    """Divergent steps of all chains.
-
-    Parameters
-    ----------
-    diverged : numpy.ndarray, shape (*chains)
-        Counts.
-    steps : int
-        Of each chain.
-    region : str
-        Where they are, if it is known.
-    """
+    """Divergent steps, counts (*chains) of `steps` each, and the `region` where they are, if it is known."""
     count = int(np.sum(diverged))
     if not count:
         return None
@@ -165,13 +126,7 @@ def judge_divergences(diverged: np.ndarray, steps: int, region: str = "") -> Fin
 
 
 def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> str:
-    """Where divergent steps are, in words: the coordinate in which they are the farthest from the other draws, if far.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, *chains, dim)
-    diverged : numpy.ndarray of bool, shape (draw, *chains)
-    """
+    """Where divergent steps are, in words: the coordinate in which they are farthest from other draws, if far."""
     there = draws[diverged]
     if len(there) < 5 or len(there) == np.size(diverged):
         return ""
@@ -189,12 +144,8 @@ def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> 
 def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
     """Whether there is a hard bound, or the end of what a density can compute, among the draws.
 
-    Parameters
-    ----------
-    around : numpy.ndarray, shape (place, *chains)
-        Log densities at places as far from the draws as these are from one another.
-    declared : bool
-        Whether the target says that it has a bound: then only one that is often met is found.
+    By log densities (place, *chains) at places as far from the draws as these are from one another. Of a bound that is
+    `declared`, only one that is often met is found.
     """
     outside, unknown = float(np.mean(around == -np.inf)), float(np.mean(np.isnan(around)))
     if declared:
@@ -227,10 +178,7 @@ def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
 def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
     """Whether the log density does not fall far out, as it must to have a finite integral: faster than -log |x|.
 
-    Parameters
-    ----------
-    rays : sequence of numpy.ndarray, each of shape (sign, distance, *chains)
-        Log densities at distances that each are ten times the one before.
+    Each of the rays has log densities (sign, distance, *chains) at distances that are ten times the one before.
     """
     least = math.log(10)
     for values in rays:

@@ -34,11 +34,6 @@ def vendi_score(similarity: Array) -> Array:
     -------
     array, shape (...)
         From 1 (all samples are the same) to n (no two are alike).
-
-    Raises
-    ------
-    ValueError
-        If the last two axes do not have one size, at least 1.
     """
     if similarity.ndim < 2 or similarity.shape[-1] != similarity.shape[-2] or not similarity.shape[-1]:
         raise ValueError(f"similarity must have shape (..., n, n) with n >= 1, not {tuple(similarity.shape)}")

@@ -168,14 +168,7 @@ class Annealed(Kernel[AnnealedState, Info]):
 
 @dataclass(frozen=True, eq=False)
 class Level(DerivedTarget):
-    """A target at one noise level, in units of its own: positions y = x / unit. Points carry the target's in `base`.
-
-    Parameters
-    ----------
-    target : BoundTarget
-        At this noise level.
-    unit : array, 0-d
-    """
+    """A target at one noise level, in units of its own: positions y = x / unit. Points carry the target's in `base`."""
 
     target: BoundTarget
     unit: Array

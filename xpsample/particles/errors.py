@@ -58,17 +58,12 @@ def tail_index(logs: np.ndarray) -> float:
 
 
 def error_holds(logs: np.ndarray) -> bool:
-    """Whether the scatter of n weights tells the error of their mean.
+    """Whether the scatter of n weights, of logarithms (n,), one of them finite, tells the error of their mean.
 
     It does where the weights are even (an ESS of half their number), or their tail is light (an index of at most 0.25).
     Else the tail has an index of at most 0.7, and the logarithms spread by a mean square of at most log(n) / 2 above
     their median: with normal logarithms of sd s, the weights that make the sum of squares are 2 s^2 above the mean,
     where some of n come if ``n > exp(2 s^2)``.
-
-    Parameters
-    ----------
-    logs : numpy.ndarray, shape (n,)
-        Log weights, one of them finite.
     """
     n = len(logs)
     if ess_of(logs) >= 0.5 * n:
@@ -83,12 +78,7 @@ def error_holds(logs: np.ndarray) -> bool:
 def error_of_lineages(families: np.ndarray, resamplings: int) -> float:
     """The relative standard error of a product of mean weights, from the weight of each start particle's descendants.
 
-    Parameters
-    ----------
-    families : numpy.ndarray, shape (particles,)
-        Sums to 1.
-    resamplings : int
-        At least 1.
+    These, (particles,), sum to 1, and there was a resampling at least.
     """
     particles, together = len(families), float(np.sum(families**2))
     if together * FEWEST_FAMILIES > 1:
@@ -98,13 +88,7 @@ def error_of_lineages(families: np.ndarray, resamplings: int) -> float:
 
 
 def judge_weights(logs: np.ndarray) -> list[Finding]:
-    """Whether weights say what they are an estimate of, in the worst group of chains.
-
-    Parameters
-    ----------
-    logs : numpy.ndarray, shape (*groups, n)
-        Log weights of particles that have arrived.
-    """
+    """Whether log weights (*groups, n) of particles that have arrived say what they estimate, in the worst group."""
     n = logs.shape[-1]
     if n < 2 or np.any(np.isnan(logs)):
         return []

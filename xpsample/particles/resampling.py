@@ -91,14 +91,8 @@ class Residual(Resampling):
 def search(xp: Any, weights: Array, points: Array) -> Array:
     """The particle in whose share of the unit interval each point lies, (*runs, points), in the library's index dtype.
 
-    Shares are summed in the widest dtype of the library: in float32 the sum of 10,000 is off by more than some shares.
-
-    Parameters
-    ----------
-    weights : array, shape (*runs, particles)
-        At least 0, with a positive sum. A particle of weight 0 is never found.
-    points : array, shape (*runs, points)
-        At least 0, below 1.
+    Shares are those of weights (*runs, particles), summed in the widest dtype of the library: in float32 the sum of
+    10,000 is off by more than some shares. A particle of weight 0 is never found.
     """
     ends = xp.cumulative_sum(_in_float64(xp, weights), axis=-1)
     ends = ends / ends[..., -1:]
@@ -117,14 +111,9 @@ def search(xp: Any, weights: Array, points: Array) -> Array:
 
 
 def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tree.Tree:
-    """Replace the particles of a tree by their ancestors, in the runs of a mask.
+    """Replace the particles of a tree by their ancestors, `index` (*runs, particles), in the runs of a mask, (*runs).
 
-    Parameters
-    ----------
-    where : array of bool, shape (*runs)
-    index : array of integers, shape (*runs, particles)
-    value : tree of arrays
-        Leaves (*runs, particles, ...) are replaced; other leaves stay as they are.
+    Leaves (*runs, particles, ...) are replaced; other leaves stay as they are.
     """
     chains = tuple(index.shape)
 

@@ -10,6 +10,7 @@ NEEDED_TO_WEIGH = {
     Trait.INVARIANT: "its weights would be wrong; take a kernel that accepts or rejects (MALA, HMC, DMALA, ...)",
     Trait.MOVABLE: "the target moves from step to step; take the kernel inside it",
     Trait.EXACT: "weights are ratios of densities; take the kernel on the whole data",
+    Trait.SEPARATE: "each particle has a weight of its own; take a kernel whose chains are independent, such as RWM",
 }
 """What moves of weighted particles must be, to be weighted by the target's densities alone."""
 

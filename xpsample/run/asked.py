@@ -35,13 +35,7 @@ def check_asked(
 
 
 def check_score(target: AbstractTarget, kernel: Kernel, x0: Array) -> None:
-    """What ``check=True`` asks for: compare the score that a kernel takes with the log density.
-
-    Raises
-    ------
-    XpsampleError
-        Where they differ, or there is no such score.
-    """
+    """What ``check=True`` asks for: raise unless the score that a kernel takes is that of the log density."""
     check_target("target", target)
     own = target.target if isinstance(target, Model) else target
     if not isinstance(own, Target):

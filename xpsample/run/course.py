@@ -26,28 +26,11 @@ from xpsample.watchers.watching import Watched
 
 
 class Course:
-    """A run from where its checkpoint is, or from the start.
+    """A run from where its checkpoint is, or from the start, where `carry` is.
 
-    Parameters
-    ----------
-    program : Program
-    carry : Carry
-        At the start.
-    source : NoiseSource
-    metadata : dict
-        Of the trace.
-    saved : Store or Unsaved
-        The checkpoint.
-    disk : RowStore, optional
-        Where the rows go instead of memory.
-    progress : bool, optional
-    until : Until, optional
-    clock : float, optional
-        When its time began, by ``time.perf_counter``; now, when not given.
-    watchers : sequence of Watcher
-        The user's.
-    unit : str
-        What messages call the rows.
+    The metadata are those of the trace, the watchers the user's, and `unit` is what messages call the rows, which go to
+    `disk`, if given, instead of memory. The `clock` tells when the run's time began, by ``time.perf_counter``; now,
+    when not given.
     """
 
     def __init__(
@@ -99,12 +82,7 @@ class Course:
         }
 
     def trace(self, view: View) -> Trace:
-        """What the run made until the engine gave `view`.
-
-        Raises
-        ------
-        Interrupted
-        """
+        """What the run made until the engine gave `view`; raises Interrupted where it was."""
         program = self.program
         rows = program.schedule.rows(view.step)
         known = self.metadata | {"seconds": self.saved.seconds(time.perf_counter() - self._began)}

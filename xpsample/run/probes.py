@@ -49,13 +49,8 @@ OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transie
 def examined(trace: Trace, space: Space, bind: Callable[[], BoundTarget]) -> tuple[Trace, tuple[Finding, ...]]:
     """The trace of a run, with what its target shows where the run is bad, and all findings.
 
-    Parameters
-    ----------
-    trace : Trace
-    space : Space
-        Of the target. Only real ones are looked at.
-    bind : callable
-        Gives the target, bound to the positions of the run. It is asked only where something is wrong.
+    Only real spaces are looked at. `bind` gives the target, bound to the positions of the run; it is asked only where
+    something is wrong.
     """
     findings = trace.diagnose()
     kinds = {finding.kind for finding in findings}
@@ -126,14 +121,18 @@ def _around(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Directions, (*chains, dim), as long as the draws go: of the way of each chain, and of some coordinates."""
+    """Directions, (*chains, dim), as long as the draws go: of the way of each chain, and of some coordinates.
+
+    Chains that hardly move go a short way, at whose thousandfold they may still be where they are.
+    """
     half = len(rows) // 2
     dim = rows.shape[-1]
     values = np.reshape(rows.astype(np.float64), (len(rows), -1, dim))
     way = np.mean(values[half:], axis=0) - np.mean(values[: len(rows) - half], axis=0)
     with np.errstate(all="ignore"):
         looks = np.sqrt(np.mean(way**2, axis=0)) / np.sqrt(np.mean(np.var(values, axis=0), axis=0))
-    extent = np.ptp(values, axis=(0, 1))
+    extent, length = np.ptp(values, axis=(0, 1)), np.linalg.norm(way, axis=-1, keepdims=True)
+    way = way * np.maximum(1.0, np.linalg.norm(extent) / np.where(length > 0, length, np.inf))
     chosen = np.argsort(-np.where(np.isfinite(looks), looks, 0.0), kind="stable")[:RAYS]
     yield np.broadcast_to(np.reshape(way, rows.shape[1:]), rows.shape[1:])
     together = np.zeros(dim)

@@ -81,7 +81,7 @@ def sample(
         most. With `shards` it needs a checkpoint.
     progress : bool, optional
         Show a progress bar (tqdm), with the acceptance and the divergences of each group. By default, if tqdm is
-        installed and stderr is a terminal.
+        installed, in a terminal or a notebook.
     check : bool
         Compare the target's score with finite differences of its log density before the first step.
     compile : bool

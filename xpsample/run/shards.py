@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 from xpsample.engine.noise import Native, NoiseSource, Portable, as_noise_source, derived
 from xpsample.engine.processes import Processes
-from xpsample.engine.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded
+from xpsample.engine.workers import NONE_WORKED, SPAWNING, Pool, Workers, check_guarded, of_pickling
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.following import Piloted
@@ -61,15 +60,7 @@ FIRST, LATER = 200, 1.5
 
 @dataclass(frozen=True, eq=False)
 class Sharded:
-    """A run in shards, as `sample` is asked for it.
-
-    Parameters
-    ----------
-    whole : Whole
-        The run of all chains.
-    shards, executor
-        As in `sample`.
-    """
+    """A run of all chains in shards, as `sample` is asked for it."""
 
     whole: Whole
     shards: int | None
@@ -135,12 +126,7 @@ def cut(chains: int, shards: int) -> list[tuple[int, int]]:
 def check_shards(
     kernel: Kernel, x: Array, source: NoiseSource, shards: Any, pool: Any
 ) -> tuple[int, Native | Portable]:
-    """How many shards there are, and the noise that theirs is derived from, where the chains can be cut.
-
-    Raises
-    ------
-    XpsampleError
-    """
+    """How many shards there are, and the noise that theirs is derived from; raises where the chains cannot be cut."""
     check_guarded()
     if not (pool is None or isinstance(pool, Executor) or callable(pool)):
         raise CapabilityError(
@@ -185,14 +171,9 @@ def _at_start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, d
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a run, which a worker can be sent. Calling it gives its trace, on the host.
+    """A part of a run, which a worker can be sent: the run of its chains, and the dtype of their positions.
 
-    Parameters
-    ----------
-    whole : Whole
-        The run of its chains.
-    dtype : str
-        Of the positions.
+    Calling it gives its trace, on the host.
     """
 
     whole: Whole
@@ -265,23 +246,8 @@ def run_shards(
 ) -> Trace:
     """Run all shards, each from its checkpoint, if it has one: the trace of all chains, on the host.
 
-    Parameters
-    ----------
-    draws : int
-        Of each chain.
-    shards : sequence of Shard
-    workers : Workers
-    recorders : sequence of Recorder
-    start : Start
-    bar : tqdm.tqdm or None
-        Counts shards.
-
-    Raises
-    ------
-    Interrupted
-        Its ``trace`` has the chains of the shards that are finished.
-    WorkerError
-        If the executor breaks.
+    The bar counts shards. The trace of an `Interrupted` has the chains of those that are finished; WorkerError if the
+    executor breaks.
     """
     traces: dict[int, Trace] = {}
     saved = (
@@ -317,9 +283,10 @@ def run_shards(
 
 def _figures(trace: Trace) -> tuple[float, float]:
     """The least ESS and the largest R-hat."""
+    known = trace.metadata["diagnosis"]
     if trace.draws is not None:
-        return worst(trace.draws, trace.metadata["diagnosis"]["categorical"])
-    told = running(trace.recorded.values())
+        return worst(trace.draws, known["categorical"], known["ensembles"])
+    told = running(trace.recorded.values(), ensembles=known["ensembles"])
     return (math.nan, math.nan) if told is None else told.worst()
 
 
@@ -331,9 +298,7 @@ def _named(i: int, shards: Sequence[Shard]) -> Iterator[None]:
     except (BrokenExecutor, Interrupted):
         raise
     except Exception as error:
-        if isinstance(error, PicklingError) or (
-            isinstance(error, AttributeError | TypeError) and "pickle" in str(error)
-        ):
+        if of_pickling(error):
             raise CapabilityError(
                 f"the target, the kernel or a recorder cannot be sent to a worker ({error}): define its functions in a "
                 "module, or take an executor that sends functions by value, such as those of loky or dask"

@@ -35,7 +35,8 @@ COORDINATES = 1000
 ROUNDS = 4
 """Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go.
 
-Where some are behind the others, another one follows only while their number falls: they may be in another mode.
+Where some are behind the others, another one follows only while their number falls: they may be in another mode. The
+rounds that those tune alone come between, and are not counted.
 """
 
 STILL = 0.05
@@ -58,10 +59,7 @@ a straight way; but where one coordinate of many comes in, 0.58 was seen, which 
 def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
     """The steps that tune a kernel: those that are asked for, or as many as the chains of a group need.
 
-    Raises
-    ------
-    HyperparameterError
-        If something is left out and no steps are to tune it, or nothing is and steps are asked for.
+    HyperparameterError if something is left out and no steps are to tune it, or nothing is and steps are asked for.
     """
     missing = anything_left_out(kernel)
     if isinstance(kernel, Piloted) and missing and warmup != 0:
@@ -102,12 +100,8 @@ def warm_up_source(source: NoiseSource, number: int = 1) -> Native | Portable:
 def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     """Whether the chains of some group were still on their way to where they stay when a warm-up ended.
 
-    Parameters
-    ----------
-    path : dict of str to array, each of shape (step, ...)
-        Of the warm-up. Nothing is found where it has no log density.
-    pooled : bool
-        Whether the positions have a chain axis.
+    By its path, arrays (step, ...) by name; nothing is found where it has no log density. `pooled` says that the
+    positions have a chain axis.
     """
     rows = path.get("log_density")
     if rows is None or rows.shape[0] < FEWEST_JUDGED:
@@ -152,12 +146,20 @@ def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, 
         return None
     rows = to_host(path["log_density"])
     sd = np.ma.masked_invalid(rows[-(len(rows) // 4) :, ...].astype(np.float64)).std(0)
-    stuck: np.ndarray = np.zeros(sd.shape, dtype=bool)
+    stuck = _marked(late, sd.shape) & (sd < STILL).filled(False)
+    return _nested(stand_ins(stuck).tolist()) if np.any(stuck) else None
+
+
+def those_behind(late: Finding, chains: tuple[int, ...]) -> tuple[Any, ...]:
+    """As `heard_chains`, for a round that those which are behind tune; a group of which none is tunes as ever."""
+    return _nested(stand_ins(~_marked(late, chains)).tolist())
+
+
+def _marked(late: Finding, chains: tuple[int, ...]) -> np.ndarray:
+    marked: np.ndarray = np.zeros(chains, dtype=bool)
     for chain in late.chains:
-        stuck[chain] = sd[chain] < STILL
-    if not np.any(stuck):
-        return None
-    return _nested(stand_ins(stuck).tolist())
+        marked[chain] = True
+    return marked
 
 
 def _nested(values: Any) -> Any:
@@ -166,13 +168,7 @@ def _nested(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class WarmUpPath(Recorder):
-    """What is tuned, and how the chains of each group fare, after every step of a warm-up.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With its parts that are tuned.
-    """
+    """What is tuned, and how the chains of each group fare, after every step of a warm-up."""
 
     kernel: Kernel
     name: str = "warmup"
@@ -212,12 +208,8 @@ def _some(values: Array) -> Array:
 class TunedPath(Recorder):
     """The hyper-parameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
 
-    Parameters
-    ----------
-    kernel : str
-        The name of the kernel that moves them.
-    rules : tuple of (str, Rule)
-        By the names of its fields. A kernel itself would hold arrays, and ask for a compiled program of its own.
+    The kernel that moves them has a name here, and rules by the names of its fields. A kernel itself would hold arrays,
+    and ask for a compiled program of its own.
     """
 
     kernel: str

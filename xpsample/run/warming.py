@@ -1,8 +1,7 @@
 """The course of a warm-up: rounds of steps that tune what a kernel leaves out."""
 
 import itertools
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,15 +9,14 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import Interrupted
-from xpsample.core.registry import to_host
 from xpsample.core.schedule import Schedule
-from xpsample.engine.loop import View, run
+from xpsample.engine.loop import run
 from xpsample.engine.noise import Native, NoiseSource, Portable
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
-from xpsample.metrics.arrival import some_come_in
 from xpsample.metrics.findings import Finding
 from xpsample.run.course import Course
+from xpsample.run.rounds import BEGINNINGS, ComingIn, Plan
 from xpsample.run.warm_up import (
     ROOM,
     ROUNDS,
@@ -45,26 +43,13 @@ from xpsample.watchers.until import Until
 Path_ = dict[str, Array]
 """What is tuned, and how the chains fare, by name, after every step."""
 
-BEGINNINGS = 20
-"""Warm-ups that end after their first third, since chains still come in from afar, at most."""
-
 
 @dataclass(frozen=True)
 class Warmed:
-    """What a warm-up leaves, or a run begins with that has none.
+    """What a warm-up leaves, or a run without one begins with: the program with the tuned kernel, and its start.
 
-    Parameters
-    ----------
-    program : Program
-        With the tuned kernel.
-    carry : Carry
-        Where it starts.
-    path : dict of str to array, optional
-        None where nothing was tuned.
-    findings : tuple of Finding
-        What is wrong.
-    trace : Trace, optional
-        Where time was up before the end: what there is of the run.
+    ``path`` is None where nothing was tuned, and ``findings`` say what is wrong. Where time was up before the end,
+    ``trace`` is what there is of the run.
     """
 
     program: Program
@@ -99,20 +84,17 @@ def warm_up(
 ) -> Warmed:
     """Tune what the kernel leaves out.
 
-    Where the chains are still on their way at the end, another warm-up follows from there, twice as long, if no number
-    of steps was asked for. So it does where some are far behind the others, as long as they become fewer. Those that
-    are stuck have no say in what it tunes, and one more round follows where such are found. Where chains come in from
-    afar after its first third, it ends there, and another of the same length begins. Each is a run of its own, with a
-    checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so on.
+    A warm-up is a round of steps, or several, see `Plan`. Where chains come in from afar after the first third of one,
+    it ends there, and another of the same length begins. Each is a run of its own, with a checkpoint of its own in the
+    folder ``warmup`` of the run's, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
-    before, heard = math.inf, None  # chains that were behind, and those that tune
-    rounds, beginnings = (ROUNDS, BEGINNINGS) if warmup is None else (1, 0)  # that may still follow
+    plan, beginnings = (Plan(steps, ROUNDS), BEGINNINGS) if warmup is None else (Plan(steps, 1), 0)
     for number in itertools.count(1):
-        warming, starts, noise = _round(target, program, x0, source, steps, number, heard)
+        warming, starts, noise = _round(target, program, x0, source, plan.steps, number, plan.heard)
         carry = warming.init(starts)
         check_limits(warming, carry, noise, warming.schedule.draws)
         own, described = _within(checkpoint, number), {}
@@ -122,7 +104,7 @@ def warm_up(
         with opened(own, warming, carry, described, about) as store:
             limits: dict[str, Any] = {"progress": progress, "until": until, "clock": clock}
             course = Course(warming, carry, noise, about, store, unit="warm-up steps", **limits)
-            coming = ComingIn(int(FROM * steps) if beginnings else 0, partial(course.rows.so_far, warming))
+            coming = ComingIn(int(FROM * plan.steps) if beginnings else 0, partial(course.rows.so_far, warming))
             try:
                 trace = course.trace(run(**coming.watching(course.given)))
             except Interrupted as stop:
@@ -132,63 +114,18 @@ def warm_up(
             paths.append(trace.recorded[warming.recorders[0].name])
             x0, beginnings = trace.state.point.x, beginnings - 1
             continue
-        if trace.run_statistics.steps < steps:
+        if trace.run_statistics.steps < plan.steps:
             trace = _so_far(program, warming, trace, paths)
-            return Warmed(program, carry, trace=_time_is_up(trace, steps))
+            return Warmed(program, carry, trace=_time_is_up(trace, plan.steps))
         paths.append(trace.recorded[warming.recorders[0].name])
         ready, carry = _tuned(program, warming, x0, trace, paths[-1])
         moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
-        behind = 0 if late is None else len(late.chains)
-        known, heard = heard, heard_chains(paths[-1], late)
-        rounds -= 1
-        if not rounds or (moving is None and not (behind and (behind < before or heard != known))):
+        following = plan.after(moving, late, heard_chains(paths[-1], late), x0.shape[:-1])
+        if following is None:
             break
-        x0, steps, before = carry.state.point.x, 2 * steps, behind or before
+        plan, x0 = following, carry.state.point.x
     found = tuple(finding for finding in (late, moving) if finding is not None)
     return Warmed(ready, carry, _joined(program, paths), found)
-
-
-class ComingIn:
-    """Ends a warm-up after its first third where chains still come in from afar: a watcher.
-
-    Scales and lengths are tuned to what the chains see from there on. Those that come in see longer ways and other
-    scales than there are where they go, and each step of theirs would cost more and more.
-
-    Parameters
-    ----------
-    step : int
-        After which it looks; 0 for never.
-    rows : callable
-        ``rows(view)``: those of each recorder, the path first.
-    """
-
-    def __init__(self, step: int, rows: Callable[[View], Any]) -> None:
-        self._step, self._rows, self.found = step, rows, False
-
-    def watching(self, given: dict[str, Any]) -> dict[str, Any]:
-        """What `engine.loop.run` is given, with this watcher, and with a block that ends where it looks."""
-        return given | {"segments": self._cut(given["segments"]), "watchers": (*given["watchers"], self)}
-
-    def begin(self, view: View) -> str | None:
-        """As `between`: a warm-up that goes on may have ended here."""
-        return self.between(view)
-
-    def between(self, view: View) -> str | None:
-        """That chains come in."""
-        if view.step and view.step == self._step:
-            rows = self._rows(view)[0].get("log_density")
-            self.found = rows is not None and some_come_in(to_host(rows), view.carry.state.point.x.shape[-1])
-        return "chains come in" if self.found else None
-
-    def end(self, view: View) -> None:
-        """Nothing is left to do."""
-
-    def _cut(self, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        for start, stop in segments:
-            if start < self._step < stop:
-                yield start, self._step
-                start = self._step
-            yield start, stop
 
 
 def _round(

@@ -32,15 +32,7 @@ from xpsample.watchers.until import Until
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """A run of one piece, as `sample` is asked for it.
-
-    Parameters
-    ----------
-    target, kernel, x0, draws, seed, warmup, burn_in, thinning, recorders, compile
-        As in `sample`, with positions (*chains, dim).
-    checkpoint, until, progress, watchers
-        As in `sample`.
-    """
+    """A run of one piece, as `sample` is asked for it, with positions (*chains, dim)."""
 
     target: AbstractTarget
     kernel: Kernel

@@ -213,17 +213,7 @@ def diffusion_target(
 
 @dataclass(frozen=True)
 class DiffusionScore:
-    """The score of a `diffusion_target`, ``score(y, data)``.
-
-    Parameters
-    ----------
-    network : callable
-    prediction : str
-    axes : int
-        Axes of a position, after those of the chains.
-    has_parameters : bool
-        Whether the network takes parameters.
-    """
+    """The score of a `diffusion_target`, ``score(y, data)``, of positions with `axes` after the chains'."""
 
     network: Callable[..., Array]
     prediction: str
@@ -252,15 +242,7 @@ EDGE = 1e-3
 
 
 def at_level(xp: Any, sigma: Array, table: Mapping[str, Array]) -> tuple[Array, Array, Array]:
-    """The noise level, or nan outside the table's; its time and its signal: each of the shape of `sigma`.
-
-    Parameters
-    ----------
-    sigma : array
-        Noise levels.
-    table : mapping of str to array
-        That of a `DiffusionSchedule`.
-    """
+    """Noise levels, nan outside of a `DiffusionSchedule`'s table, their times and signals, each as `sigma` in shape."""
     levels, logs = table["levels"], xp.log(table["levels"])
     passed = (xp.log(sigma)[..., None] - logs[:-1]) / (logs[1:] - logs[:-1])
     passed = xp.clip((passed - EDGE) / (1.0 - 2.0 * EDGE), 0.0, 1.0)  # of the way from each timestep to the next

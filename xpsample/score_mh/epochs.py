@@ -38,22 +38,10 @@ class EpochState(NamedTuple):
 class Epochs:
     """A training: its steps are epochs, and a row has the losses of one.
 
-    Parameters
-    ----------
-    backend : Backend
-    loss : TrainingLoss
-    derivative : callable
-        ``derivative(parameters, x, noise, constants, progress)`` -> (loss, gradient in the parameters).
-    optimizer : Optimizer
-    batch : int or None
-        Rows of a batch; None for all.
-    updates : int
-        In an epoch.
-    schedule : Schedule
-        A row for each epoch.
-    data : dict of trees of arrays
-        ``rows`` (rows, dim); ``constants``, those of the loss; ``start``, the first parameters; ``validation`` and
-        ``noise``, the rows and random numbers of the validation loss, or None.
+    ``derivative(parameters, x, noise, constants, progress)`` gives the loss and its gradient in the parameters. Batches
+    have so many rows, or all where it is None. The data are trees of arrays: ``rows`` (rows, dim); ``constants``, those
+    of the loss; ``start``, the first parameters; ``validation`` and ``noise``, the rows and random numbers of the
+    validation loss, or None.
     """
 
     backend: Backend

@@ -36,19 +36,10 @@ class TrainingLoss(ABC):
     def __call__(
         self, parameters: tree.Tree, x: Array, noise: Mapping[str, Array], constants: tree.Tree, progress: Array
     ) -> Array:
-        """The loss, 0-d.
+        """The loss, 0-d, of a batch x, (rows, dim) or (rows, *shape), with the numbers that `noise` declares.
 
-        Parameters
-        ----------
-        parameters : tree of arrays
-        x : array, shape (rows, dim), or (rows, *shape)
-            The batch.
-        noise : mapping of str to array
-            The numbers that `noise` declares.
-        constants : tree of arrays
-            Those of the attribute, in the library of x.
-        progress : array, 0-d
-            From 0 in the first epoch to 1 in the last one; 1 for a validation.
+        The constants are those of the attribute, in the library of x. `progress`, 0-d, goes from 0 in the first epoch
+        to 1 in the last one; it is 1 for a validation.
         """
 
 

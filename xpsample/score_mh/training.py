@@ -99,7 +99,7 @@ def fit(
         A directory. The same call, made again, goes on from the last epoch saved there and gives the result of an
         uninterrupted call. A checkpoint of another training is refused.
     progress : bool, optional
-        A progress bar (tqdm); by default when tqdm is installed and stderr is a terminal.
+        A progress bar (tqdm); by default when tqdm is installed, in a terminal or a notebook.
 
     Returns
     -------
@@ -210,14 +210,7 @@ def _fitted(program: Epochs, view: View, patience: int | None) -> Fitted:
 
 
 class _Training:
-    """Watches a training, and keeps it where it has a checkpoint.
-
-    Parameters
-    ----------
-    saved : Store or Unsaved
-        The checkpoint.
-    patience : int or None
-    """
+    """Watches a training, and keeps it where it has a checkpoint."""
 
     def __init__(self, saved: Store | Unsaved, patience: int | None) -> None:
         self._saved, self._patience, self.keep = saved, patience, saved.keep
@@ -235,12 +228,7 @@ class _Training:
         return "patience" if _stalled(view.carry.state, self._patience) else None
 
     def between(self, view: View) -> str | None:
-        """As `begin`.
-
-        Raises
-        ------
-        GradientError
-        """
+        """As `begin`; raises GradientError."""
         if not np.isfinite(to_host(view.carry.state.loss)):
             raise GradientError(
                 f"the loss left the finite numbers by epoch {view.step}: lower the learning rate, or clip the gradients"

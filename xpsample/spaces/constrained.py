@@ -294,10 +294,7 @@ def _nested(numbers: Any) -> Any:
 def _put_bounds(xp: Any, hosts: tuple[np.ndarray, ...], like: Array) -> list[Any]:
     """Bounds (and, of an interval, the width and its logarithm) where `like` is, in its dtype; numbers as Python's.
 
-    Raises
-    ------
-    HyperparameterError
-        If float32 cannot hold them, or cannot tell them apart.
+    HyperparameterError if float32 cannot hold them, or cannot tell them apart.
     """
     if dtype_name(like) == "float32":
         with np.errstate(over="ignore"):

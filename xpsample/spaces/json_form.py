@@ -36,11 +36,6 @@ def space_from_json(form: Mapping[str, Any]) -> Space:
     ----------
     form : mapping
         ``{"space": "Interval", "shape": [3], "low": 0.0, "high": 1.0}``, say.
-
-    Raises
-    ------
-    HyperparameterError
-        If it is none.
     """
     if not isinstance(form, Mapping) or form.get("space") not in SPACES:
         raise HyperparameterError(f"a space is one of {', '.join(sorted(SPACES))}; got {given(form)}")

@@ -26,12 +26,7 @@ from xpsample.spaces.space import AsMany, Constrained, Real, Space, at_place
 
 @dataclass(frozen=True)
 class States(AsMany):
-    """Values of a discrete space as a parameter: its coordinates are its values.
-
-    Parameters
-    ----------
-    space : Discrete
-    """
+    """Values of a discrete space as a parameter: its coordinates are its values."""
 
     space: Discrete
     shape: tuple[int, ...] = field(init=False)
@@ -59,15 +54,7 @@ class States(AsMany):
 class Named(Space):
     """Spaces with names. A position holds their unconstrained coordinates, one after the other.
 
-    Parameters
-    ----------
-    names : tuple of str
-    parts : tuple of Constrained
-        The space of each.
-    dims : tuple of (name, tuple of str), optional
-        What the axes of a parameter's values are called.
-    coords : tuple of (axis, tuple), optional
-        What the places along such an axis are called.
+    `dims` has what the axes of a parameter's values are called, and `coords` what the places along such an axis are.
     """
 
     names: tuple[str, ...]
@@ -173,17 +160,7 @@ class Named(Space):
         return xp.concat(found)
 
     def constrain(self, xp: Any, x: Array) -> tuple[tuple[Array, ...], Array]:
-        """The values of all parts, in order, and the log Jacobian determinant.
-
-        Parameters
-        ----------
-        x : array, shape (*chains, dim)
-
-        Returns
-        -------
-        values : tuple of array, each of shape (*chains, *shape)
-        log_jacobian : array, shape (*chains)
-        """
+        """The values of all parts, in order, each ``(*chains, *shape)``, and the log Jacobian, ``(*chains)``."""
         values, total = [], None
         for part, place in zip(self.parts, self._places, strict=True):
             if isinstance(part, (Real, States)):  # whose map is the identity
@@ -199,12 +176,7 @@ class Named(Space):
         return self.part(name).constrain(xp, x[..., self.coordinates(name)])[0]
 
     def position(self, values: Mapping[str, Array]) -> Array:
-        """As `unconstrain`, of values that a user gives, which are arrays of one library on one device.
-
-        Raises
-        ------
-        PositionError
-        """
+        """As `unconstrain`, of values that a user gives, which are arrays of one library on one device."""
         if not isinstance(values, Mapping):
             raise PositionError(f"values are a mapping of names to arrays; got {given(values)}")
         first = None
@@ -220,10 +192,7 @@ class Named(Space):
     def unconstrain(self, xp: Any, values: Mapping[str, Array]) -> Array:
         """Positions ``(*chains, dim)`` of values by name, each ``(*chains, *shape)``.
 
-        Raises
-        ------
-        PositionError
-            If a name is missing or unknown, a shape is wrong, or a value does not lie in its space.
+        PositionError if a name is missing or unknown, a shape is wrong, or a value does not lie in its space.
         """
         missing = [name for name in self.names if name not in values]
         unknown = [name for name in values if name not in self.names]
@@ -348,7 +317,14 @@ def named(
 @lru_cache(maxsize=1024)
 def parameters(names: tuple[str, ...]) -> Any:
     """The class of a density's argument: a named tuple. A name that is no identifier is reached by its place."""
-    return namedtuple("Parameters", names, rename=True)
+    make: Any = namedtuple
+    made = make("Parameters", names, rename=True)
+    made.__reduce__ = lambda self: (_parameters_of, (names, tuple(self)))  # pickle finds no class that is made here
+    return made
+
+
+def _parameters_of(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return parameters(names)(*values)
 
 
 def named_from_json(fields: Mapping[str, Any]) -> Named:

@@ -31,18 +31,10 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_axes(axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """How many places there are along each axis, by name.
+    """How many places there are along each axis, by name; `axes` has those without a name of their own, too.
 
-    Parameters
-    ----------
-    axes : mapping of str to sequence of str
-        Of each parameter, those without a name of their own included.
-    shapes : mapping of str to sequence of int
-
-    Raises
-    ------
-    HyperparameterError
-        If an axis is called like a parameter, or one of ArviZ's own, or stands for two sizes, or twice in a parameter.
+    HyperparameterError if an axis is called like a parameter, or one of ArviZ's own, or stands for two sizes, or twice
+    in a parameter.
     """
     sizes: dict[str, int] = {}
     places: dict[str, str] = {}

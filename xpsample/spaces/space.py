@@ -66,11 +66,6 @@ class Constrained(Space):
         -------
         value : array, shape (*chains, *shape)
         log_jacobian : array, shape (*chains)
-
-        Raises
-        ------
-        PositionError
-            For another shape or dtype.
         """
         _check_floating("coordinates", z)
         if z.ndim < 1 or z.shape[-1] != self.dim:
@@ -89,13 +84,7 @@ class Constrained(Space):
         return value, xp.sum(log_jacobian, axis=-1) if more else log_jacobian
 
     def unconstrain(self, xp: Any, value: Same) -> Same:
-        """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside.
-
-        Raises
-        ------
-        PositionError
-            For another shape or dtype.
-        """
+        """Coordinates of values, ``(*chains, *shape) -> (*chains, dim)``: infinite on the edge, nan outside."""
         chains = self._chains_of(xp, value)
         z = xp.reshape(self._unconstrain(xp, value), (*chains, self.dim))
         return _as(xp, z, value)
@@ -104,11 +93,6 @@ class Constrained(Space):
         """Which values are in the space, edges excluded, ``(*chains, *shape) -> (*chains)`` of bool.
 
         Sums and lengths that must be 1 may be off by rounding.
-
-        Raises
-        ------
-        PositionError
-            For another shape or dtype.
         """
         chains = self._chains_of(xp, value)
         inside = self._inside(xp, value)
@@ -221,13 +205,7 @@ class Real(AsMany):
 
 
 def settle_shape(space: Constrained, shape: tuple[int, ...], least: int | None = None) -> None:
-    """Check the shape that a user gave, and keep it.
-
-    Parameters
-    ----------
-    least : int, optional
-        Of the last number, which the space then needs.
-    """
+    """Check the shape that a user gave, and keep it; the last number, if one is needed, is at `least` so large."""
     name = type(space).__name__
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         raise HyperparameterError(f"write {name}({', '.join(map(str, shape[0]))}), without inner brackets")

@@ -165,6 +165,8 @@ class SRMC(Kernel[SRMCState, Any]):
             Trait.SAMPLES: "SRMC tilts the target that the chains sample",
             Trait.EXACT: "the history would take up their noise and the tilt their differences; take the kernel on the "
             "whole data, or SRLD(Minibatch(...), ...)",
+            Trait.SEPARATE: "each chain has a history and a target of its own; take a kernel whose chains are "
+            "independent, such as RWM",
         }
         check_base("SRMC", self.base, needs)
         if not self._tilt.moves:

@@ -23,12 +23,7 @@ SMALL = 0.01
 
 
 def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int) -> None:
-    """Check that steps can be counted, and that the `held` rows of a run fit into the memory of the machine.
-
-    Raises
-    ------
-    HyperparameterError
-    """
+    """Raise HyperparameterError unless steps can be counted, and the `held` rows of a run fit into memory."""
     x, steps = carry.state.point.x, program.schedule.steps
     if steps >= 2**31 and steps > (most := _counted(program, x)):
         raise HyperparameterError(

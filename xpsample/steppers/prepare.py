@@ -47,13 +47,7 @@ def prepare(
     draws: int,
     compile: bool = False,
 ) -> Program:
-    """The program of a run.
-
-    Raises
-    ------
-    XpsampleError
-        If anything does not fit together.
-    """
+    """The program of a run; raises an XpsampleError if anything does not fit together."""
     check_target("target", target)
     if not isinstance(kernel, Kernel):
         raise CapabilityError(

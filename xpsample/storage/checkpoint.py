@@ -138,12 +138,8 @@ class Store:
     def load(self, carry: Carry, totals: Totals) -> View:
         """Where the run begins, or goes on in the library and on the device of `carry`.
 
-        The sums until then go into `totals`, with which it is saved from now on.
-
-        Raises
-        ------
-        CheckpointError
-            If what is there belongs to another run, or cannot be read.
+        The sums until then go into `totals`, with which it is saved from now on. CheckpointError if what is there
+        belongs to another run, or cannot be read.
         """
         self.totals = totals
         with reading(self.path / INDEX, CheckpointError, ADVICE):
@@ -247,12 +243,7 @@ class Store:
             self.disk.note_counted()
 
     def check(self, row: Row) -> None:
-        """Check, before the first step that is made now, what a save would need. `row` gives a row of each recorder.
-
-        Raises
-        ------
-        CheckpointError
-        """
+        """Raise CheckpointError, before the first step, unless rows such as `row` gives can be saved."""
         self.began = time.monotonic()
         if self.folder is not None:
             lines = differences(self.folder.content["environment"], self.environment)
@@ -292,17 +283,8 @@ def opened(
 ) -> Iterator[Store | Unsaved]:
     """The checkpoint of a run, which no other run has as long as the block lasts.
 
-    Parameters
-    ----------
-    checkpoint : path or Checkpoint or None
-    program, carry
-        The run, and its start.
-    identity : dict
-        What makes it this run, as JSON values.
-    metadata : dict, optional
-        That of the trace. Without it `load_folder` refuses the checkpoint.
-    disk : RowStore, optional
-        Where the rows of the run go.
+    `identity` are JSON values that make it this run. Without the `metadata` of the trace `load_folder` refuses the
+    checkpoint. The rows of the run go to `disk`, if given.
     """
     if checkpoint is None:
         yield Unsaved()
@@ -314,12 +296,7 @@ def opened(
 
 
 def check_no_shards(path: Path, advice: str) -> None:
-    """Raise if a directory holds the checkpoints of a run in shards.
-
-    Raises
-    ------
-    CheckpointError
-    """
+    """Raise CheckpointError if a directory holds the checkpoints of a run in shards."""
     found = sorted(folder.name for folder in path.glob(SHARD.format("*", "*")))
     if found:
         raise CheckpointError(f"{path} holds a run in shards, such as {found[0]}: {advice}")

@@ -47,20 +47,10 @@ def environment(x: Array) -> dict[str, Any]:
 
 
 def made_with(devices: Sequence[DeviceDtype], modules: Sequence[str] = ()) -> dict[str, Any]:
-    """What the results of a command depend on, beside its settings.
+    """What the results of a command depend on, beside its settings, as JSON values.
 
-    Parameters
-    ----------
-    devices : sequence of DeviceDtype
-        Where they are made.
-    modules : sequence of str
-        Names of modules of the user's that are used.
-
-    Returns
-    -------
-    dict
-        JSON values: the devices, the versions of Python and of the libraries, and digests of the code of xpsample, its
-        backends, and the packages of the modules.
+    These are the devices, the versions of Python and of the libraries, and digests of the code of xpsample, its
+    backends, and the packages of the user's `modules`.
     """
     versions: dict[str, Any] = {"python": PYTHON}
     for device in devices:

@@ -74,13 +74,7 @@ def locked(store: "RowStore | None") -> Iterator[None]:
 
 
 class RowStore:
-    """The store of a run's rows, for writing.
-
-    Parameters
-    ----------
-    where : str
-        A folder, or an address that fsspec opens.
-    """
+    """The store of a run's rows, for writing, in a folder or at an address that fsspec opens."""
 
     def __init__(self, where: str) -> None:
         self._zarr = zarr3()
@@ -108,23 +102,9 @@ class RowStore:
     ) -> Program:
         """Make the store, or go on in it; the program whose buffers hold the rows of two chunks.
 
-        Parameters
-        ----------
-        program : Program
-        row : tuple of tree
-            A row of each recorder.
-        x : array, shape (*chains, dim)
-        identity : dict
-            What makes it this run, as JSON values; empty without a checkpoint.
-        metadata : dict
-            That of the trace.
-        saved : (str, int), optional
-            Which store the checkpoint counts the rows of, and how many.
-
-        Raises
-        ------
-        StoreError
-            If the store there belongs to another run, or something else is there, or the disk is too small.
+        `identity` makes it this run, and is empty without a checkpoint; `saved` is which store that counts the rows of,
+        and how many. StoreError if the store there belongs to another run, or something else is there, or the disk is
+        too small.
         """
         self._program, self._row, self._chains = program, row, tuple(x.shape[:-1])
         self._space = named({"x": program.target.space}) if shape_of(program.target.space) else program.target.space
@@ -170,10 +150,6 @@ class RowStore:
         """Write rows that are not there yet: up to `rows` if `whole`, else the full chunks among them.
 
         From then on they count, and under a checkpoint they are on the disk; there, full chunks alone do not count yet.
-
-        Raises
-        ------
-        StoreError
         """
         stop, counts = rows if whole else rows // self.chunk * self.chunk, whole or not self._saved
         if stop <= (self._about["rows"] if counts else self.rows):

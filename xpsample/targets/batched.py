@@ -1,8 +1,12 @@
 """Lift a function of a single point to batches of chains."""
 
 import math
+import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
 from functools import update_wrapper
 from math import prod
 from typing import Any, final
@@ -11,21 +15,26 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, Tree, is_array
-from xpsample.core.checks import check_function, given
-from xpsample.core.errors import HyperparameterError, LogDensityError
-from xpsample.core.registry import backend_of
+from xpsample.core.checks import check_function, check_instance, given
+from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, WorkerError, unended
+from xpsample.core.registry import backend_of, to_host
+from xpsample.engine.workers import NONE_WORKED, check_forks, check_guarded, of_pickling
 
 BEHIND = ".__wrapped__"
 """Ends the name of a function behind a decorator."""
 
 
 def batched(
-    f: Callable[..., Array], *, rejects: type[Exception] | tuple[type[Exception], ...] = ()
+    f: Callable[..., Array],
+    *,
+    rejects: type[Exception] | tuple[type[Exception], ...] = (),
+    executor: Executor | None = None,
 ) -> Callable[..., Array]:
     """A function of one position, lifted to positions with any leading axes.
 
     Uses the library's vmap where it has one, and a Python loop over the chains where it has none, or with `rejects`
-    (slow: write the function over leading axes instead, where you can).
+    (slow: write the function over leading axes instead, where you can). With `executor` its workers evaluate the
+    positions.
 
     Parameters
     ----------
@@ -35,6 +44,9 @@ def batched(
         Exceptions that mean a log density of -inf at a position, such as `ValueError`: that chain's proposal is
         rejected, and the others go on. At the start they are errors. Compiled functions, as those of JAX, raise when
         they are traced and not where a value is wrong: give -inf there by ``where``.
+    executor : concurrent.futures.Executor, optional
+        Whose workers evaluate the positions, each by itself, such as a `ProcessPoolExecutor` or those of loky, dask and
+        mpi4py. It pays where an evaluation takes a millisecond or more. Not for JAX arrays, whose runs are compiled.
 
     Returns
     -------
@@ -59,17 +71,28 @@ def batched(
     classes = rejects if isinstance(rejects, tuple) else (rejects,)
     if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in classes):
         raise HyperparameterError(f"rejects must be a class of exceptions, such as ValueError; got {given(rejects)}")
-    return Lifted(check_function("f", f, "(x)"), classes)
+    check_instance("executor", executor, Executor, "ProcessPoolExecutor()", optional=True)
+    if executor is not None:
+        check_guarded()
+    return Lifted(check_function("f", f, "(x)"), classes, executor)
 
 
 @final
 class Lifted:
-    """What `batched` makes. It can be sent to other processes where the function can be, also as a decorator."""
+    """What `batched` makes. It can be sent to other processes where the function can be, also as a decorator.
 
-    def __init__(self, f: Callable[..., Array], rejects: tuple[type[Exception], ...] = ()) -> None:
+    What is sent has no executor: a worker has no workers of its own.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Array],
+        rejects: tuple[type[Exception], ...] = (),
+        executor: Executor | None = None,
+    ) -> None:
         self.__wrapped__ = f
         update_wrapper(self, f)
-        self.rejects = rejects
+        self.rejects, self.executor = rejects, executor
 
     def __call__(self, x: Array, *data: Any) -> Array:
         if not is_array(x):
@@ -91,19 +114,36 @@ class Lifted:
     def _each(self, flat: Tree, *data: Any) -> Array:
         first = tree.leaves(flat)[0]
         backend = backend_of(first)
-        if backend.autodiff is not None and not self.rejects:
+        if backend.autodiff is not None and not self.rejects and self.executor is None:
             return backend.autodiff.vmap(self._one)(flat, *data)
-        every = (tree.map(lambda a, i=i: a[i, ...], flat) for i in range(first.shape[0]))
-        return backend.xp.stack([self._one(one, *data) for one in every])
+        every = [tree.map(lambda a, i=i: a[i, ...], flat) for i in range(first.shape[0])]
+        if self.executor is None:
+            found: Any = (self.located(one, *data) for one in every)
+        else:
+            found = in_parallel(self.executor, self.located, every, data)
+        return backend.xp.stack([self._as_array(value, one) for value, one in zip(found, every, strict=True)])
 
     def _one(self, x: Tree, *data: Any) -> Array:
-        """What the function gives for one position, as an array."""
-        found: Any
-        like = tree.leaves(x)[0]
+        return self._as_array(self.of_one(x, *data), x)
+
+    def of_one(self, x: Tree, *data: Any) -> Any:
+        """What the function gives for one position."""
         try:
-            found = self.__wrapped__(x, *data)
+            return self.__wrapped__(x, *data)
         except self.rejects:
-            found = -math.inf
+            return -math.inf
+
+    def located(self, x: Tree, *data: Any) -> Any:
+        """As `of_one`; an error says at which position it was."""
+        try:
+            return self.of_one(x, *data)
+        except Exception as error:
+            error.add_note(f"This was at the position {x}.")
+            raise
+
+    def _as_array(self, found: Any, x: Tree) -> Array:
+        """What the function gave for a position."""
+        like = tree.leaves(x)[0]
         if found is None:
             raise LogDensityError(
                 f"{getattr(self, '__name__', 'the function')} gives None for a position: let it end with return"
@@ -115,10 +155,58 @@ class Lifted:
     @property
     def raising(self) -> "Lifted":
         """The same function, whose exceptions are errors."""
-        return Lifted(self.__wrapped__)
+        return Lifted(self.__wrapped__, executor=self.executor)
 
     def __reduce__(self) -> tuple[Any, ...]:
         f: Any = self.__wrapped__
         if getattr(sys.modules.get(self.__module__), getattr(f, "__qualname__", ""), None) is self:
             f.__qualname__ += BEHIND  # pickle looks for it under this name, and a decorated function has that
         return Lifted, (f, self.rejects)
+
+
+# ---- in parallel -----------------------------------------------------------------------------------------------------
+
+
+def in_parallel(
+    executor: Executor, f: Callable[..., Any], positions: Sequence[Tree], data: tuple[Any, ...]
+) -> Iterator[Any]:
+    """What a function gives for each position, in their order. What is not begun is cancelled where one fails."""
+    check_forks(executor)
+    try:
+        to_host(tree.leaves(positions[0])[0])
+    except Exception as error:
+        raise CapabilityError(
+            "executor evaluates positions outside of the run, and this run is compiled: pass NumPy or torch arrays, or "
+            "leave executor out"
+        ) from error
+    futures: list[Future[Any]] = []
+    try:
+        for x in positions:
+            futures.append(executor.submit(_work, f, x, data, os.getpid()))
+        yield from map(_result, futures)
+    except BrokenExecutor as error:
+        raise WorkerError(f"a worker was lost ({unended(error)}): give a new executor{NONE_WORKED}") from error
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _result(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except BrokenExecutor:
+        raise
+    except Exception as error:
+        if of_pickling(error):
+            raise CapabilityError(
+                f"the function, its data or what it gives cannot be sent to or from a worker ({error}): define it in a "
+                "module, or take an executor that sends functions by value, such as those of loky or dask"
+            ) from error
+        raise
+
+
+def _work(f: Callable[..., Any], x: Tree, data: tuple[Any, ...], caller: int) -> Any:
+    """What a worker does. Ctrl-C reaches all processes, and it is for the one that waits to end."""
+    if os.getpid() != caller and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return f(x, *data)

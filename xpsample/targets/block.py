@@ -35,20 +35,9 @@ def given_others(
 class GivenOthers(DerivedTarget):
     """The distribution of some parameters given the others; its points carry those of all parameters in `base`.
 
-    Parameters
-    ----------
-    target : BoundTarget
-        Of all parameters, on a `Named` space.
-    names : tuple of str
-        The parameters that move.
-    space : Space
-        Where these live, bound to their positions.
-    origin : Point
-        Of `target`, where the others are.
-    requires : Capability
-        What the kernel on top requires.
-    of_part : bool
-        Whether the points of `target` have the score of one block, which may be another one, and nan elsewhere.
+    The parameters `names` of `target` move, on `space`, which is bound to their positions; the others are where
+    `origin` is. `of_part` says that the points of `target` have the score of one block, which may be another one, and
+    nan elsewhere.
     """
 
     target: BoundTarget

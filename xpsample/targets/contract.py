@@ -25,23 +25,12 @@ ROUNDING = 1e-5
 
 
 def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[Array, Array], Array]]) -> None:
-    """Evaluate at a copy of the start positions, and check what comes.
+    """Evaluate at a copy of the start positions, and raise LogDensityError for what breaks the contract.
 
     Functions must be pure, and take each chain for itself: they write into nothing, keep what they returned, give the
     same for the same, and what they give for a chain does not depend on where the others are. Those that stay have
-    other neighbours at a second call.
-
-    Parameters
-    ----------
-    bound : BoundTarget
-    x : array, shape (*chains, dim)
-        The start positions.
-    given : mapping of str to callable
-        The user's own functions of a position and a vector, to be checked as well.
-
-    Raises
-    ------
-    LogDensityError
+    other neighbours at a second call. The user's own functions `given`, of a position and a vector, are checked as
+    well.
     """
 
     def evaluate(x: Array, check: Callable[..., None] = _check_point) -> dict[str, Array]:
@@ -189,12 +178,7 @@ def _refuse(
 
 
 def check_form(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> Any:
-    """Return `array` if it is one like the positions, of a shape.
-
-    Raises
-    ------
-    LogDensityError
-    """
+    """Return `array` if it is one like the positions, of a shape; raises LogDensityError else."""
     if getattr(array, "shape", None) != shape or array.dtype != x.dtype:
         check_array(what, array, x, shape)
     return array

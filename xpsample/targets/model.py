@@ -19,7 +19,7 @@ from xpsample.spaces.space import Space, check_positions
 from xpsample.targets.batched import Lifted
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.targets.start import around
+from xpsample.targets.start import StartMethod, around, found
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 AUTO = Auto()
@@ -154,6 +154,7 @@ class Model(AbstractTarget):
         seed: int,
         scale: float = 1.0,
         values: Mapping[str, Any] | None = None,
+        method: StartMethod | None = None,
     ) -> Array:
         """Random start positions where the log density is finite.
 
@@ -171,6 +172,8 @@ class Model(AbstractTarget):
         values : mapping of str to array, optional
             Parameters that start at given values, of shape ``(*chains, *shape)`` or the same for all chains,
             ``(*shape)``.
+        method : StartMethod, optional
+            `Pathfinder` or `Laplace`, which begin at such random positions and find better ones.
 
         Returns
         -------
@@ -199,7 +202,8 @@ class Model(AbstractTarget):
             return self.space.put(array_namespace(drawn), drawn, held) if held else drawn
 
         middle = np.zeros(self.space.dim, dtype=dtype_name(like))
-        return around(self, middle, np.asarray(scale), like, chains, seed, positions)
+        spread = np.asarray(scale)
+        return found(method, self, lambda n: around(self, middle, spread, like, n, seed, positions), chains, seed)
 
     def values(self, x: Array) -> Any:
         """The parameters' values at positions ``(*chains, dim)``: a named tuple of arrays ``(*chains, *shape)``."""

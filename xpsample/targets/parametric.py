@@ -83,13 +83,7 @@ class Parametric(AbstractTarget):
 
 
 def family_of(target: BoundTarget) -> Family:
-    """The family that a bound target is a member of.
-
-    Raises
-    ------
-    CapabilityError
-        If the target has no parameters.
-    """
+    """The family that a bound target is a member of; raises CapabilityError if the target has no parameters."""
     if not isinstance(target, PreparedTarget) or target.family is None:
         raise CapabilityError("the kernel moves the parameters of its target: pass Parametric(log_density, parameters)")
     return target.family

@@ -22,10 +22,7 @@ def shape_of(space: Space | None) -> tuple[int, ...]:
 def coordinates(target: Any, x: Any) -> Any:
     """Positions ``(*chains, dim)``, of those ``(*chains, *shape)`` of a target of arrays; all else as it is.
 
-    Raises
-    ------
-    PositionError
-        If the last axes are neither the shape nor the dimension.
+    PositionError if the last axes are neither the shape nor the dimension.
     """
     space = getattr(target, "space", None)  # what is no target is refused elsewhere
     shape = shape_of(space)
@@ -47,16 +44,7 @@ def values(shape: tuple[int, ...], x: Array) -> Array:
 
 @dataclass(frozen=True)
 class OfCoordinates:
-    """A function of positions ``(*chains, *shape)`` as one of coordinates ``(*chains, dim)``.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(x, ...)``.
-    shape : tuple of int
-    name : str
-        The field of `Functions` that it is.
-    """
+    """A function of positions ``(*chains, *shape)``, the field `name` of `Functions`, as one of ``(*chains, dim)``."""
 
     function: Callable[..., Any]
     shape: tuple[int, ...]

@@ -1,12 +1,13 @@
 """Where chains start: random points, spread more widely than the target."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_seed, given
+from xpsample.core.checks import check_count, check_instance, check_seed, given
 from xpsample.core.devices import current_device
 from xpsample.core.errors import CapabilityError, LogDensityError, PositionError
 from xpsample.core.hyperparameters import check_array, check_range
@@ -29,8 +30,26 @@ TRIES = 100
 """Draws of a start position, at most."""
 
 
+Plain = Callable[[int | tuple[int, ...]], Array]
+"""Random positions ``(*chains, dim)`` of so many chains."""
+
+
+class StartMethod(ABC):
+    """How `start` finds better positions than random ones, such as `Pathfinder`."""
+
+    @abstractmethod
+    def starts(self, target: AbstractTarget, plain: Plain, chains: tuple[int, ...], seed: int) -> Array:
+        """Start positions ``(*chains, dim)``, made of random ones, or these where it finds none."""
+
+
 def start(
-    target: AbstractTarget, like: Array, chains: int | tuple[int, ...] = 4, *, scale: Any = 2.0, seed: int
+    target: AbstractTarget,
+    like: Array,
+    chains: int | tuple[int, ...] = 4,
+    *,
+    scale: Any = 2.0,
+    seed: int,
+    method: StartMethod | None = None,
 ) -> Array:
     """Random start positions, ``like + scale * z`` with standard normals z, where the log density is finite.
 
@@ -49,6 +68,8 @@ def start(
         Standard deviation about the middle, in units of x: some times that of the target, as far as it is known.
     seed : int
         The same positions on every library, to the rounding of the dtype.
+    method : StartMethod, optional
+        `Pathfinder` or `Laplace`, which begin at such random positions and find better ones.
 
     Returns
     -------
@@ -87,8 +108,23 @@ def start(
         scale = coordinates(target, scale)
         check_array("scale", scale, like, {"coordinates": (1,)})
     spread = np.asarray(to_host(scale) if hasattr(scale, "shape") else scale)
-    x = around(target, to_host(like), spread, like, chains, seed)
+    x = found(method, target, lambda n: around(target, to_host(like), spread, like, n, seed), chains, seed)
     return values(tuple(own.shape), x)
+
+
+def found(
+    method: StartMethod | None, target: AbstractTarget, plain: Plain, chains: int | tuple[int, ...], seed: int
+) -> Array:
+    """Start positions by a method, or random ones without any."""
+    if check_instance("method", method, StartMethod, "Pathfinder()", optional=True) is None:
+        return plain(chains)
+    assert method is not None
+    return method.starts(target, plain, chain_axes(chains), seed)
+
+
+def chain_axes(chains: int | tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of so many chains."""
+    return tuple(check_count("chains", n) for n in (chains if isinstance(chains, tuple) else (chains,)))
 
 
 def around(
@@ -102,7 +138,7 @@ def around(
 ) -> Array:
     """Positions ``middle + spread * z`` as `start` draws them; `positions` makes positions of these, on the host."""
     backend = backend_of(like)
-    axes = tuple(check_count("chains", n) for n in (chains if isinstance(chains, tuple) else (chains,)))
+    axes = chain_axes(chains)
     generator = np.random.default_rng(check_seed("seed", seed))
     shape = (*axes, middle.shape[-1])
     host = np.empty(shape, middle.dtype)

@@ -4,15 +4,19 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xpsample.core import tree
+from xpsample.core.arrays import is_array
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.files.archives import structure
+from xpsample.files.atomic import write_whole
 from xpsample.files.common import sealed
+from xpsample.spaces.names import exported
 
 ARVIZ_NAMES = {
     "acceptance_probability": "acceptance_rate",
@@ -37,8 +41,12 @@ def installed(module: str, advice: str) -> Any:
         raise ImportError(advice) from error
 
 
+Variables = Mapping[str, tuple[np.ndarray, Sequence[str]]]
+"""Arrays ``(draw, chain, ...)`` by name, and what their further axes are called."""
+
+
 def datatree(
-    posterior: Mapping[str, tuple[np.ndarray, Sequence[str]]],
+    posterior: Variables,
     labels: Mapping[str, Sequence[Any]],
     statistics: Mapping[str, np.ndarray],
     attributes: Mapping[str, Any],
@@ -48,7 +56,6 @@ def datatree(
     Parameters
     ----------
     posterior : mapping of str to (array, sequence of str)
-        Arrays ``(draw, chain, ...)``, and what their further axes are called.
     labels : mapping of str to sequence
         What the places along an axis are called; they are counted from 0 where nothing is said.
     statistics : mapping of str to array, each of shape (draw, chain, ...)
@@ -65,19 +72,79 @@ def datatree(
         If xarray is not installed.
     """
     xarray = installed("xarray", 'to_arviz() needs xarray: pip install "xpsample[arviz]"')
-
-    def variable(values: np.ndarray, axes: Sequence[str]) -> Any:
-        return xarray.Variable(("chain", "draw", *axes), np.swapaxes(values, 0, 1))
-
-    groups = {"posterior": {name: variable(values, axes) for name, (values, axes) in posterior.items()}}
+    groups = {"posterior": _dataset(posterior, labels)}
     if statistics:
-        groups["sample_stats"] = {
-            ARVIZ_NAMES.get(name, name): variable(own, [f"{name}_dim_{i}" for i in range(own.ndim - 2)])
+        named = {
+            ARVIZ_NAMES.get(name, name): (own, [f"{name}_dim_{i}" for i in range(own.ndim - 2)])
             for name, own in statistics.items()
         }
-    tree = xarray.DataTree.from_dict({name: _dataset(variables, labels) for name, variables in groups.items()})
+        groups["sample_stats"] = _dataset(named, labels)
+    tree = xarray.DataTree.from_dict(groups)
     tree.attrs = dict(attributes)
     return tree
+
+
+def add_prior(tree: Any, prior: Any) -> None:
+    """Give a DataTree the draws of another, those of the prior."""
+    for group, name in (("posterior", "prior"), ("sample_stats", "sample_stats_prior")):
+        if group in prior:
+            tree[name] = prior[group]
+
+
+def add_observations(
+    tree: Any,
+    given: Mapping[str, tuple[Any, Sequence[int]]],
+    dims: Mapping[str, Any],
+    labels: Mapping[str, Sequence[Any]],
+) -> None:
+    """Give a DataTree groups with a value for each observation.
+
+    Parameters
+    ----------
+    tree : DataTree
+    given : mapping of str to (values, sequence of int)
+        Of each group arrays, or None, and ``(draw, *chains)`` of the draws that they were made of; () of what was
+        observed.
+    dims, labels : mapping
+        Names for the axes of observations, and what the places along an axis are called.
+
+    Raises
+    ------
+    TraceError
+        If a shape does not fit.
+    """
+    for group, (values, drawn) in given.items():
+        if values is None:
+            continue
+        variables = _of_observations(group, values, drawn, dims)
+        if group == "log_likelihood" and any(not axes for _, axes in variables.values()):
+            raise TraceError("log_likelihood has a value for each observation: do not sum over these")
+        tree[group] = type(tree)(_dataset(variables, labels, bool(drawn)))
+
+
+def _of_observations(what: str, values: Any, drawn: Sequence[int], dims: Mapping[str, Any]) -> Variables:
+    """Arrays of a group by the name of what is observed; one alone is called y."""
+    found = {}
+    for name, own in (values if isinstance(values, Mapping) else {"y": values}).items():
+        host = to_host(own) if is_array(own) else np.asarray(own)
+        if host.shape[: len(drawn)] != tuple(drawn):
+            raise TraceError(
+                f"{what} has shape (draw, *chains, *observations), here ({', '.join(map(str, drawn))}, ...); "
+                f"{name} has {host.shape}"
+            )
+        shape = host.shape[len(drawn) :]
+        given = dims.get(name, [f"{name}_dim_{i}" for i in range(len(shape))])
+        axes = (given,) if isinstance(given, str) else tuple(given)
+        if len(axes) != len(shape):
+            raise TraceError(f"dims has {len(axes)} names for the axes of {name}, whose observations have {shape}")
+        found[name] = one_chain_axis(host, len(drawn) - 1) if drawn else host, axes
+    return found
+
+
+def one_chain_axis(values: np.ndarray, chain_axes: int) -> np.ndarray:
+    """(draw, *chains, ...) to (draw, chain, ...)."""
+    chains, rest = values.shape[1 : 1 + chain_axes], values.shape[1 + chain_axes :]
+    return np.reshape(values, (values.shape[0], int(np.prod(chains)), *rest))
 
 
 def as_arviz(tree: Any) -> Any:
@@ -101,12 +168,21 @@ def as_arviz(tree: Any) -> Any:
     return found
 
 
-def _dataset(variables: dict[str, Any], labels: Mapping[str, Sequence[Any]]) -> Any:
-    from xarray import Dataset
+def _dataset(variables: Variables, labels: Mapping[str, Sequence[Any]], drawn: bool = True) -> Any:
+    """Variables with their coordinates; where they are not `drawn`, they have no axes of draws and chains."""
+    from xarray import Dataset, Variable
 
-    sizes = {axis: size for own in variables.values() for axis, size in own.sizes.items()}
-    places = {axis: list(labels.get(axis, range(size))) for axis, size in sizes.items()}
-    return Dataset(variables, coords={axis: (axis, np.asarray(own)) for axis, own in places.items()})
+    before = ("chain", "draw") if drawn else ()
+    content = {
+        exported(name): Variable((*before, *map(exported, axes)), np.swapaxes(values, 0, 1) if drawn else values)
+        for name, (values, axes) in variables.items()
+    }
+    sizes = {str(axis): size for own in content.values() for axis, size in own.sizes.items()}
+    named = {exported(axis): list(places) for axis, places in labels.items()}
+    for axis, size in sizes.items():
+        if len(named.setdefault(axis, list(range(size)))) != size:
+            raise TraceError(f"the axis {axis!r} has {size} places, and {len(named[axis])} names in coords")
+    return Dataset(content, coords={axis: (axis, np.asarray(named[axis])) for axis in sizes})
 
 
 def archived(kept: dict[str, Any], metadata: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -127,9 +203,21 @@ def archived(kept: dict[str, Any], metadata: dict[str, Any]) -> dict[str, np.nda
     return arrays
 
 
-def fits_attribute(value: Any) -> bool:
-    """Whether NetCDF takes `value` as it is: text or a number of 64 bits."""
-    return isinstance(value, (str, float)) or (type(value) is int and abs(value) < 2**63)
+def as_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as NetCDF takes it: text and numbers of 64 bits as they are, anything else as JSON."""
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, (str, float)) or (type(value) is int and abs(value) < 2**63)
+
+    own = {key: value if fits(value) else as_json(key, value) for key, value in metadata.items()}
+    return own | {"inference_library": "xpsample"}
+
+
+def write_netcdf(path: Path, content: Any) -> None:
+    """Write a DataTree to a file, whole or not at all."""
+    installed("h5netcdf", 'writing .nc needs h5netcdf: pip install "xpsample[io]"')
+    # Made in memory: where a disk is full, HDF5 ends the process when it closes its file.
+    write_whole(path, content.to_netcdf(engine="h5netcdf"))
 
 
 def as_json(what: str, value: Any) -> str:

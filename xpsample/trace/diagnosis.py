@@ -58,8 +58,10 @@ def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
         "chains": bool(kernel.traits & Trait.SAMPLES) or OF_ANOTHER_TARGET in kernel.traits,
         "adjusted": bool(kernel.traits & Trait.INVARIANT),
         "tilted": bool(kernel.traits & Trait.SAMPLES) and not kernel.traits & Trait.UNTILTED,
+        "exact": bool(kernel.traits & Trait.EXACT),
         "optimal_acceptance": kernel.optimal_acceptance,
         "categorical": _is_categorical(space, dim),
+        "ensembles": bool(kernel.traits & Trait.SAMPLES) and not kernel.traits & Trait.SEPARATE,
         "leapfrog_steps": _whole(kernel, "steps"),
         "deepest": _whole(kernel, "max_depth"),
     }
@@ -107,7 +109,7 @@ def diagnose(
     moved, accepted = (np.asarray(a) for a in (run_statistics.moved, run_statistics.acceptance_probability))
     screen = None
     if draws is not None and 0 not in draws.shape:
-        screen = Screen(draws, names, angles)
+        screen = Screen(draws, names, angles, known.get("ensembles", False))
     diverged = np.asarray(run_statistics.diverged)
     region = _region(diverged, statistics, screen)
     found += [judge_divergences(diverged, run_statistics.steps, region), judge_stuck(moved, run_statistics.steps)]
@@ -150,7 +152,8 @@ def _of_draws(
         figures = screen.figures(known.get("categorical", False))
     keep = [i for i, (group, _) in enumerate(figures.columns) if not still[group]]
     kept = Mixing(*(values[keep] for values in figures.mixing))
-    mixes = judge_figures([figures.columns[i] for i in keep], figures.sd[keep], kept, screen.rows, screen.chains)
+    rows, chains = screen.rows * screen.walkers, screen.chains // screen.walkers
+    mixes = judge_figures([figures.columns[i] for i in keep], figures.sd[keep], kept, rows, chains)
     optimum = known.get("optimal_acceptance")
     high = optimum is not None and bool(accepted.size) and float(np.mean(accepted)) > optimum
     unmixed = {kind: f.coordinates for f in mixes if (kind := f.kind) in UNMIXED}

@@ -6,13 +6,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.errors import TraceError
-from xpsample.trace.conversions import installed
+from xpsample.core.registry import to_host
+from xpsample.trace.conversions import installed, one_chain_axis
+from xpsample.trace.stored import StoredColumns
 
 COLUMNS_SHOWN, PAIRS_SHOWN = 8, 5
 """Columns that are drawn where none are named."""
 
 CHAINS_SHOWN, POINTS = 8, 2000
 """Chains that have a line of their own, and draws of a chain, or of all chains in a pair, that are drawn at most."""
+
+READ = 2**24
+"""Values that a picture reads from a store, at most."""
 
 BINS = 20
 """Bars of a chain's ranks."""
@@ -26,6 +31,25 @@ class Plotted(NamedTuple):
     draws: np.ndarray
     names: tuple[str, ...]
     diverged: np.ndarray
+
+
+def plot(kind: str, columns: Any, labels: Sequence[str], names: Sequence[str] | None, diverged: Any) -> Any:
+    """A picture of some columns of draws ``(draw, *chains, column)``; `diverged` may be None."""
+    if kind not in PLOTS:
+        raise TraceError(f"kind must be one of {', '.join([*PLOTS, 'warmup'])}; got {kind!r}")
+    function, most = PLOTS[kind]
+    chosen = select(labels, [names] if isinstance(names, str) else names, most)
+    rows = slice(None)
+    if isinstance(columns, StoredColumns):
+        rows = slice(None, None, -(-int(np.prod(columns.shape[:-1])) * len(chosen) // READ))
+        values = columns.read(rows, chosen)
+    else:
+        values = to_host(columns)[..., chosen]
+    draws = one_chain_axis(values, columns.ndim - 2)
+    marked = np.zeros(draws.shape[:2], dtype=bool)
+    if diverged is not None:
+        marked = np.reshape(to_host(diverged[rows, ...]), marked.shape)
+    return function(Plotted(draws, tuple(labels[i] for i in chosen), marked))
 
 
 def select(labels: Sequence[str], names: Sequence[str] | None, most: int) -> list[int]:

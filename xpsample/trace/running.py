@@ -21,8 +21,9 @@ class Running(NamedTuple):
     """Figures, of how many draws and chains, and in batches of how many draws; None where they have no ESS.
 
     ``mean``, ``sd`` and ``mcse`` are of all chains of a group, (*groups, dim); the figures' own sd is within chains.
-    The ESS is that of the mean, and there is none of the tails. R-hat compares whole chains, neither split nor
-    rank-normalised: Gelman and Rubin, Statistical Science 7 (1992) 457-472.
+    An ensemble is one chain, whose draws are those of all its walkers. The ESS is that of the
+    mean, and there is none of the tails. R-hat compares whole chains, neither split nor rank-normalised: Gelman and
+    Rubin, Statistical Science 7 (1992) 457-472.
     """
 
     figures: Figures
@@ -32,6 +33,7 @@ class Running(NamedTuple):
     draws: int
     chains: int
     batch: int | None
+    walkers: int = 1
 
     @property
     def has_ess(self) -> bool:
@@ -51,9 +53,10 @@ class Running(NamedTuple):
             ess_tail=np.full(shape, np.nan),
             rhat=np.reshape(rhat, shape),
             method="of running moments: the mean's ESS by batch means, R-hat of whole chains",
-            draws=self.draws,
+            draws=self.draws // self.walkers,
             chains=self.chains,
             run_statistics=run_statistics,
+            walkers=self.walkers,
         )
 
     def worst(self) -> tuple[float, float]:
@@ -63,7 +66,9 @@ class Running(NamedTuple):
         return (float(np.min(ess)) if known else math.nan), float(np.max(rhat))
 
 
-def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None = None) -> Running | None:
+def running(
+    results: Iterable[Any], names: Callable[[int], Sequence[str]] | None = None, ensembles: bool = False
+) -> Running | None:
     """The figures of what `Moments` and `BatchMeans` gave; None without moments, or without draws.
 
     With m chains of mean variance W, whose means have the mean square error V by batch means, the ESS is m W / V.
@@ -74,23 +79,28 @@ def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None
         Results of recorders.
     names : callable, optional
         ``names(dim)``: what the coordinates are called.
+    ensembles : bool
+        Whether the chains of the last axis are walkers of an ensemble, which counts as one chain. Batches of single
+        walkers do not tell its ESS.
     """
     found = {getattr(result, "_fields", ()): result for result in results}  # those of a file have classes of their own
     moments, batches = found.get(RunningMoments._fields), found.get(BatchStatistics._fields)
     if moments is None or not int(moments.count):
         return None
     mean, variance = (_pooled(to_host(values)) for values in (moments.mean, moments.variance))
+    draws, walkers = int(moments.count), 1
+    if ensembles:
+        walkers, batches = mean.shape[-2], None
+        mean, variance = _pooled(np.mean(mean, axis=-2)), _pooled(_of_all(mean, variance, draws))
+        draws = walkers * draws
     *groups, chains, dim = mean.shape
-    draws = int(moments.count)
     has_ess = batches is not None and int(batches.batches) >= FEWEST_BATCHES
     batch = draws // int(batches.batches) if batches is not None and has_ess else None
     with np.errstate(all="ignore"):
         within = np.mean(variance, axis=-2)
         between = np.var(mean, axis=-2, ddof=1) if chains > 1 else np.full_like(within, np.nan)
         rhat = np.sqrt((draws - 1) / draws + between / within)
-        sd = np.sqrt(
-            ((draws - 1) * np.sum(variance, axis=-2) + draws * chains * np.var(mean, axis=-2)) / (draws * chains - 1)
-        )
+        sd = np.sqrt(_of_all(mean, variance, draws))
         ess, mcse = np.full_like(within, np.inf), np.full_like(within, np.nan)
         if batches is not None and has_ess:
             error = np.mean(_pooled(to_host(batches.mcse)) ** 2, axis=-2)
@@ -99,13 +109,19 @@ def running(results: Iterable[Any], names: Callable[[int], Sequence[str]] | None
     columns = [(group, name) for group in np.ndindex(*groups) for name in (names(dim) if names else [""] * dim)]
     mixing = Mixing(np.ravel(ess), unknown, np.ravel(rhat))
     figures = Figures(columns, np.ravel(np.sqrt(within)), mixing)
-    return Running(figures, np.mean(mean, axis=-2), sd, mcse, draws, chains, batch)
+    return Running(figures, np.mean(mean, axis=-2), sd, mcse, draws, chains, batch, walkers)
 
 
 def can_tell(recorders: Sequence[Recorder], ess: bool) -> bool:
     """Whether these recorders give an R-hat, and with `ess` an ESS, too."""
     needed = (Moments, BatchMeans) if ess else (Moments,)
     return all(any(isinstance(recorder, kind) for recorder in recorders) for kind in needed)
+
+
+def _of_all(mean: np.ndarray, variance: np.ndarray, draws: int) -> np.ndarray:
+    """The variance of the draws of all chains, (*groups, dim), from those of each, (*groups, chain, dim)."""
+    total = draws * mean.shape[-2]
+    return ((draws - 1) * np.sum(variance, axis=-2) + total * np.var(mean, axis=-2)) / (total - 1)
 
 
 def _pooled(values: np.ndarray) -> np.ndarray:

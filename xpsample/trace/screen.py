@@ -62,7 +62,7 @@ class Figures(NamedTuple):
     mixing: Mixing
 
 
-def worst(draws: Array | StoredColumns, categorical: bool = False) -> tuple[float, float]:
+def worst(draws: Array | StoredColumns, categorical: bool = False, ensembles: bool = False) -> tuple[float, float]:
     """The least ESS (bulk or tail) of the columns that look worst, and the largest R-hat; nan if there is none.
 
     Parameters
@@ -70,8 +70,10 @@ def worst(draws: Array | StoredColumns, categorical: bool = False) -> tuple[floa
     draws : array or StoredColumns, shape (draw, *chains, dim)
     categorical : bool
         Whether coordinates are names of states: each state then has a column, of its indicator.
+    ensembles : bool
+        As in `Screen`.
     """
-    screen = Screen(draws, [""] * draws.shape[-1])
+    screen = Screen(draws, [""] * draws.shape[-1], ensembles=ensembles)
     if screen.rows < FEWEST_DRAWS:
         return math.nan, math.nan
     found = screen.figures(categorical, longest=screen.rows).mixing
@@ -94,22 +96,34 @@ class Screen:
     angles : sequence of int
         The coordinates that are angles: they are taken as differences from their mean, which no cut of the circle is
         near.
+    ensembles : bool
+        Whether the chains of the last axis depend on one another. They are then walkers of an ensemble, which counts as
+        one chain beside those of the axis before it.
     """
 
     rows: int
     shape: tuple[int, ...]
     groups: list[int]
     chains: int
+    walkers: int
     step: int
     coordinates: range
     values: np.ndarray
     first: np.ndarray
 
-    def __init__(self, draws: Array | StoredColumns, names: Sequence[str], angles: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        draws: Array | StoredColumns,
+        names: Sequence[str],
+        angles: Sequence[int] = (),
+        ensembles: bool = False,
+    ) -> None:
         size = math.prod(draws.shape)
         self._draws = draws if size > COPIED else _part(draws, slice(None), slice(None))
         self._names, self.rows, self.shape = names, draws.shape[0], draws.shape[1:-1]
-        *self.groups, self.chains = draws.shape[1:-1] or (1,)
+        axes = list(draws.shape[1:-1]) or [1]
+        self.walkers, pooled = (axes[-1], 2) if ensembles else (1, 1)
+        self.groups, self.chains = axes[:-pooled], math.prod(axes[-pooled:])
         row = size // self.rows
         most_rows = max(FEWEST_ROWS, SCREENED // row)
         self.step = -(-self.rows // most_rows)
@@ -141,7 +155,7 @@ class Screen:
 
     def groups_of(self, mask: np.ndarray) -> np.ndarray:
         """Whether a mask (*chains) holds for all chains of a group, (*groups)."""
-        return np.all(mask, axis=-1) if mask.ndim else mask
+        return np.all(np.reshape(mask, (*self.groups, self.chains)), axis=-1)
 
     def judge_places(
         self, stuck: np.ndarray, unmixed: Mapping[str, Sequence[str]], high: bool, known: Mapping[str, Any]
@@ -203,14 +217,14 @@ class Screen:
             means, within = (np.concatenate([f(part, axis=0) for part in halves]) for f in (np.mean, np.var))
             looks = np.var(means, axis=0) / np.mean(within, axis=0)
         order = np.argsort(-np.where(np.isnan(looks), np.inf, looks), kind="stable")
-        chains = min(self.chains, MOST_CHAINS)
+        chains = min(self.chains, MOST_CHAINS) if self.walkers == 1 else self.chains
         each = min(self.rows, longest) * chains
         order = np.sort(order[: max(4, MEASURED // each)])
         some, every = self._chosen(order, chains, longest)
         names = [columns[i] for i in order]
         if categorical:
             names, some, every = indicators(names, some, every)
-        found = mixing(some, every)
+        found = mixing(some, every, self.walkers)
         scale = self.chains / chains
         found = found._replace(ess_bulk=scale * found.ess_bulk, ess_tail=scale * found.ess_tail)
         sd = spread(some if every is None else every)
@@ -233,7 +247,7 @@ class Screen:
                 values[..., around] = centred(values[..., around], self._means[columns[around]])
             return values
 
-        if self.chains < MANY_CHAINS:
+        if self.chains < MANY_CHAINS or self.walkers > 1:
             return of(step), None
         few = np.linspace(0, self.chains - 1, chains).round().astype(int)
         most, seen = max(32, 2**14 // self.chains), len(range(0, self.rows, step))

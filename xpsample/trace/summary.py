@@ -11,7 +11,7 @@ from xpsample.metrics.angles import centred, circular_mean, circular_sd
 from xpsample.metrics.convergence import FEWEST_DRAWS, mcse_mean
 from xpsample.metrics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.metrics.places import spread
-from xpsample.metrics.ranks import MANY_CHAINS, mixing
+from xpsample.metrics.ranks import MANY_CHAINS, ensemble_means, mixing
 from xpsample.trace.conversions import installed
 
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6
@@ -70,13 +70,15 @@ class Summary:
     method : str
         Which R-hat it is: split, or nested for 32 chains or more.
     draws, chains : int
-        Draws per chain, and number of chains of each group.
+        Draws per chain, and number of chains of each group; or of ensembles, each of which counts as one chain.
     run_statistics : RunStatistics
         Acceptance, divergences and evaluations of the run.
     findings : tuple of Finding
         What is wrong with the run, as `Trace.diagnose` gives it, but from the figures of all coordinates.
     particles : bool
         Whether the draws are of particles, which may have weights or be on their way: all draws count alike here.
+    walkers : int
+        Of each ensemble, if chains depend on one another; else 1.
     """
 
     names: tuple[str, ...]
@@ -92,6 +94,7 @@ class Summary:
     run_statistics: RunStatistics
     findings: tuple[Finding, ...] = ()
     particles: bool = False
+    walkers: int = 1
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=0)
@@ -108,7 +111,7 @@ class Summary:
         evaluations = ", ".join(f"{count:.4g} {name}" for name, count in run_statistics.evaluations.items())
         of_groups = f" in each of {int(np.prod(groups))} groups" if groups else ""
         lines += [
-            f"{self.draws} draws of {self.chains} chain{'s' * (self.chains != 1)}{of_groups}",
+            f"{self.draws} draws of {self._chains}{of_groups}",
             f"ESS and R-hat: {self.method}",
             f"acceptance probability {np.mean(acceptance):.3g}{spread}, moved {np.mean(run_statistics.moved):.3g}",
             f"divergences: {divergences} in {steps} steps",
@@ -136,7 +139,7 @@ class Summary:
         below = "".join(f"<li>{escape(text)}</li>" for text in notes)
         return (
             f"<table><thead><tr><th></th>{head}<th></th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
-            f"<p>{self.draws} draws of {self.chains} chains. ESS and R-hat: {self.method}.</p><ul>{below}</ul>"
+            f"<p>{self.draws} draws of {self._chains}. ESS and R-hat: {self.method}.</p><ul>{below}</ul>"
         )
 
     def to_dataframe(self) -> Any:
@@ -165,6 +168,11 @@ class Summary:
     def warnings(self) -> tuple[str, ...]:
         """The findings, a line each, with what to do about it."""
         return tuple(map(str, self.findings))
+
+    @property
+    def _chains(self) -> str:
+        kind, more = ("chain", "") if self.walkers == 1 else ("ensemble", f" of {self.walkers} walkers")
+        return f"{self.chains} {kind}{'s' * (self.chains != 1)}{more}"
 
     def _figures(self, group: tuple[int, ...]) -> Iterator[tuple[str, tuple[float, ...], list[str]]]:
         """Of each row of a group its name, its figures in the order of the columns, and what is bad about it."""
@@ -208,9 +216,16 @@ def side_by_side(tables: Sequence[Summary]) -> Summary:
 
 
 def summarize(
-    draws: np.ndarray, names: Sequence[str], run_statistics: RunStatistics, angles: Sequence[int] = ()
+    draws: np.ndarray,
+    names: Sequence[str],
+    run_statistics: RunStatistics,
+    angles: Sequence[int] = (),
+    walkers: int = 1,
 ) -> Summary:
-    """Summarize host draws, ``(draw, *groups, chain, dim)``, of which some columns are `angles`; without findings."""
+    """Summarize host draws, ``(draw, *groups, chain, dim)``, of which some columns are `angles`; without findings.
+
+    So many chains that follow each other are the `walkers` of an ensemble.
+    """
     n, *groups, chains, dim = draws.shape
     values = np.reshape(np.moveaxis(draws, -2, 1), (n, chains, -1))
 
@@ -225,10 +240,11 @@ def summarize(
     if np.any(around):
         mean[around], sd[around] = circular_mean(values[..., around]), circular_sd(values[..., around])
         values = np.where(around, centred(values, np.where(around, mean, 0.0)), values)
-    mcse = np.asarray(mcse_mean(values))
-    bulk, tail, rhat = mixing(values)
+    mcse = np.asarray(mcse_mean(ensemble_means(values, walkers)))
+    bulk, tail, rhat = mixing(values, walkers=walkers)
     no_ess = np.isnan(mcse)
     stuck = no_ess & np.isfinite(rhat) & (n >= FEWEST_DRAWS)
+    chains = chains // walkers
     kind = "nested" if chains >= MANY_CHAINS else "split"
     return Summary(
         names=tuple(names),
@@ -238,8 +254,9 @@ def summarize(
         ess_bulk=of_groups(np.where(no_ess, np.nan, bulk)),
         ess_tail=of_groups(np.where(no_ess, np.nan, tail)),
         rhat=of_groups(np.where(stuck, np.inf, rhat)),
-        method=f"rank-normalised, {kind} R-hat",
+        method=f"rank-normalised, {kind} R-hat{', each ensemble as one chain' if walkers > 1 else ''}",
         draws=n,
         chains=chains,
         run_statistics=run_statistics,
+        walkers=walkers,
     )

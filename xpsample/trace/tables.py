@@ -17,22 +17,27 @@ from xpsample.trace.summary import RunStatistics, Summary, side_by_side, summari
 
 
 class _Groups:
-    """Chain axes of which some are groups, and all others are pooled."""
+    """Chain axes of which some are groups, and all others are pooled; but for the last one, if it is of walkers."""
 
-    def __init__(self, by: int | Sequence[int] | None, axes: int) -> None:
-        self.axes, self.usual = axes, tuple(range(axes - 1))
+    def __init__(self, by: int | Sequence[int] | None, axes: int, ensembles: bool) -> None:
+        self.axes, self.walkers, self.usual = axes, ensembles, tuple(range(axes - 2 if ensembles else axes - 1))
         self.groups = self.usual if by is None else tuple(by) if isinstance(by, Sequence) else (by,)
         known = all(isinstance(i, int) and 0 <= i < axes for i in self.groups)
         if not known or len(set(self.groups)) < len(self.groups):
             raise TraceError(f"by must name chain axes, of which there are {axes}; got {by!r}")
+        if ensembles and axes - 1 in self.groups:
+            raise TraceError(f"by names the walkers of an ensemble, axis {axes - 1}, which are one chain; got {by!r}")
 
     def first(self, values: np.ndarray, before: int) -> np.ndarray:
-        """The groups' axes first, and one axis of the chains that are pooled; `before` axes are in front of them."""
+        """The groups' axes first, and one axis of the chains that are pooled; `before` axes are in front of them.
+
+        An axis of walkers stays behind that.
+        """
         others = [i for i in range(self.axes) if i not in self.groups]
         order = [*self.groups, *others]
         values = np.moveaxis(values, [i + before for i in order], range(before, before + self.axes))
-        kept = values.shape[: before + len(self.groups)]
-        return np.reshape(values, (*kept, -1, *values.shape[before + self.axes :]))
+        kept, end = values.shape[: before + len(self.groups)], before + self.axes - self.walkers
+        return np.reshape(values, (*kept, -1, *values.shape[end:]))
 
     def of_run(self, run_statistics: RunStatistics, chains: tuple[int, ...]) -> RunStatistics:
         """Those of the chains, arranged; as they are where they have other axes."""
@@ -73,7 +78,8 @@ def tabulate(
         The chain axes that are groups; all but the last when not given.
     """
     shape = tuple(columns.shape[:-1])
-    chains = _Groups(by, len(shape) - 1)
+    ensembles = known.get("ensembles", False)
+    chains = _Groups(by, len(shape) - 1, ensembles)
     judged: Array | StoredColumns
     parts: Iterable[np.ndarray]
     if isinstance(columns, StoredColumns):
@@ -88,7 +94,9 @@ def tabulate(
         start, seen = seen, seen + rows.shape[-1]
         around = [i - start for i in angles if start <= i < seen]
         names, rows = _states(labels[start:seen], rows) if known.get("categorical") else (labels[start:seen], rows)
-        tables.append(summarize(rows, names, run_statistics, around))
+        walkers = rows.shape[-2] if ensembles else 1
+        rows = np.reshape(rows, (*rows.shape[:-3], -1, rows.shape[-1])) if ensembles else rows
+        tables.append(summarize(rows, names, run_statistics, around, walkers))
     summary = side_by_side(tables)
     every = [(group, name) for group in np.ndindex(*summary.mean.shape[:-1]) for name in summary.names]
     mixing = Mixing(*(np.ravel(values) for values in (summary.ess_bulk, summary.ess_tail, summary.rhat)))

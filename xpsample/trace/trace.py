@@ -1,9 +1,11 @@
 """Traces: the draws, statistics and recorded results of a run, as the user's own arrays, and their files."""
 
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,23 +14,21 @@ from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.files.archives import write_arrays
-from xpsample.files.atomic import write_whole
 from xpsample.metrics.findings import Finding
-from xpsample.spaces.json_form import space_from_json
-from xpsample.spaces.named import Named, named, named_from_json, parameters
-from xpsample.spaces.names import exported
-from xpsample.trace.conversions import archived, as_arviz, as_json, datatree, fits_attribute, installed
+from xpsample.spaces.named import Named, parameters
+from xpsample.trace import conversions
+from xpsample.trace.columns import columns_of, labels_of, names_in, space_of
 from xpsample.trace.diagnosis import diagnose
-from xpsample.trace.plots import PLOTS, Plotted, plot_warmup, select
-from xpsample.trace.running import running
+from xpsample.trace.plots import plot, plot_warmup
+from xpsample.trace.running import Running, running
 from xpsample.trace.stored import StoredColumns, StoredRows, open_datatree
 from xpsample.trace.summary import RunStatistics, Summary
 from xpsample.trace.tables import tabulate
 
 Array = Any
 
-PLOTTED = 2**24
-"""Values that a picture reads from a store, at most."""
+SHOWN = 10_000_000
+"""Numbers of draws whose table a notebook shows by itself, at most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,6 +107,14 @@ class Trace:
         )
         return f"Trace(draws={draws}{kept}{about})"
 
+    def _repr_html_(self) -> str:
+        """What it holds, and the table, in a notebook; the table of very many draws takes long, and is left out."""
+        held = f"<p><code>{escape(repr(self))}</code></p>"
+        elsewhere = self.draws is None or isinstance(self.draws, StoredRows) or "processes" in self.metadata
+        numbers = 0 if elsewhere else math.prod(self.draws.shape)
+        shown = 0 < numbers <= SHOWN or self._running is not None
+        return held + (self.summary()._repr_html_() if shown else "")
+
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of a model's parameters; none for other targets."""
@@ -180,15 +188,14 @@ class Trace:
         667-718. From 32 chains on, R-hat is the nested one: Margossian et al., Bayesian Analysis (2024). On a discrete
         space whose variables have more than two states, each state has a row, of its indicator.
         """
-        told = running(self.recorded.values(), self._labels) if self.draws is None else None
+        told = self._running
         if told is not None:
             if by is not None:
                 raise TraceError("the table of running moments has the groups of the run: leave out by")
             summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
             return replace(summary, findings=self.diagnose(), particles=self._of_particles)
         columns, labels = self._columns()
-        known = self.metadata.get("diagnosis", {})
-        summary = tabulate(columns, labels, self.run_statistics, self.statistics, known, self._angles, by)
+        summary = tabulate(columns, labels, self.run_statistics, self.statistics, self._known, self._angles, by)
         return replace(summary, particles=self._of_particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
@@ -217,14 +224,13 @@ class Trace:
         """
         empty = self.draws is None or 0 in self.draws.shape
         draws, names = (self.draws, ()) if empty else self._columns()
-        known = self.metadata.get("diagnosis", {})
-        told = running(self.recorded.values(), self._labels) if self.draws is None else None
+        told = self._running
         return diagnose(
             draws,
             names,
             self.run_statistics,
             self.statistics,
-            known,
+            self._known,
             running=None if told is None else (told.figures, told.draws, told.chains, told.batch),
             angles=self._angles,
         )
@@ -267,67 +273,105 @@ class Trace:
             if self.warmup is None:
                 raise TraceError("there is no warm-up to plot: nothing was tuned in this run")
             return plot_warmup({name: to_host(values) for name, values in self.warmup.items()})
-        if kind not in PLOTS:
-            raise TraceError(f"kind must be one of {', '.join([*PLOTS, 'warmup'])}; got {kind!r}")
         columns, labels = self._columns()
-        function, most = PLOTS[kind]
-        chosen = select(labels, [names] if isinstance(names, str) else names, most)
-        rows = slice(None)
-        if isinstance(columns, StoredColumns):
-            rows = slice(None, None, -(-int(np.prod(columns.shape[:-1])) * len(chosen) // PLOTTED))
-            values = columns.read(rows, chosen)
-        else:
-            values = to_host(columns)[..., chosen]
-        draws = _one_chain_axis(values, columns.ndim - 2)
-        diverged = np.zeros(draws.shape[:2], dtype=bool)
-        if "diverged" in self.statistics:
-            diverged = np.reshape(to_host(self.statistics["diverged"][rows, ...]), diverged.shape)
-        return function(Plotted(draws, tuple(labels[i] for i in chosen), diverged))
+        return plot(kind, columns, labels, names, self.statistics.get("diverged"))
 
-    def to_arviz(self) -> Any:
-        """The draws and statistics on the host, for the ArviZ that is installed.
+    def to_arviz(
+        self,
+        *,
+        log_likelihood: Any = None,
+        posterior_predictive: Any = None,
+        prior: "Trace | None" = None,
+        prior_predictive: Any = None,
+        observed_data: Any = None,
+        dims: Mapping[str, Any] | None = None,
+        coords: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The draws and statistics on the host, for the ArviZ that is installed, and what follows from the draws.
 
-        A DataTree; an InferenceData where ArviZ is older than 1.0, which is what PyMC before version 6 brings and
-        takes. All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim); those
+        All chain axes become one. The draws are ``posterior["x"]`` with dimensions (chain, draw, x_dim); those
         of a `Model` are there by name, with its `dims` and `coords`. Statistics are in ``sample_stats`` under ArviZ's
         names (``acceptance_rate``, ``diverging``, ``lp``). A slash in a name becomes a dot, since ArviZ has none.
         The metadata and the run statistics are attributes, as JSON where they are neither text nor a number. Results
         of other recorders are left out.
 
+        Parameters
+        ----------
+        log_likelihood : array or mapping of str to array, each of shape (draw, *chains, *observations), optional
+            The log density of each observation at each draw, such as ``trace.map(f)``: what `arviz.loo` and
+            `arviz.compare` take. Here and below an array alone is called ``y``; a mapping has a name for each.
+        posterior_predictive : array or mapping of str to array, each of shape (draw, *chains, *observations), optional
+            Observations simulated at each draw.
+        prior : Trace, optional
+            Draws of the prior.
+        prior_predictive : array or mapping of str to array, each of shape (draw, *chains, *observations), optional
+            Observations simulated at each draw of `prior`.
+        observed_data : array or mapping of str to array, each of shape (*observations), optional
+        dims : mapping of str to str or sequence of str, optional
+            Names for the axes of observations, ``{"y": "school"}``.
+        coords : mapping of str to sequence, optional
+            What the places along such an axis are called, where a model's own `coords` do not say it.
+
         Returns
         -------
         xarray.DataTree or arviz.InferenceData
+            An InferenceData where ArviZ is older than 1.0, which is what PyMC before version 6 brings and takes.
 
         Raises
         ------
         ImportError
             If xarray is not installed.
         TraceError
-            If the trace holds no draws, or ``metadata["names"]`` does not fit them.
+            If the trace holds no draws, or what is given, or ``metadata["names"]``, does not fit them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import xpsample as xps
+        >>> y = np.array([0.3, -1.2, 0.8])
+        >>> def log_likelihood(p):
+        ...     return -0.5 * (y - p.mu[..., None]) ** 2
+        >>> model = xps.Model(lambda p: log_likelihood(p).sum(-1), mu=xps.Real())
+        >>> trace = xps.sample(model, xps.RWM(), np.zeros((4, 1)), 1000, seed=1)
+        >>> data = trace.to_arviz(log_likelihood=trace.map(log_likelihood), observed_data=y)
+        >>> data["log_likelihood"]["y"].shape
+        (4, 1000, 3)
         """
-        return as_arviz(self._datatree())
+        found = self._datatree()
+        drawn = theirs = self._some_draws().shape[:-1]
+        if prior is not None:
+            conversions.add_prior(found, prior._datatree())
+            theirs = prior._some_draws().shape[:-1]
+        elif prior_predictive is not None:
+            raise TraceError("prior_predictive is simulated at draws of the prior: give the trace of these as prior=")
+        groups = {
+            "posterior_predictive": (posterior_predictive, drawn),
+            "log_likelihood": (log_likelihood, drawn),
+            "prior_predictive": (prior_predictive, theirs),
+            "observed_data": (observed_data, ()),
+        }
+        labels = {} if self._space is None else dict(self._space.coords)
+        conversions.add_observations(found, groups, dims or {}, labels | dict(coords or {}))
+        return conversions.as_arviz(found)
 
     def _datatree(self) -> Any:
         draws = self._some_draws()
-        attributes = {
-            key: value if fits_attribute(value) else as_json(key, value)
-            for key, value in (self.metadata | {"run_statistics": dict(vars(self.run_statistics))}).items()
-        } | {"inference_library": "xpsample"}
+        attributes = conversions.as_attributes(self.metadata | {"run_statistics": dict(vars(self.run_statistics))})
         if isinstance(draws, StoredRows):
             found = open_datatree(draws.where, len(draws))
             found.attrs = attributes
             return found
         space, chain_axes = self._space, draws.ndim - 2
-        names = () if space is not None else self._names(draws.shape[-1])
+        names = () if space is not None else names_in(self.metadata, draws.shape[-1])
         values = {"x": (draws, ("x_dim",))} if space is None else {n: (self[n], space.axes(n)) for n in space.names}
         labels = {"x_dim": names} if names else dict(space.coords) if space is not None else {}
 
         def flat(array: Array) -> np.ndarray:
-            return _one_chain_axis(to_host(array), chain_axes)
+            return conversions.one_chain_axis(to_host(array), chain_axes)
 
-        return datatree(
-            {exported(name): (flat(own), [*map(exported, axes)]) for name, (own, axes) in values.items()},
-            {exported(axis): places for axis, places in labels.items()},
+        return conversions.datatree(
+            {name: (flat(own), axes) for name, (own, axes) in values.items()},
+            labels,
             {name: flat(own) for name, own in self.statistics.items()},
             attributes,
         )
@@ -352,26 +396,13 @@ class Trace:
         if isinstance(self.draws, StoredRows):
             raise TraceError(f"the draws are in {self.draws.where} already: copy that, and read it with xpsample.load")
         if path.suffix == ".npz":
-            write_arrays(path, self._arrays())
+            fields = ("draws", "statistics", "recorded", "run_statistics", "warmup")
+            kept = {name: getattr(self, name) for name in fields} | {"run_statistics": dict(vars(self.run_statistics))}
+            write_arrays(path, conversions.archived(kept, self.metadata))
         elif path.suffix == ".nc":
-            content = self._datatree()
-            installed("h5netcdf", 'writing .nc needs h5netcdf: pip install "xpsample[io]"')
-            # Made in memory: where a disk is full, HDF5 ends the process when it closes its file.
-            content = content.to_netcdf(engine="h5netcdf")
-            write_whole(path, content)
+            conversions.write_netcdf(path, self._datatree())
         else:
             raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        """All arrays on the host by slash-separated name, and the rest as JSON under ``header``."""
-        kept = {
-            "draws": self.draws,
-            "statistics": self.statistics,
-            "recorded": self.recorded,
-            "run_statistics": dict(vars(self.run_statistics)),
-            "warmup": self.warmup,
-        }
-        return archived(kept, self.metadata)
 
     def _some_draws(self) -> Array:
         """The draws, if there are any."""
@@ -384,22 +415,20 @@ class Trace:
 
     @cached_property
     def _space(self) -> Named | None:
-        """Where the parameters of a model live, or positions "x" that are no vectors."""
-        if "space" in self.metadata:
-            return named({"x": space_from_json(self.metadata["space"])})
-        known = self.metadata.get("parameters")
-        return None if known is None else named_from_json(known)
+        return space_of(self.metadata)
 
-    def _columns(self) -> tuple[Array, tuple[str, ...]]:
+    @property
+    def _known(self) -> dict[str, Any]:
+        """What a diagnosis knows of the run."""
+        return self.metadata.get("diagnosis", {})
+
+    def _columns(self) -> tuple[Array | StoredColumns, tuple[str, ...]]:
         """What tables and the diagnosis look at, (draw, *chains, column), and what each column is called."""
         draws = self._some_draws()
-        if self._space is None:
-            columns = draws.columns() if isinstance(draws, StoredRows) else draws
-            return columns, self._labels(draws.shape[-1])
-        if isinstance(draws, StoredRows):
-            parts = [(draws.values[name], self._space.varying(name)) for name in self._space.names]
-            return StoredColumns(parts, draws.shape[1:-1]), self._space.labels
-        return self._space.columns(backend_of(draws).xp, draws), self._space.labels
+        return columns_of(draws, self._space), self._labels(draws.shape[-1])
+
+    def _labels(self, dim: int) -> tuple[str, ...]:
+        return labels_of(self._space, self.metadata, dim)
 
     @property
     def _angles(self) -> tuple[int, ...]:
@@ -407,26 +436,12 @@ class Trace:
         return () if self._space is None else self._space.angles
 
     @property
+    def _running(self) -> Running | None:
+        """The figures of a run without draws, if it has any."""
+        if self.draws is not None:
+            return None
+        return running(self.recorded.values(), self._labels, self._known.get("ensembles", False))
+
+    @property
     def _of_particles(self) -> bool:
-        return not self.metadata.get("diagnosis", {}).get("chains", True)
-
-    def _labels(self, dim: int) -> tuple[str, ...]:
-        """What the columns are called, of which there are so many."""
-        return self._names(dim) or _default_names(dim) if self._space is None else self._space.labels
-
-    def _names(self, dim: int) -> tuple[str, ...]:
-        """Names of the coordinates from the metadata, or none."""
-        names = tuple(map(str, self.metadata.get("names") or ()))
-        if names and len(names) != dim:
-            raise TraceError(f'metadata["names"] has {len(names)} names for {dim} coordinates')
-        return names
-
-
-def _default_names(dim: int) -> tuple[str, ...]:
-    return tuple(f"x[{i}]" for i in range(dim))
-
-
-def _one_chain_axis(values: np.ndarray, chain_axes: int) -> np.ndarray:
-    """(draw, *chains, ...) to (draw, chain, ...)."""
-    chains, rest = values.shape[1 : 1 + chain_axes], values.shape[1 + chain_axes :]
-    return np.reshape(values, (values.shape[0], int(np.prod(chains)), *rest))
+        return not self._known.get("chains", True)

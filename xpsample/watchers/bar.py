@@ -10,17 +10,7 @@ from xpsample.engine.loop import View
 
 
 class Bar:
-    """A watcher that shows how far a run is.
-
-    Parameters
-    ----------
-    progress : bool or None
-    total : int
-        Steps.
-    unit : str
-    text : callable, optional
-        ``text(view)``: what it says beside.
-    """
+    """A watcher that shows how far a run is, and what ``text(view)`` says beside."""
 
     def __init__(
         self, progress: bool | None, total: int, unit: str = "step", text: Callable[[View], str] = lambda view: ""
@@ -46,11 +36,13 @@ class Bar:
 
 def progress_bar(progress: bool | None, total: int, done: int = 0, unit: str = "step") -> Any:
     """A context with a tqdm bar, or with None if no bar is wanted or tqdm is not installed."""
+    shown = sys.stderr.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
+    if not (shown if progress is None else progress):
+        return nullcontext()
     try:
-        from tqdm import tqdm
+        from tqdm.auto import tqdm
     except ImportError:
         if progress:
             raise XpsampleError('progress=True needs tqdm: pip install "xpsample[progress]"') from None
         return nullcontext()
-    wanted = sys.stderr.isatty() if progress is None else progress
-    return tqdm(total=total, initial=done, unit=unit, file=sys.stderr) if wanted else nullcontext()
+    return tqdm(total=total, initial=done, unit=unit, file=sys.stderr)

@@ -19,15 +19,10 @@ MOST_GROUPS = 8
 
 
 class Totals:
-    """Sums of the step infos over a run, kept on the host in float64.
+    """Sums of the step infos over a run, kept on the host in float64: a watcher. Steps of the `burn_in` do not count.
 
     A driver may return before its device is done. Fetching sums waits for the device, so the sums of short segments are
-    fetched several at a time. It is a watcher of a run.
-
-    Parameters
-    ----------
-    burn_in : int
-        Steps at the start that do not count.
+    fetched several at a time.
     """
 
     def __init__(self, burn_in: int = 0) -> None:
@@ -91,16 +86,8 @@ class Totals:
 def shown(sums: Info, steps: int, totals: Totals, axes: int) -> str:
     """What a progress bar says of a run: acceptance and divergences of each group of chains.
 
-    Parameters
-    ----------
-    sums : Info
-        Of the last block.
-    steps : int
-        Of that block.
-    totals : Totals
-        Of all blocks after the burn-in.
-    axes : int
-        Of the positions, (*groups, chain, dim).
+    The sums are those of the last block of `steps`, the totals of all blocks after the burn-in. Positions have so many
+    axes, (*groups, chain, dim).
     """
     coarse, fine = (to_host(part).astype(np.float64) for _, part in tree.items(sums.acceptance_probability))
     accepted = (coarse + fine) / steps

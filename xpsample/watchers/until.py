@@ -106,17 +106,8 @@ def check_until(until: Until | None, recorders: Any, x0: Any) -> None:
 class Stopping:
     """Tells a run when to stop: a watcher.
 
-    Parameters
-    ----------
-    until : Until
-    ends : iterable of int
-        Where segments of steps end, from the start of the run on.
-    rows : callable
-        ``rows(steps)``: the draws there are after so many steps.
-    began : float, optional
-        When its time began, by ``time.perf_counter``; now, when not given.
-    figures : callable, optional
-        ``figures(view)``: the least ESS and the largest R-hat.
+    Segments of steps end at `ends`, and ``rows(steps)`` is how many draws there are then. Its time `began` by
+    ``time.perf_counter``, or begins now. ``figures(view)`` gives the least ESS and the largest R-hat.
     """
 
     def __init__(
@@ -146,14 +137,7 @@ class Stopping:
         """Nothing is left to do."""
 
     def holds(self, step: int, figures: Callable[[], tuple[float, float]]) -> bool:
-        """Whether the run may stop after `step` steps.
-
-        Parameters
-        ----------
-        step : int
-        figures : callable
-            Gives the least ESS and the largest R-hat.
-        """
+        """Whether the run may stop after `step` steps; `figures` gives the least ESS and the largest R-hat."""
         while self._next is not None and self._next < step:
             self._next = next(self._looks, None)
         if self._until.needs_figures and step == self._next:
@@ -211,29 +195,21 @@ class Unlimited:
 def figures(
     program: Program, carry: Carry, rows: Callable[[], tuple[Any, ...] | None], known: dict[str, Any]
 ) -> tuple[float, float]:
-    """The least ESS and the largest R-hat of a run.
-
-    Parameters
-    ----------
-    program, carry
-    rows : callable
-        Gives the rows of each recorder.
-    known : dict
-        What the diagnosis knows of the run.
-    """
+    """The least ESS and the largest R-hat of a run, from its rows and what the diagnosis knows of it."""
     at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
     if at is None:
-        told = running(
+        results = (
             r.result(program.target, s, None)
             for r, s in zip(program.recorders, carry.recorder_states, strict=True)
             if isinstance(r, Moments | BatchMeans)
         )
+        told = running(results, ensembles=known["ensembles"])
         assert told is not None
         return told.worst()
     found = rows()
     assert found is not None
     draws = found[at].columns() if isinstance(found[at], StoredRows) else found[at]
-    return worst(draws, known["categorical"])
+    return worst(draws, known["categorical"], known["ensembles"])
 
 
 def _looks(ends: Iterable[int], rows: Callable[[int], int]) -> Iterator[int]:

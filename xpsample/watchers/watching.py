@@ -34,16 +34,7 @@ class RunView:
 
 
 class Watched:
-    """A user's watchers as one of the engine's.
-
-    Parameters
-    ----------
-    watchers : sequence of Watcher
-    steps : int
-        Of the whole run.
-    trace : callable
-        ``trace(view)``: that of what was made so far.
-    """
+    """A user's watchers as one of the engine's, in a run of so many steps; ``trace(view)`` is what was made so far."""
 
     def __init__(self, watchers: Sequence[Watcher], steps: int, trace: Callable[[View], Trace]) -> None:
         self._watchers, self._steps, self._trace = watchers, steps, trace
@@ -72,12 +63,7 @@ class Watched:
 
 
 def check_watchers(watchers: Any, shards: bool) -> tuple[Watcher, ...]:
-    """A sequence of watchers.
-
-    Raises
-    ------
-    HyperparameterError
-    """
+    """A sequence of watchers; raises HyperparameterError else."""
     if isinstance(watchers, str) or not isinstance(watchers, Sequence):
         raise HyperparameterError(f"watchers must be a sequence, such as (EveryMinute(),); got {watchers!r}")
     for watcher in watchers:

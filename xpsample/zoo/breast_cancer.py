@@ -54,18 +54,12 @@ def measurements() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     return table[:, 1:], table[:, 0].astype(np.int64), tuple(name.replace("_", " ") for name in header[1:])
 
 
-def breast_cancer(prior_scale: float = 1.0) -> Target:
-    """The posterior of the 31 coefficients given the training rows.
-
-    Parameters
-    ----------
-    prior_scale : float
-        Standard deviation of the Gaussian prior of every coefficient.
-    """
+def breast_cancer() -> Target:
+    """The posterior of the 31 coefficients given the training rows, under standard normal priors."""
     data = load_breast_cancer()
-    return logistic_regression(data.train_features, data.train_labels, prior_scale)
+    return logistic_regression(data.train_features, data.train_labels)
 
 
 def breast_cancer_moments() -> KnownMoments:
-    """Of the coefficients of `breast_cancer` with its default prior, from a long run."""
+    """Of the coefficients of `breast_cancer` from a long run."""
     return long_run_moments("breast-cancer")

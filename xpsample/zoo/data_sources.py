@@ -19,30 +19,10 @@ Arrays = dict[str, np.ndarray]
 Fetch = Callable[[str], bytes]
 
 # UCI's names of the mushroom's attributes, in the order of its columns.
-_MUSHROOM = (
-    "cap-shape",
-    "cap-surface",
-    "cap-color",
-    "bruises",
-    "odor",
-    "gill-attachment",
-    "gill-spacing",
-    "gill-size",
-    "gill-color",
-    "stalk-shape",
-    "stalk-root",
-    "stalk-surface-above-ring",
-    "stalk-surface-below-ring",
-    "stalk-color-above-ring",
-    "stalk-color-below-ring",
-    "veil-type",
-    "veil-color",
-    "ring-number",
-    "ring-type",
-    "spore-print-color",
-    "population",
-    "habitat",
-)
+_MUSHROOM = """
+cap-shape cap-surface cap-color bruises odor gill-attachment gill-spacing gill-size gill-color
+stalk-shape stalk-root stalk-surface-above-ring stalk-surface-below-ring stalk-color-above-ring stalk-color-below-ring
+veil-type veil-color ring-number ring-type spore-print-color population habitat"""
 _AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 _COUNTS = ("priors_count", "juv_fel_count", "juv_misd_count", "juv_other_count", "age")
 _RACES = ("African-American", "Hispanic", "Asian", "Caucasian", "Native American", "Other")
@@ -95,7 +75,7 @@ def _mushroom(fetch: Fetch) -> Arrays:
         "codes": np.stack(codes, axis=1),
         "y": _numbers(poisonous, "ep"),
         "categories": np.array(letters),
-        "attribute_names": np.array(_MUSHROOM),
+        "attribute_names": np.array(_MUSHROOM.split()),
     }
 
 

@@ -37,11 +37,6 @@ def ising_lattice(
     -------
     Target
         On `Spins`, with score, hvp and differences.
-
-    Raises
-    ------
-    HyperparameterError
-        If a number in the shape is not an integer of at least 2, or the field does not fit the shape.
     """
     shape = check_lattice(shape)
     sites, coupling = math.prod(shape), float(coupling)  # a NumPy number would turn float32 into float64

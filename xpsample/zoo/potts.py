@@ -48,11 +48,6 @@ def potts(
     -------
     Target
         With differences, in O(sites * states); one-hot also with score and hvp.
-
-    Raises
-    ------
-    HyperparameterError
-        If the shape, the number of states or the field does not fit.
     """
     shape, sites, coupling = check_lattice(shape), math.prod(shape), float(coupling)
     if not isinstance(states, int) or states < 2:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
+from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
 from xpsample.experiments.hiss.samplers import (
     IID,
     Settings,
@@ -17,7 +18,6 @@ from xpsample.experiments.hiss.samplers import (
     samplers,
 )
 from xpsample.hiss.kernel import HiSS
-from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 
 SAMPLERS = ["GWG", "DMALA", "ACS", "ACS, tuned", "PT+DMALA, steps", "PT+DMALA, draws", "HiSS"]
 SAMPLERS += ["HiSS-GK", "HiSS-GK, 0.9", "HiSS, no MH", "HiSS, L = 0", "single flip", "Gibbs", "uniform proposals", IID]

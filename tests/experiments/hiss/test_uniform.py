@@ -5,10 +5,10 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
+from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
+from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.experiments.hiss.uniform import UniformProposals
 from xpsample.metrics.discrete import exact_probabilities
-from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
-from xpsample.zoo.tsp import tsp_one_hot
 
 CHAINS = 20_000
 

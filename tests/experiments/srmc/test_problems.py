@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.devices import device_dtypes, widest
-from xpsample.experiments.runner import Run
+from xpsample.core.devices import device_dtypes
+from xpsample.experiments.runner import Run, widest
 from xpsample.experiments.srmc import problems as problems
 
 

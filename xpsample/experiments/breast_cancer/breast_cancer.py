@@ -14,13 +14,13 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.registry import backend_of, compiled, to_host
+from xpsample.experiments.breast_cancer.affine import affine
 from xpsample.experiments.breast_cancer.plot import plot
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import HMC, MALA, Kernel
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Exact, Target
-from xpsample.targets.affine import affine
 from xpsample.trace.recorders import Moments
 from xpsample.trace.trace import Trace
 from xpsample.zoo.breast_cancer import BreastCancer, load_breast_cancer
@@ -246,12 +246,7 @@ def _row(trace: Trace, seconds: float, steps: int, reference: Reference, data: B
 
 
 def held_out_log_density(draws: np.ndarray, data: BreastCancer) -> float:
-    """Mean over the held-out rows of log E[p(label | w)], the expectation over the draws.
-
-    Parameters
-    ----------
-    draws : numpy.ndarray, shape (draw, chain, dim)
-    """
+    """Mean over the held-out rows of log E[p(label | w)], the expectation over the draws (draw, chain, dim)."""
     rows = data.test_features * (2.0 * data.test_labels[:, None] - 1.0)
     mean = np.zeros(len(rows))
     for one in draws:  # one (chain, dim) at a time, for the memory

@@ -10,6 +10,7 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.experiments.hiss.bridging import plot_bridging
+from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
 from xpsample.experiments.hiss.samplers import (
     COLUMNS,
     LEGEND,
@@ -26,7 +27,6 @@ from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import DMALA
 from xpsample.metrics.discrete import exact_probabilities
-from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 
 SETTINGS = Settings(step_size=0.2, sweeps=5, refinements=2, scale=4.0, every=4)
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)

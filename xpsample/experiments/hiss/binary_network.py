@@ -8,9 +8,9 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.elementwise import accurate_sigmoid
 from xpsample.core.errors import HyperparameterError
+from xpsample.experiments import two_layer
 from xpsample.spaces.discrete import Spins
 from xpsample.targets.target import Target
-from xpsample.zoo import two_layer
 
 
 def dimension(inputs: int, hidden: int = 100) -> int:
@@ -24,30 +24,10 @@ def binary_network(
     """A two-layer tanh network with all weights and biases in {-1, 1}: log density ``-scale * mean squared error``.
 
     The HiSS paper prints the sum of squared errors, which is ``scale = rows``. Its public code has scale 100 and a
-    sigmoid at the output.
-
-    Parameters
-    ----------
-    inputs : numpy.ndarray, shape (rows, features)
-    outputs : numpy.ndarray, shape (rows,)
-    hidden : int
-        Hidden units. Positions have dim = ``dimension(features, hidden)``: weights (features, hidden) of the first
-        layer with the hidden axis changing fastest, its biases (hidden,), then the weights (hidden,) and the bias of
-        the second.
-    scale : float
-        Positive.
-    squashed : bool
-        Whether the output goes through a sigmoid.
-
-    Returns
-    -------
-    Target
-        On `Spins`, with score, the gradient in real weights. Differences take an evaluation for each of the dim flips.
-
-    Raises
-    ------
-    HyperparameterError
-        If the shapes do not fit, or the scale is not positive.
+    sigmoid at the output, `squashed`. Inputs are (rows, features) and outputs (rows,). Positions have
+    ``dimension(features, hidden)`` coordinates: weights (features, hidden) of the first layer with the hidden axis
+    changing fastest, its biases (hidden,), then the weights (hidden,) and the bias of the second. The target is on
+    `Spins`, with score, the gradient in real weights. Differences take an evaluation for each of the flips.
     """
     inputs, outputs = np.asarray(inputs, dtype=np.float64), np.asarray(outputs, dtype=np.float64)
     if inputs.ndim != 2 or outputs.shape != inputs.shape[:1] or not len(inputs):

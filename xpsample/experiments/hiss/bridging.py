@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from xpsample.experiments.figures import tidy
+from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row
 from xpsample.hiss.smoothed import Gaussian, Logistic, Smoothing, smoothed_log_density
 from xpsample.metrics.discrete import exact_probabilities
-from xpsample.zoo.bernoulli import isolated_modes, joint_bernoulli
 
 STRIP = 0.1
 """epsilon of Fig. 10, in standard deviations of the noise."""

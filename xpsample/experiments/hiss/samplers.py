@@ -59,11 +59,7 @@ class Settings(NamedTuple):
 def samplers(target: Target, settings: Settings) -> dict[str, tuple[Kernel, int]]:
     """Kernels by name, and the steps of each per kept draw: G L inner steps, one of HiSS.
 
-    Parameters
-    ----------
-    target : Target
-        On `Binary` or `Spins`. The paper's alpha is for {0, 1}: on spins 4 times that makes the same moves.
-    settings : Settings
+    The target is on `Binary` or `Spins`. The paper's alpha is for {0, 1}: on spins 4 times that makes the same moves.
     """
     unit = 4.0 if isinstance(target.space, Spins) else 1.0
     base = DMALA(unit * settings.step_size)
@@ -160,12 +156,7 @@ def compare(
 ) -> Iterator[Row]:
     """Run all samplers for ``run.size.draws`` draws; the first device's measures at the marks are left for the figure.
 
-    Parameters
-    ----------
-    exact : numpy.ndarray, shape (states,)
-        Probabilities.
-    among : numpy.ndarray of bool, shape (states,), optional
-        The states that the coverage counts; by default all.
+    `exact` has the probabilities of the states, and `among` says which the coverage counts; by default all.
     """
     draws = run.size.draws
     marks = np.unique(np.geomspace(min(10, draws), draws, 25).astype(int))

@@ -17,6 +17,8 @@ import numpy as np
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
+from xpsample.experiments.hiss.exact_tours import LARGEST_DRAWN, draw_tours
+from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.experiments.hiss.uniform import UniformProposals
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.table import Row, columns
@@ -28,7 +30,7 @@ from xpsample.particles.ladders import geometric_ladder
 from xpsample.targets import Target
 from xpsample.trace.recorders import Record
 from xpsample.zoo.data import load_dataset
-from xpsample.zoo.tsp import LARGEST_DRAWN, draw_tours, tsp, tsp_one_hot
+from xpsample.zoo.tsp import tsp
 
 ALPHA, ETA, SWEEPS, REFINEMENTS = 0.02, 2.0, 10, 4
 INNER = SWEEPS * REFINEMENTS

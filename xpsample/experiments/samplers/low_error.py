@@ -44,14 +44,8 @@ class _Carry(NamedTuple):
 class RecordSquareErrors(Recorder):
     """Per kept step the squared error of each chain's running mean of y^2, over Var y^2, in the worst coordinate.
 
-    Parameters
-    ----------
-    square, variance : numpy.ndarray, shape (dim,)
-        E y^2 and Var y^2 of the target.
-    parameters : callable, optional
-        From positions (*chains, dim) to y of the same shape; y is the position when not given.
-    since : SquareErrors, optional
-        Go on from an earlier run of the same chains.
+    `square` and `variance` are E y^2 and Var y^2 of the target, (dim,). `parameters` takes positions (*chains, dim) to
+    y of the same shape; y is the position when not given. `since` goes on from an earlier run of the same chains.
     """
 
     square: np.ndarray
@@ -89,17 +83,8 @@ class RecordSquareErrors(Recorder):
 def draws_to_low_error(errors: np.ndarray, low: float = LOW_ERROR) -> float:
     """How many draws a chain needs: those up to the last at which the median over the chains is above `low`.
 
-    Parameters
-    ----------
-    errors : numpy.ndarray, shape (draw, *chains)
-        Of `RecordSquareErrors`, from the first draw on. nan counts as infinite.
-    low : float
-        0.01 is the error of 100 independent draws in one coordinate.
-
-    Returns
-    -------
-    float
-        A number of draws; infinity if the last median is above `low`.
+    By the errors (draw, *chains) of `RecordSquareErrors`, from the first draw on; nan counts as infinite. It is
+    infinity if the last median is above `low`. 0.01 is the error of 100 independent draws in one coordinate.
     """
     errors = np.asarray(errors, dtype=np.float64)
     errors = np.where(np.isnan(errors), np.inf, errors).reshape(len(errors), -1)

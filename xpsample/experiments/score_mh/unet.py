@@ -49,15 +49,8 @@ class UNet(NamedTuple):
 def init_unet(channels: int, width: int, seed: int, *, middle: int = 2) -> UNet:
     """Random parameters of `unet` on the host, float64; its output is 0 at first.
 
-    Parameters
-    ----------
-    channels : int
-        Of the images.
-    width : int
-        Channels at half the images' side; twice as many at a quarter.
-    seed : int
-    middle : int
-        Residual blocks at a quarter of the side.
+    `width` is the number of channels at half the images' side, with twice as many at a quarter, where there are so many
+    `middle` residual blocks.
     """
     given = (("channels", channels), ("width", width), ("middle", middle))
     channels, width, middle = (check_count(name, n) for name, n in given)
@@ -86,19 +79,9 @@ def init_unet(channels: int, width: int, seed: int, *, middle: int = 2) -> UNet:
 
 
 def unet(x: Array, t: Array, parameters: UNet) -> Array:
-    """The network.
+    """The network's output for images x (images, channels, height, width), the sides multiples of 4, in that shape.
 
-    Parameters
-    ----------
-    x : array, shape (images, channels, height, width)
-        Height and width are multiples of 4.
-    t : array, shape (images,)
-        Timesteps, also between whole ones.
-    parameters : UNet
-
-    Returns
-    -------
-    array, shape (images, channels, height, width)
+    Timesteps t are (images,), also between whole ones.
     """
     xp, p = array_namespace(x), parameters
     time = _waves(xp, t, p.time[0].weight.shape[0])

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import widest
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
-from xpsample.experiments.runner import Experiment, Run
+from xpsample.experiments.runner import Experiment, Run, widest
 from xpsample.experiments.score_mh.models import Training, acceptances, train_acceptances
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.kernels import MALA, RWM, ULA, Kernel

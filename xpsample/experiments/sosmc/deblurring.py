@@ -16,14 +16,9 @@ from xpsample.targets.parametric import Parametric
 
 @dataclass(frozen=True)
 class UniformBlur:
-    """Each pixel becomes the mean of the pixels in a square window around it.
+    """Each pixel becomes the mean of the pixels in a square window around it, of 2 half_width + 1 pixels a side.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        (height, width) of the images, which are flat: (..., height * width).
-    half_width : int
-        A side of the window has 2 half_width + 1 pixels.
+    The images, of shape (height, width), are flat: (..., height * width).
     """
 
     shape: tuple[int, int]

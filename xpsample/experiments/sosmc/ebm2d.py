@@ -146,14 +146,7 @@ def tune(
 ) -> tuple[list[Row], dict[str, np.ndarray]]:
     """A row for each beta, all in one batched run, and their courses.
 
-    Parameters
-    ----------
-    dataset, name : str
-        Of the data and of the method.
-    theta : tree of numpy.ndarray
-        The pretrained parameters.
-    logs : numpy.ndarray, shape (points,)
-        Their log probabilities on the grid.
+    `theta` are the pretrained parameters, and `logs` (points,) their log probabilities on the grid.
     """
     size, device, betas, runs = run.size, run.devices[0], np.array(run.size.betas), len(run.size.betas)
     inside = REWARDS[run.args.reward]

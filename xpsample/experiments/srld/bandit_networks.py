@@ -31,25 +31,10 @@ class Played(NamedTuple):
 class NetworkPolicy:
     """A kernel's chains, one a trial, or a set of particles a trial.
 
-    Parameters
-    ----------
-    network : RewardNetwork
-    kernel : Kernel
-        On positions (trials, dim), or (trials, particles, dim).
-    batch : int
-        Rows of a minibatch.
-    every : int
-        c, steps between samples; training number k has ``c * max(longer - k, 1)`` steps, k = 0, 1, ...
-    kept : int
-        Samples among which one is picked for every context.
-    particles : int
-        Of a set, which are the samples then; 0 for chains.
-    pause : int
-        Contexts between trainings.
-    longer : int
-        The trainings that have more than c steps.
-    initial_pulls : int
-        Of each arm, before the first training.
+    The kernel is on positions (trials, dim), or (trials, particles, dim), where the particles are the samples; else
+    `kept` samples are among those that one is picked of for every context, and there are c = `every` steps between
+    samples. Minibatches have `batch` rows. There are `initial_pulls` of each arm before the first training, and `pause`
+    contexts between trainings; number k has ``c * max(longer - k, 1)`` steps, k = 0, 1, ...
     """
 
     network: RewardNetwork

@@ -29,12 +29,7 @@ class Game(NamedTuple):
 
 
 class Bandit(ABC):
-    """An environment. Final subclasses are frozen dataclasses.
-
-    Attributes
-    ----------
-    features, arms : int
-    """
+    """An environment with so many features and arms. Final subclasses are frozen dataclasses."""
 
     features: int
     arms: int
@@ -52,14 +47,8 @@ class Bandit(ABC):
 class Mushroom(Bandit):
     """Eat (arm 0) or leave (arm 1) a random mushroom (Blundell et al. 2015).
 
-    Eating a safe one gives 5, a poisonous one 5 or -35 with equal chances; leaving it gives 0.
-
-    Parameters
-    ----------
-    codes : numpy.ndarray, shape (rows, attributes)
-        Category numbers; contexts are one-hot over all categories that occur.
-    poisonous : numpy.ndarray, shape (rows,)
-        0 or 1.
+    Eating a safe one gives 5, a poisonous one 5 or -35 with equal chances; leaving it gives 0. Contexts are one-hot
+    over all categories that occur in the codes (rows, attributes).
     """
 
     codes: np.ndarray
@@ -105,17 +94,8 @@ def mushroom() -> Mushroom:
 class Wheel(Bandit):
     """Points uniform in the unit disc (Riquelme et al. 2018): arm 0 is safe, one of four is best outside of `delta`.
 
-    Arm 0 gives N(1.2, sd^2), arms 1 to 4 give N(1, sd^2); outside the radius `delta` the arm of the point's quadrant
-    gives N(50, sd^2).
-
-    Parameters
-    ----------
-    delta : float
-        Radius of the inner disc, in (0, 1).
-    safe, low, high : float
-        The three means.
-    sd : float
-        Of every reward; 0.01 in Riquelme et al.
+    Arm 0 gives N(1.2, sd^2), arms 1 to 4 give N(1, sd^2); outside the radius `delta`, in (0, 1), the arm of the point's
+    quadrant gives N(50, sd^2). Riquelme et al. have sd 0.01.
     """
 
     delta: float = 0.95
@@ -168,16 +148,9 @@ def play_uniform(game: Game, seed: int) -> np.ndarray:
 class Linear:
     """Thompson sampling with a Bayesian linear regression for each arm, of unknown noise ("LinFull", Riquelme et al.).
 
-    Parameters
-    ----------
-    every : int
-        Rounds between updates.
-    initial_pulls : int
-        Of each arm, before the first choice.
-    precision, shape, rate : float
-        Of the normal-inverse-gamma prior; Riquelme et al. have 0.25, 6 and 6.
-    greedy : bool
-        Whether to take the posterior mean instead of a draw.
+    There are `initial_pulls` of each arm before the first choice, and so `every` many rounds between updates. The
+    normal-inverse-gamma prior has a precision, shape and rate; Riquelme et al. have 0.25, 6 and 6. A greedy one takes
+    the posterior mean instead of a draw.
     """
 
     every: int = 50

@@ -44,20 +44,10 @@ class SeenRewards(NamedTuple):
 class RewardNetwork:
     """The shapes of a network from contexts to the rewards of all arms, and its prior and noise.
 
-    Parameters
-    ----------
-    features, arms : int
-    hidden : int
-        Units of each of the two hidden layers.
-    prior_variance : float
-        Of the weights and biases into the output. Into a hidden layer it is divided by `hidden`, as in the authors'
-        code.
-    noise : float
-        Standard deviation of a reward around the network's output.
-
-    Notes
-    -----
     A position is, layer by layer, the weights (inputs, outputs) with the outputs changing fastest, then the biases.
+    Each of the two hidden layers has so many `hidden` units. The prior variance is that of the weights and biases into
+    the output; into a hidden layer it is divided by `hidden`, as in the authors' code. The noise is the standard
+    deviation of a reward around the network's output.
     """
 
     features: int
@@ -154,12 +144,7 @@ class RewardNetwork:
 class SeenMinibatch(Kernel):
     """A kernel on batches of the seen rows of a `RewardNetwork`'s target, drawn uniformly and with replacement.
 
-    Parameters
-    ----------
-    base : Kernel
-        One without an accept step.
-    size : int
-        Rows per batch and trial; all chains of a trial see the same.
+    The base has no accept step. All chains of a trial see the same rows.
     """
 
     base: Kernel

@@ -16,6 +16,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.digits import CLASSES, Digits, classify, load_digits
 from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import GWG, Kernel, ParallelTempering, SingleFlip
 from xpsample.metrics import (
@@ -35,7 +36,6 @@ from xpsample.targets import Untilted
 from xpsample.trace.recorders import Record
 from xpsample.trace.trace import Trace
 from xpsample.zoo.rbm import RBM, gibbs_sweep, rbm
-from xpsample.zoo.rbm_training import train_rbm
 
 HIDDEN = 100
 ALPHAS = (0.0, 1e-4, 1e-2, 1.0)

@@ -87,22 +87,12 @@ class Result(NamedTuple):
 
 
 def centres(modes: int) -> np.ndarray:
-    """The images with pixels in [0, 1], in order of class, in coordinates of the space that they span.
+    """The images, in order of class, in coordinates of the space that they span, (modes, modes - 1).
 
-    Parameters
-    ----------
-    modes : int
-        How many, the first ``modes / 10`` of each class.
-
-    Returns
-    -------
-    numpy.ndarray, shape (modes, modes - 1)
-        Distances are those of the 3,072 pixels. The origin is the mean image.
-
-    Notes
-    -----
-    Nothing is lost. Across this space all components of the mixture have one factor in common, N(0, sigma^2 I): there
-    ULA is a chain of its own, and neither the nearest centre nor any probability of a component depends on it.
+    Their pixels are in [0, 1]. They are the first ``modes / 10`` of each class. Distances are those of the 3,072
+    pixels, and the origin is the mean image. Nothing is lost: across this space all components of the mixture have one
+    factor in common, N(0, sigma^2 I). There ULA is a chain of its own, and neither the nearest centre nor any
+    probability of a component depends on it.
     """
     data = load_dataset("cifar10_1000")
     order = np.argsort(data["labels"], kind="stable").reshape(10, -1)[:, : modes // 10].ravel()

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.devices import DeviceDtype, widest
-from xpsample.experiments.runner import Experiment, Run
+from xpsample.core.devices import DeviceDtype
+from xpsample.experiments.runner import Experiment, Run, widest
 from xpsample.experiments.srmc.problems import (
     RATIO_COLUMNS,
     RATIO_LEGEND,

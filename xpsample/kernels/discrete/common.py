@@ -30,17 +30,9 @@ def estimated_differences(target: BoundTarget, point: Point, scale: Any = 1.0) -
 
 
 def choose(xp: Any, logits: Array, uniform: Array) -> Array:
-    """One of several outcomes: the inverse CDF at a uniform.
+    """One of several outcomes, (...) of int32, from log weights (..., n): the inverse CDF at a uniform, (...).
 
-    Parameters
-    ----------
-    logits : array, shape (..., n)
-        Log weights; -inf is never chosen.
-    uniform : array, shape (...)
-
-    Returns
-    -------
-    array of int32, shape (...)
+    A log weight of -inf is never chosen.
     """
     top = xp.max(logits, axis=-1, keepdims=True)
     cdf = xp.cumulative_sum(xp.exp(logits - top), axis=-1)
@@ -56,19 +48,7 @@ def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
 
 
 def choose_or_stay(xp: Any, moves: Array, uniform: Array) -> Array:
-    """As `choose`, among staying, whose log weight is 0, and the moves.
-
-    Parameters
-    ----------
-    moves : array, shape (..., choices - 1)
-        Log weights; -inf is never chosen.
-    uniform : array, shape (...)
-
-    Returns
-    -------
-    array of int32, shape (...)
-        0 to stay, j for move j, counted from 1.
-    """
+    """As `choose`, among staying, whose log weight is 0, and the moves, (..., choices - 1): 0 to stay, j for move j."""
     top = _clipped_top(xp, moves)
     stay, weights = xp.exp(-top), xp.exp(moves - top[..., None])
     if moves.shape[-1] == 1:  # the usual space of two values: no sum over an axis of length 1
@@ -97,19 +77,9 @@ def _clipped_top(xp: Any, moves: Array) -> Array:
 
 
 def one_move(target: BoundTarget, x: Array, chosen: Array) -> tuple[Array, Array]:
-    """A move of one variable, from its place in the flattened ``(variables, choices - 1)``.
+    """A move of one variable, from its place in the flattened ``(variables, choices - 1)``, `chosen`, (*chains).
 
-    Parameters
-    ----------
-    x : array, shape (*chains, dim)
-    chosen : array of int, shape (*chains)
-
-    Returns
-    -------
-    choice : array of int32, shape (*chains, variables)
-        For `Discrete.move`.
-    back : array of int32, shape (*chains)
-        The place of the move that undoes it.
+    Gives the choice for `Discrete.move`, (*chains, variables), and the place of the move that undoes it, (*chains).
     """
     xp, space = target.xp, space_of(target)
     others = space.choices - 1
@@ -125,14 +95,8 @@ def informed_step(
 ) -> tuple[Point, Info]:
     """One move of one variable, chosen with given weights and accepted by Metropolis-Hastings.
 
-    Parameters
-    ----------
-    point : Point
-        Where the chains are.
-    noise : dict
-        Uniforms ``proposal`` and ``accept``, shape (*chains).
-    logits : callable
-        Of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen.
+    `logits` gives those of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen. The
+    noise has uniforms ``proposal`` and ``accept``, (*chains).
     """
     xp = target.xp
 

@@ -33,12 +33,7 @@ def langevin_moves(target: BoundTarget, point: Point, step_size: Any, balance: A
     """Log weights of every other value of every variable, ``(*chains, variables, choices - 1)``; that of staying is 0.
 
     For a value v of variable i, ``balance * s_i (v - x_i) - (v - x_i)^2 / (2 step_size)``; summed over the coordinates
-    of a block on a one-hot space.
-
-    Parameters
-    ----------
-    step_size, balance : float or array
-        Broadcast against the chain axes.
+    of a block on a one-hot space. Step size and balance broadcast against the chain axes.
     """
     x = target.as_floating(point.x)[..., None]
     drift = per_coordinate(per_coordinate(balance)) * point.score[..., None]

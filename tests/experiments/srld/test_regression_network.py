@@ -9,9 +9,9 @@ from scipy.stats import gamma, norm
 
 from xpsample import ULA, Minibatch, Replay, sample
 from xpsample.core.errors import HyperparameterError
+from xpsample.experiments.srld.regression_network import dimension, predict, predictive, regression_network
 from xpsample.gradients import NativeGradient
 from xpsample.targets import Capability, check_gradient
-from xpsample.zoo.regression_network import dimension, predict, predictive, regression_network
 
 RNG = np.random.default_rng(0)
 SPLITS, CHAINS, ROWS, FEATURES, HIDDEN = 3, 2, 7, 2, 2

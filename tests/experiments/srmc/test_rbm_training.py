@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from xpsample.core.errors import CheckpointError, HyperparameterError
+from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.metrics.discrete import exact_probabilities, total_variation
 from xpsample.spaces import Binary
 from xpsample.zoo.rbm import rbm
-from xpsample.zoo.rbm_training import train_rbm
 
 # Five bits on a ring that like to be equal: no product of bits comes near, and Gibbs sweeps mix.
 STATES = Binary().states(5)

@@ -9,9 +9,9 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
+from xpsample.experiments import two_layer
 from xpsample.targets.posterior import posterior
 from xpsample.targets.target import Target
-from xpsample.zoo import two_layer
 
 INNER_90 = 1.6448536269514722
 """A normal variable is within so many standard deviations of its mean with probability 0.9."""

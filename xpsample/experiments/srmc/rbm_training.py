@@ -104,14 +104,7 @@ class TrainingState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PersistentGibbs(Kernel[TrainingState, Info]):
-    """An update of an RBM. The target only carries the rows, the first machine and the rates.
-
-    Parameters
-    ----------
-    hidden, sweeps : int
-    decay : float
-        As for `train_rbm`.
-    """
+    """An update of an RBM for `train_rbm`. The target only carries the rows, the first machine and the rates."""
 
     hidden: int
     sweeps: int

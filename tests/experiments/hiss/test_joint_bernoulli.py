@@ -7,9 +7,9 @@ import pytest
 
 from tests.zoo.enumeration import DENSITY, check_between, check_states
 from xpsample.core.errors import HyperparameterError
+from xpsample.experiments.hiss.joint_bernoulli import LOG_OF_ZERO, isolated_modes, joint_bernoulli
 from xpsample.metrics.discrete import exact_probabilities
 from xpsample.targets import Capability
-from xpsample.zoo.bernoulli import LOG_OF_ZERO, isolated_modes, joint_bernoulli
 
 TABLE = np.random.default_rng(0).random((2, 2, 2))
 TABLE /= TABLE.sum()

@@ -55,12 +55,7 @@ def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """The functions of a target, of z. Those that it has not are not taken.
-
-    Parameters
-    ----------
-    target : Target
-    """
+    """The functions of a target, of z. Those that it has not are not taken."""
 
     target: Any
 

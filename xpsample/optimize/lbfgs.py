@@ -1,0 +1,225 @@
+"""L-BFGS on many paths at once: the way up a log density, and the inverse Hessians that are learned on it.
+
+Sources: Byrd, Nocedal & Schnabel (1994), for the compact form; Gilbert & Lemarechal (1989), for its diagonal; Lewis &
+Overton (2013), for the line search.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from array_api_compat import device as device_of
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
+from xpsample.core.covariance import LowRankCovariance
+
+RISE, FLATTER = 1e-4, 0.9
+"""Wolfe's conditions: of the rise that the slope promises, so much at least; of the slope, so much at most is left."""
+
+TRIES = 40
+"""Steps that a line search tries: factors of 2 up to 1e12, or down to 1e-12."""
+
+LEFT = 1e-10
+"""A path ends where a Newton step would raise the log density by no more, or by no more than its rounding.
+
+So little, since what a path has not yet seen of a wide coordinate makes this too small, by orders of magnitude.
+"""
+
+
+class Ascent(NamedTuple):
+    """A point of each path: positions and scores ``(paths, 1, dim)``, log densities ``(paths, 1)``."""
+
+    x: Array
+    log_density: Array
+    score: Array
+
+
+class Curvature(NamedTuple):
+    """What paths have seen of the curvature.
+
+    ``diagonal`` ``(paths, 1, dim)`` is that of a first inverse Hessian. ``moves`` and ``changes`` ``(paths, history,
+    dim)`` are the last moves s, and the changes z of the negative score on them, in units in which ``s.z = 1``; zeros
+    where there are none yet.
+    """
+
+    diagonal: Array
+    moves: Array
+    changes: Array
+
+    @classmethod
+    def none(cls, xp: Any, x: Array, history: int) -> "Curvature":
+        """Of paths that begin at x, ``(paths, 1, dim)``."""
+        zeros = xp.zeros((x.shape[0], history, x.shape[-1]), dtype=x.dtype, device=device_of(x))
+        return cls(xp.ones_like(x), zeros, zeros)
+
+    def known(self, xp: Any) -> Array:
+        """Which paths have seen any, ``(paths, 1)``."""
+        return xp.any(self.moves[:, -1:, :] != 0, axis=-1)
+
+    def after(self, xp: Any, s: Array, z: Array, moved: Array) -> "Curvature":
+        """With one move more of the paths that moved, where the curvature along it is positive.
+
+        The diagonal is that of the BFGS update, as in Algorithm 3 of Pathfinder.
+        """
+        sizes = xp.sqrt(xp.sum(s * s, axis=-1, keepdims=True)) * xp.sqrt(xp.sum(z * z, axis=-1, keepdims=True))
+        product = xp.sum(s * z, axis=-1, keepdims=True)
+        use = moved[..., None] & (product > 10 * float(xp.finfo(s.dtype).eps) * sizes)
+        root = xp.sqrt(xp.where(use, product, 1.0))
+        s, z = xp.where(use, s / root, 0.0), xp.where(use, z / root, 0.0)
+        old = self.diagonal
+        along = xp.sum(s * s / old, axis=-1, keepdims=True)
+        left = 1 - s * s / old / xp.where(use, along, 1.0)
+        precision = xp.sum(old * z * z, axis=-1, keepdims=True) / old * xp.clip(left, min=0.0) + z * z
+        tiny = float(xp.finfo(s.dtype).smallest_normal)
+        diagonal = xp.where(use & (precision > tiny), 1 / xp.where(precision > tiny, precision, 1.0), old)
+        moves = xp.where(use, xp.concat([self.moves[:, 1:, :], s], axis=1), self.moves)
+        return Curvature(diagonal, moves, xp.where(use, xp.concat([self.changes[:, 1:, :], z], axis=1), self.changes))
+
+    def inverse_hessian(self, xp: Any) -> LowRankCovariance:
+        """The estimate of the inverse of the negative Hessian, for each path.
+
+        In units of the diagonal it is ``I + W G W^T``, with W = (s, z) and R the upper triangle of ``s^T z``, ::
+
+            G = [[R^-T (I + z^T z) R^-1, -R^-T], [-R^-1, 0]].
+        """
+        sd = xp.sqrt(self.diagonal)
+        s, z = self.moves / sd, self.changes * sd
+        one = xp.eye(s.shape[1], dtype=s.dtype, device=device_of(s))
+        empty = xp.astype(xp.all(s == 0, axis=-1), s.dtype)[..., None, :]
+        r = xp.linalg.inv(xp.triu(s @ xp.matrix_transpose(z)) + one * empty)
+        r_t = xp.matrix_transpose(r)
+        top = xp.concat([r_t @ (one + z @ xp.matrix_transpose(z)) @ r, -r_t], axis=-1)
+        core = xp.concat([top, xp.concat([-r, xp.zeros_like(r)], axis=-1)], axis=-2)
+        basis, triangle = xp.linalg.qr(xp.matrix_transpose(xp.concat([s, z], axis=-2)))
+        inside = triangle @ core @ xp.matrix_transpose(triangle)
+        inside = 0.5 * (inside + xp.matrix_transpose(inside))
+        inside = xp.where(xp.isfinite(inside), inside, 0.0)
+        more, axes = xp.linalg.eigh(inside)
+        values = xp.clip(1 + more, min=float(xp.finfo(s.dtype).eps))
+        return LowRankCovariance(sd, basis @ axes, values[..., None, :])
+
+
+class _Climb(NamedTuple):
+    """Paths on their way: what is of no other shape is ``(paths, 1)``; `estimate` has an inverse Hessian's arrays."""
+
+    at: Ascent
+    curvature: Curvature
+    estimate: tuple[Array, Array, Array]
+    moving: Array
+    endless: Array
+    evaluations: Array
+    seen: Any
+
+
+def climb(
+    backend: Backend,
+    evaluate: Callable[[Array], Ascent],
+    x: Array,
+    steps: int,
+    history: int,
+    see: Callable[[Ascent, LowRankCovariance, Array, Any], Any],
+    seen: Any,
+) -> tuple[Ascent, Array, Array, Any]:
+    """Climb a log density by L-BFGS from each start, to where it is flat, or can be followed no further.
+
+    Parameters
+    ----------
+    backend : Backend
+    evaluate : callable
+        Of positions ``(paths, 1, dim)``.
+    x : array, shape (paths, 1, dim)
+        Where they begin. What is not finite there, or on the way, is not moved to.
+    steps : int
+        The most of a path.
+    history : int
+        Moves that the inverse Hessian is made of.
+    see : callable
+        ``see(point, inverse_hessian, moved, seen) -> seen``, after each step; `moved` ``(paths, 1)`` says which paths
+        made one.
+    seen : tree of arrays
+        The first of them.
+
+    Returns
+    -------
+    point : Ascent
+        Where the paths end.
+    endless : array of bool, shape (paths, 1)
+        Where the log density rises along a line as far as that can be followed.
+    evaluations : array, shape (paths, 1)
+        Of log density and score together.
+    seen : tree of arrays
+    """
+    xp = backend.xp
+
+    def step(i: Any, path: _Climb) -> _Climb:
+        estimate = LowRankCovariance(*path.estimate)
+        direction = estimate.product(path.at.score)
+        # The first direction has no length of its own: no coordinate goes further than 1.
+        length = xp.max(xp.abs(direction), axis=-1)
+        first = xp.where(path.curvature.known(xp), 1.0, 1 / xp.where(length > 1, length, 1.0))
+        new, moved, endless, tried = _search(backend, evaluate, path.at, direction, first, path.moving)
+        at = chosen(xp, moved, new, path.at)
+        curvature = path.curvature.after(xp, at.x - path.at.x, path.at.score - at.score, moved)
+        estimate = curvature.inverse_hessian(xp)
+        seen = see(at, estimate, moved & curvature.known(xp), path.seen)
+        gain = 0.5 * xp.sum(at.score * estimate.product(at.score), axis=-1)
+        least = xp.clip(float(xp.finfo(x.dtype).eps) * xp.abs(at.log_density), min=LEFT)
+        there = curvature.known(xp) & ~(gain > least)
+        found = (estimate.sd, estimate.vectors, estimate.values)
+        return _Climb(at, curvature, found, moved & ~there, path.endless | endless, path.evaluations + tried, seen)
+
+    at, curvature = evaluate(x), Curvature.none(xp, x, history)
+    first = curvature.inverse_hessian(xp)
+    moving = xp.isfinite(at.log_density) & xp.all(xp.isfinite(at.score), axis=-1)
+    count = xp.ones_like(moving, dtype=xp.int32)
+    begun = _Climb(at, curvature, (first.sd, first.vectors, first.values), moving, xp.zeros_like(moving), count, seen)
+    end = backend.repeat(steps, step, begun, until=lambda path: ~xp.any(path.moving))
+    return end.at, end.endless, end.evaluations, end.seen
+
+
+class _Search(NamedTuple):
+    """A line search: the step to try, those between which the right one lies, whether it goes on, and what it found."""
+
+    step: Array
+    low: Array
+    high: Array
+    looking: Array
+    point: Ascent
+    tried: Array
+
+
+def _search(
+    backend: Backend, evaluate: Callable[[Array], Ascent], at: Ascent, direction: Array, first: Array, moving: Array
+) -> tuple[Ascent, Array, Array, Array]:
+    """A point on each line for which Wolfe's conditions hold, whether there is one, whether no step was too long, and
+    how many were evaluated.
+
+    A step that does not rise enough is too long, and one behind which it rises as before is too short: twice as long
+    while none was too long, then halfway between the two.
+    """
+    xp = backend.xp
+    slope = xp.sum(direction * at.score, axis=-1)
+
+    def try_one(i: Any, search: _Search) -> _Search:
+        new = evaluate(at.x + search.step[..., None] * direction)
+        fine = xp.isfinite(new.log_density) & xp.all(xp.isfinite(new.score), axis=-1)
+        rises = fine & (new.log_density >= at.log_density + RISE * search.step * slope)
+        found = rises & (xp.sum(direction * new.score, axis=-1) <= FLATTER * slope)
+        low, high = xp.where(rises, search.step, search.low), xp.where(rises, search.high, search.step)
+        between = 0.5 * (low + xp.where(xp.isfinite(high), high, 3 * low))
+        point = chosen(xp, search.looking & found, new, search.point)
+        tried = search.tried + xp.astype(search.looking, search.tried.dtype)
+        step = xp.where(search.looking & ~found, between, search.step)
+        return _Search(step, low, high, search.looking & ~found, point, tried)
+
+    looking = moving & (slope > 0) & xp.isfinite(slope)
+    none = xp.zeros_like(moving, dtype=xp.int32)
+    begun = _Search(first, xp.zeros_like(first), xp.full_like(first, xp.inf), looking, at, none)
+    end = backend.repeat(TRIES, try_one, begun, until=lambda search: ~xp.any(search.looking))
+    return end.point, looking & ~end.looking, end.looking & ~xp.isfinite(end.high), end.tried
+
+
+def chosen(xp: Any, where: Array, new: tree.Tree, old: tree.Tree) -> Any:
+    """Leaves of `new` for the paths for which `where` ``(paths, 1)`` holds, else of `old`."""
+    return tree.map(lambda a, b: xp.where(where[(..., *(None,) * (a.ndim - 2))], a, b), new, old)
