@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Outcome, Run, density
+from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Outcome, Run
 
 SAMPLERS = ("NUTS", "ChEES")
 WARM_UP = 1000
@@ -17,8 +17,7 @@ LEARNING_RATE, FIRST_STEP = 0.05, 0.1
 
 
 def build(case: Case, sampler: str) -> Run:
-    log_density = density(case.target)
-    return {"NUTS": _nuts, "ChEES": _chees}[sampler](case, log_density)
+    return {"NUTS": _nuts, "ChEES": _chees}[sampler](case, case.density)
 
 
 def _nuts(case: Case, log_density) -> Run:

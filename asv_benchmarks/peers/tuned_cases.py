@@ -34,6 +34,11 @@ class Case(NamedTuple):
         """Of each chain."""
         return DRAWS.get(self.chains, 1000)
 
+    @property
+    def density(self) -> Callable[[Any], Any]:
+        """The log density of one position, for a peer."""
+        return density(self.target)
+
     def start(self, seed: int) -> np.ndarray:
         """(chains, dim), the same for all sides."""
         return self.benchmark.start(np.random.default_rng(seed), self.chains).astype(DTYPE)

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC, NUTS
 
-from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Outcome, Run, density
+from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Outcome, Run
 
 SAMPLERS = ("NUTS",)
 WARM_UP = 1000
 
 
 def build(case: Case, sampler: str) -> Run:
-    log_density = density(case.target)
+    log_density = case.density
     mcmc = MCMC(
         NUTS(potential_fn=lambda x: -log_density(x)),
         num_warmup=WARM_UP,

@@ -126,6 +126,19 @@ def test_a_bound_that_nobody_declared(kernel, scale):
     assert "constrained=True" in findings[0].advice
 
 
+@pytest.mark.parametrize("kernel", sweep(xps.HMC(), xps.NUTS(), xps.RWM()), ids=lambda k: type(k).__name__)
+def test_a_declared_bound_that_most_moves_cross(kernel):
+    """An exponential distribution in 20 dimensions, densest in its corner."""
+    target = xps.Target(
+        lambda x: np.where(np.any(x <= 0, axis=-1), -np.inf, -np.sum(x, axis=-1)),
+        score=lambda x: -np.ones_like(x),
+        constrained=True,
+    )
+    findings = told(target, kernel, np.random.default_rng(0).exponential(size=(4, 20)), 500)
+    check(findings, "bound")
+    assert "Positive()" in findings[0].advice and "constrained" not in findings[0].advice
+
+
 @pytest.mark.parametrize(
     "kernel",
     sweep(xps.MALA(0.8), xps.HMC(0.3, length=3.0), xps.NUTS(0.3, max_depth=5), xps.RWM(1.0)),

@@ -246,7 +246,7 @@ def test_a_beginning_is_resumed(tmp_path):
     calls = iter(range(10**9))
 
     def interrupt():
-        if next(calls) == 250:
+        if next(calls) == 400:
             signal.raise_signal(signal.SIGINT)
 
     def run(target, **settings):

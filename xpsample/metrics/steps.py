@@ -17,8 +17,8 @@ OFTEN_DEEPEST = 0.05
 FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
 """Of trajectories of a fixed length that may come back, and the least mean acceptance of those that do."""
 
-OFTEN_OUTSIDE = 0.02
-"""Share of the places around the draws at which a log density is not finite."""
+OFTEN_OUTSIDE, OFTEN_BEYOND = 0.02, 0.2
+"""Share of the places around the draws at which a log density is not finite; and of a bound that is declared."""
 
 FALLS = 0.9
 """How fast a log density must fall with the logarithm of the distance; 1 is just too slow for a finite integral."""
@@ -141,12 +141,19 @@ def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> 
     return f", near {names[i]} = {center[i] + away[i] * sd[i]:.3g}, {away[i]:+.2g} sds from its mean,"
 
 
-def judge_bound(around: np.ndarray) -> Finding | None:
+def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
     """Whether there is a hard bound, or the end of what a density can compute, among the draws.
 
-    By log densities (place, *chains) at places as far from the draws as these are from one another.
+    By log densities (place, *chains) at places as far from the draws as these are from one another. Of a bound that is
+    `declared`, only one that is often met is found.
     """
     outside, unknown = float(np.mean(around == -np.inf)), float(np.mean(np.isnan(around)))
+    if declared:
+        what = f"the log density is -inf at {outside:.0%} of the places around the draws, beyond the bound"
+        advice = (
+            "moves that end there are rejected: sample a parameter that has no bound, as Model(..., x=Positive()) does"
+        )
+        return Finding("bound", what, outside, advice) if outside >= OFTEN_BEYOND else None
     if max(outside, unknown) < OFTEN_OUTSIDE:
         return None
     if outside >= unknown:

@@ -84,8 +84,9 @@ def _probed(target: BoundTarget, draws: Array | StoredRows, kinds: set[str]) -> 
                 values = np.asarray(to_host(point.log_density), dtype=np.float64)
         return values
 
-    if kinds & OF_A_BOUND and not target.constrained:
-        finding = judge_bound(np.stack(list(map(density, _around(_of_those_that_moved(rows))))))
+    declared = target.constrained
+    if kinds & (OF_NO_END if declared else OF_A_BOUND):
+        finding = judge_bound(np.stack(list(map(density, _around(_of_those_that_moved(rows))))), declared)
         if finding is not None:
             yield finding
     if kinds & OF_NO_END:
