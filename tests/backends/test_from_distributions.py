@@ -63,6 +63,7 @@ def test_angles_are_on_the_circle():
     assert torch.allclose(model.target.log_density(x), expected + log_jacobian)
 
 
+@pytest.mark.slow
 def test_posterior_of_a_normal_mean():
     y = torch.tensor([1.0, 2.0, 4.0, 5.0])
 

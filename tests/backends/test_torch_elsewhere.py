@@ -23,8 +23,8 @@ SCENARIOS["hmc-by-length"] = replace(SCENARIOS["hmc"], kernel=lambda asarray: xp
 OF_LOOPS, OF_FACTORS = "eager_repeat", "step"
 """The functions that wait: for how often a loop goes round; for whether a matrix has a Cholesky factor."""
 
-NUTS, MAMS = ("nuts", "nuts-dense-mass", "sr-nuts"), ("mams", "mams-dense-mass", "sr-mams")
-WAITING = dict.fromkeys((*NUTS, *MAMS, "hmc-by-length"), OF_LOOPS) | {"svgd-stochastic": OF_FACTORS}
+SEARCHING, MAMS = ("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical"), ("mams", "mams-dense-mass", "sr-mams")
+WAITING = dict.fromkeys((*SEARCHING, *MAMS, "hmc-by-length"), OF_LOOPS) | {"svgd-stochastic": OF_FACTORS}
 """Scenarios whose steps wait for the device; docs/developer/without-a-gpu.md says so of their kernels."""
 
 FIRST_TIER = ("sr-mala", "srld", "svgd-stochastic", "gwg", "hmc-by-length")

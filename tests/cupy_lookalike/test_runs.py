@@ -30,7 +30,7 @@ SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 SCENARIOS["hmc-by-length"] = replace(SCENARIOS["hmc"], kernel=lambda asarray: xps.HMC(0.4, length=2.0))
 
 LOOPS = dict.fromkeys(("hmc-by-length", "mams", "mams-dense-mass", "sr-mams"), "a number") | dict.fromkeys(
-    ("nuts", "nuts-dense-mass", "sr-nuts"), "a condition"
+    ("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical"), "a condition"
 )
 """What the host waits for in the loops of scenarios; docs/developer/without-a-gpu.md says so of their kernels."""
 

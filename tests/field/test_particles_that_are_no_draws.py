@@ -92,6 +92,7 @@ def test_the_heat_of_langevin_steps_is_that_of_the_chains():
         assert abs(heat.value * (1 - eta / 2) - 1) < 0.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 4, 64])
 def test_langevin_steps_of_a_healthy_run_are_not_told_off(chains):
     """Steps of the bias that is tuned to, 5 % and twice that with noisy scores: below 1e-5 for each run."""

@@ -99,6 +99,7 @@ DIM, MEANS = 20, np.zeros((3, 20))
 MEANS[1, :5], MEANS[2, 5:10] = 1.5, -1.2
 
 
+@pytest.mark.slow
 def test_the_normaliser_of_a_mixture_in_20_dimensions():
     """Three components, normalised, so log Z = 0; started from N(0, 2^2 I)."""
     mixture = gaussian_mixture(np.asarray([0.5, 0.3, 0.2]), MEANS, np.asarray([1.0, 0.8, 1.2]))

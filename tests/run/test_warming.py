@@ -143,6 +143,7 @@ def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own():
     np.testing.assert_allclose(np.mean(trace.draws[:, 2], 0), np.mean(trace.draws, axis=(0, 1)), atol=0.3)
 
 
+@pytest.mark.slow
 def test_a_chain_without_steps_of_its_own_stays_out(monkeypatch):
     """The twin of the test above: the round of those that are behind is tuned by the others."""
     monkeypatch.setattr(rounds, "those_behind", lambda late, chains: (0, 1, 0, 3))

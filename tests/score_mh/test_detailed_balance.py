@@ -67,6 +67,7 @@ def run(kernel, target):
     return sample(target, kernel, x0, 1, burn_in=19, seed=5, progress=False).draws[0, :, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("direct", [False, True])
 def test_the_law_of_the_chains(direct, trained):

@@ -325,6 +325,7 @@ def test_an_empty_memory_has_two_arrays():
     assert not np.any(past.x)
 
 
+@pytest.mark.slow
 def test_a_run_is_no_worse_than_langevins_with_the_same_noise():
     """KSD and MMD of 40 pairs of runs on N(0, I), paired: smaller by more than 5 standard errors of the difference."""
     chains, dim, eta, steps = 40, 2, 0.02, 1500

@@ -46,6 +46,7 @@ def test_a_bad_run_without_draws_says_so():
     assert not {finding.kind for finding in few.diagnose()} & {"ess_bulk", "constant"}
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("x0", [STARTS, STARTS[0]], ids=["chains", "one chain"])
 def test_batches_that_are_too_short_say_so(x0):

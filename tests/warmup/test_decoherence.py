@@ -62,6 +62,7 @@ def length(target, x0, kernel=None, seed=1):
     return xps.sample(target, kernel, x0, 1, seed=seed, progress=False).kernel.length
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("chains", [(), (4,), (128,)], ids=["1", "4", "128"])
 def test_on_an_isotropic_gaussian_it_is_the_radius(chains):
