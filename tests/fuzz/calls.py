@@ -265,7 +265,9 @@ def _others(folder: str) -> list[Call]:
         ),
         call(xps.expectation, trace=Argument(scored, NONE), function=arg(lambda x: x, FUNCTION)),
         call(
-            xps.tempering_log_normalizer, trace=Argument(tempered, NONE), initial_log_normalizer=arg(0.0, NUMBER | ZERO)
+            xps.tempering_log_normalizer,
+            trace=Argument(tempered, NONE),
+            initial_log_normalizer=arg(0.0, NUMBER | {"huge", "negative", "zero", "float zero"}),
         ),
         # ---- files and libraries
         call(xps.load, path=Argument(lambda lib: saved(folder), {"text"}), like=arg(None, EVERY_ARRAY | {"none"})),
