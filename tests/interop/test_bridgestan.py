@@ -52,6 +52,7 @@ def test_density_and_score_are_stans():
     assert np.allclose(np.stack(slopes, axis=-1), score, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_moments_and_names_of_a_run(dtype):
     x0 = np.random.default_rng(1).normal(size=(20, 8)).astype(dtype)

@@ -39,8 +39,8 @@ class Slice(MemorylessKernel[Info]):
         Of the first bracket, in units of x; broadcasts against the chain axes. It steps out from there by as much each
         time, and shrinks, so that the width need not fit. Tuned when not given.
     covariance : float, or array of shape (dim,) or (dim, dim), optional
-        A A^T; directions are A xi / |xi|. When not given a diagonal one is tuned, with the width; it is the identity
-        where a width is given.
+        A A^T; directions are ``A xi / |xi|``. When not given a diagonal one is tuned, with the width; it is the
+        identity where a width is given.
 
     See Also
     --------

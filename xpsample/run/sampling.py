@@ -63,7 +63,7 @@ def sample(
     warmup : int, optional
         Steps that tune the kernel, before any other and thrown away. By default 0 where nothing is left out, else
         ``100 + 800 / sqrt(chains)``, since chains of a group learn from each other, and more while the chains are still
-        on their way to where they stay, up to 15 times as many. Of `AIS` they are the pilot's;
+        on their way to where they stay, or some are behind. Of `AIS` they are the pilot's;
         `TemperedSMC` and `SOSMC` tune at each of their own steps, and have none.
     burn_in : int
         Steps thrown away first, after the warm-up.
