@@ -206,6 +206,9 @@ def test_the_last_rays_are_as_long_as_the_draws_go():
     own = np.mean(rows[50:], axis=0) - np.mean(rows[:50], axis=0)  # shorter than the draws go
     own *= np.linalg.norm(extent) / np.linalg.norm(own, axis=-1, keepdims=True)
     np.testing.assert_allclose(way, own)
+    broken = rows.copy()
+    broken[:, 0, 0] = np.nan
+    assert np.all(np.isfinite(next(probes._rays(broken))[1:]))  # a chain that is lost does not hide the others
     np.testing.assert_allclose(together, np.full((3, 4, 2), np.max(extent)))
     np.testing.assert_allclose(sorted(np.max(ray) for ray in each), np.sort(extent))
 

@@ -6,7 +6,7 @@ import pytest
 import xpsample as xps
 from tests.conftest import x64
 from tests.trace.test_trace import make_trace
-from xpsample.core.errors import TraceError
+from xpsample.core.errors import HyperparameterError, TraceError
 
 pytest.importorskip("xarray")
 
@@ -83,12 +83,18 @@ def test_arrays_of_other_libraries(library):
         ({"posterior_predictive": {"a": np.zeros((200, 6, 5))}}, r"a has \(200, 6, 5\)"),
         ({"prior_predictive": np.zeros((200, 2, 3, 5))}, "give the trace of these as prior="),
         ({"observed_data": np.zeros(5), "dims": {"y": ["a", "b"]}}, "dims has 2 names for the axes of y"),
+        ({"observed_data": np.zeros(5), "dims": {"Y": "a"}}, "dims names the axes of Y, and nothing is given"),
         ({"observed_data": np.zeros(5), "dims": {"y": "a"}, "coords": {"a": [1, 2]}}, "'a' has 5 places, and 2 names"),
     ],
 )
 def test_what_does_not_fit_is_refused(given, words):
     with pytest.raises(TraceError, match=words):
         make_trace().to_arviz(**given)
+
+
+def test_a_prior_is_a_trace():
+    with pytest.raises(HyperparameterError, match="prior must be a Trace, such as what sample returns"):
+        make_trace().to_arviz(prior={"mu": np.zeros((200, 4))})
 
 
 def test_a_store_takes_predictions(tmp_path):

@@ -132,7 +132,8 @@ def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
     with np.errstate(all="ignore"):
         looks = np.sqrt(np.mean(way**2, axis=0)) / np.sqrt(np.mean(np.var(values, axis=0), axis=0))
     extent, length = np.ptp(values, axis=(0, 1)), np.linalg.norm(way, axis=-1, keepdims=True)
-    way = way * np.maximum(1.0, np.linalg.norm(extent) / np.where(length > 0, length, np.inf))
+    longer = np.linalg.norm(extent) / np.where(length > 0, length, np.inf)
+    way = way * np.where(np.isfinite(longer), np.maximum(1.0, longer), 1.0)
     chosen = np.argsort(-np.where(np.isfinite(looks), looks, 0.0), kind="stable")[:RAYS]
     yield np.broadcast_to(np.reshape(way, rows.shape[1:]), rows.shape[1:])
     together = np.zeros(dim)

@@ -28,13 +28,13 @@ class Plan:
     ----------
     steps : int
     left : int
-        Rounds of all that may still be made, this one included.
+        Rounds that all chains tune and that may still be made, this one included.
     heard : tuple, optional
         For each chain the one whose steps tune in its place.
     alone : bool
         Whether these are those that were behind.
     before : float
-        How many were, after the last round of all.
+        How many were behind before a round of theirs.
     """
 
     steps: int

@@ -113,6 +113,7 @@ def add_observations(
     TraceError
         If a shape does not fit.
     """
+    unused = set(dims)
     for group, (values, drawn) in given.items():
         if values is None:
             continue
@@ -120,6 +121,9 @@ def add_observations(
         if group == "log_likelihood" and any(not axes for _, axes in variables.values()):
             raise TraceError("log_likelihood has a value for each observation: do not sum over these")
         tree[group] = type(tree)(_dataset(variables, labels, bool(drawn)))
+        unused -= variables.keys()
+    if unused:
+        raise TraceError(f"dims names the axes of {', '.join(sorted(unused))}, and nothing is given by that name")
 
 
 def _of_observations(what: str, values: Any, drawn: Sequence[int], dims: Mapping[str, Any]) -> Variables:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.checks import check_path
+from xpsample.core.checks import check_instance, check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.files.archives import write_arrays
@@ -339,6 +339,7 @@ class Trace:
         """
         found = self._datatree()
         drawn = theirs = self._some_draws().shape[:-1]
+        check_instance("prior", prior, Trace, "what sample returns", optional=True)
         if prior is not None:
             conversions.add_prior(found, prior._datatree())
             theirs = prior._some_draws().shape[:-1]
