@@ -1,7 +1,7 @@
-"""Evaluations per effective draw of kernels that need a log density only, and of emcee's moves, at one budget.
+"""Evaluations per effective draw of kernels that need a log density only, and of peers' moves, at one budget.
 
-``python docs/black_boxes.py`` prints the table of the page on black boxes, in some minutes; it needs JAX and
-emcee. A first word chooses one of the problems, ``Gaussian`` or ``Lotka``, a second one samplers.
+``python docs/black_boxes.py`` prints the table of the page on black boxes, in some minutes; it needs JAX, emcee and
+NumPyro. A first word chooses one of the problems, ``Gaussian`` or ``Lotka``, a second one samplers.
 """
 
 import sys
@@ -15,6 +15,7 @@ import emcee
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.infer import AIES, MCMC
 
 import xpsample as xps
 from xpsample.core.errors import DiagnosisWarning
@@ -132,6 +133,31 @@ def theirs(
     return cost(draws, draws[..., 0].size, walkers), 0
 
 
+def numpyros(
+    log_density: Any, budget: int, starts: np.ndarray, walkers: int
+) -> tuple[float, Any]:
+    """Of NumPyro's `AIES`, from as many ensembles, the median of three seeds."""
+    settings = {"num_chains": walkers, "chain_method": "vectorized"}
+    found = []
+    for seed in range(3):
+        chains = []
+        for i in range(ENSEMBLES):
+            sampler = MCMC(
+                AIES(potential_fn=lambda x: -log_density(x)),
+                num_warmup=50,
+                num_samples=budget // (ENSEMBLES * walkers),
+                progress_bar=False,
+                **settings,
+            )
+            x0 = jnp.asarray(starts[i * walkers : (i + 1) * walkers])
+            sampler.run(jax.random.key(ENSEMBLES * seed + i), init_params=x0)
+            draws = np.asarray(sampler.get_samples(group_by_chain=True))
+            chains.append(np.moveaxis(draws, 0, 1))
+        every = np.stack(chains, axis=1)
+        found.append(cost(every, every[..., 0].size, walkers))
+    return float(np.median(found)), 0
+
+
 def starts(log_density: Any, kernel: Any, x0: np.ndarray) -> np.ndarray:
     """Where chains are after 600 steps of a kernel, nearly draws of the posterior."""
     target = xps.Target(log_density)
@@ -189,6 +215,7 @@ def main() -> None:
             cases[f"emcee, {type(their).__name__}"] = partial(
                 theirs, log_density, budget, their, x0, walkers
             )
+        cases["NumPyro, AIES"] = partial(numpyros, log_density, budget, x0, walkers)
         for key, case in cases.items():
             if sys.argv[2:] and sys.argv[2] not in key:
                 continue
