@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.core.checks import check_count
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
@@ -117,10 +118,11 @@ class Job(NamedTuple):
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Which parts of the tables."""
+    """Which parts of the tables, and fewer particles."""
     parser.add_argument(
         "--part", action="append", choices=tuple(PARTS), help="may be given several times (default: all)"
     )
+    parser.add_argument("--particles", type=int, metavar="N", help=f"particles (default: {FULL.particles})")
 
 
 def jobs(size: Size, parts: list[str] | None) -> Iterator[Job]:
@@ -137,6 +139,8 @@ def jobs(size: Size, parts: list[str] | None) -> Iterator[Job]:
 
 def measure(run: Run[Size]) -> Iterator[Row]:
     """All jobs; the courses of their rewards are left for the figure."""
+    particles = check_count("--particles", run.args.particles or run.size.particles, 2)
+    run.size = run.size._replace(particles=particles)
     size, curves = run.size, run.shown
     run.say(
         f"{size.runs} runs of {size.particles} particles at once; iterations "
