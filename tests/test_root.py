@@ -21,7 +21,11 @@ def modules_after(statement):
 def test_the_root_imports_nothing():
     loaded = modules_after("import xpsample")
     assert not loaded & HEAVY
-    assert {name for name in loaded if name.startswith("xpsample.")} == {"xpsample.core", "xpsample.core.version"}
+    assert {name for name in loaded if name.startswith("xpsample.")} == {
+        "xpsample.core",
+        "xpsample.core.lazily",
+        "xpsample.core.version",
+    }
 
 
 def test_a_name_imports_what_it_needs_and_no_library():
@@ -29,6 +33,7 @@ def test_a_name_imports_what_it_needs_and_no_library():
     assert {"xpsample.kernels.mala", "xpsample.run.sampling"} <= loaded
     # The namespace of a library comes with its first array: that of NumPy takes twice the time of NumPy itself.
     assert not loaded & {"array_api_compat.numpy", "importlib.metadata", "xpsample.srmc", "xpsample.zoo"}
+    assert not loaded & {"array_api_extra", "xpsample.kernels.nuts", "xpsample.metrics.vendi", "xpsample.run.shards"}
 
 
 def test_type_checkers_see_the_names_that_are_there():
@@ -37,6 +42,20 @@ def test_type_checkers_see_the_names_that_are_there():
     names = [alias for node in stub.body for alias in node.names]
     assert [alias.name for alias in names] == [alias.asname for alias in names]
     assert {alias.name for alias in names} == {*xpsample.__all__, *rooms(), "__version__"}
+
+
+STUBS = sorted(Path(xpsample.__file__).parent.glob("*/__init__.pyi"))
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.parent.name)
+def test_a_room_that_imports_names_when_asked_has_them_all(stub):
+    """None is also a module of the room, which would take its place as soon as anything imports that."""
+    room = getattr(xpsample, stub.parent.name)
+    names = {alias.name for node in ast.parse(stub.read_text(encoding="utf-8")).body for alias in node.names}
+    assert {*dir(room)} == {*room.__all__} == names and all(hasattr(room, name) for name in names)
+    assert not names & {path.stem for path in stub.parent.iterdir()}
+    with pytest.raises(AttributeError, match=f"module '{room.__name__}' has no attribute 'MLA'"):
+        room.MLA  # noqa: B018
 
 
 def rooms():

@@ -1,56 +1,5 @@
 """Kernels: one file per algorithm, each a frozen value with a pure step."""
 
-from xpsample.kernels.discrete.acs import ACS as ACS
-from xpsample.kernels.discrete.acs import ACSState as ACSState
-from xpsample.kernels.discrete.balanced import Balancing as Balancing
-from xpsample.kernels.discrete.balanced import Barker as Barker
-from xpsample.kernels.discrete.balanced import LocallyBalanced as LocallyBalanced
-from xpsample.kernels.discrete.balanced import Max as Max
-from xpsample.kernels.discrete.balanced import SquareRoot as SquareRoot
-from xpsample.kernels.discrete.cycles import Cosine as Cosine
-from xpsample.kernels.discrete.cycles import Cycle as Cycle
-from xpsample.kernels.discrete.cycles import CycleSearch as CycleSearch
-from xpsample.kernels.discrete.cycles import Table as Table
-from xpsample.kernels.discrete.dlp import DMALA as DMALA
-from xpsample.kernels.discrete.dlp import DULA as DULA
-from xpsample.kernels.discrete.gibbs import Gibbs as Gibbs
-from xpsample.kernels.discrete.gibbs import SingleFlip as SingleFlip
-from xpsample.kernels.discrete.gwg import GWG as GWG
-from xpsample.kernels.discrete.two_opt import TwoOpt as TwoOpt
-from xpsample.kernels.elliptical import EllipticalSlice as EllipticalSlice
-from xpsample.kernels.ensemble import DifferentialEvolution as DifferentialEvolution
-from xpsample.kernels.ensemble import Ensemble as Ensemble
-from xpsample.kernels.ensemble import Stretch as Stretch
-from xpsample.kernels.hmc import HMC as HMC
-from xpsample.kernels.independent import IndependentMH as IndependentMH
-from xpsample.kernels.kernel import ChainState as ChainState
-from xpsample.kernels.kernel import Info as Info
-from xpsample.kernels.kernel import Kernel as Kernel
-from xpsample.kernels.kernel import MemorylessKernel as MemorylessKernel
-from xpsample.kernels.kernel import freeze as freeze
-from xpsample.kernels.kernel import metropolis as metropolis
-from xpsample.kernels.kernel import none_frozen as none_frozen
-from xpsample.kernels.kernel import normal_like as normal_like
-from xpsample.kernels.kernel import select as select
-from xpsample.kernels.kernel import uniform_per_chain as uniform_per_chain
-from xpsample.kernels.kernel import with_position as with_position
-from xpsample.kernels.mala import MALA as MALA
-from xpsample.kernels.mams import MAMS as MAMS
-from xpsample.kernels.mams import MAMSInfo as MAMSInfo
-from xpsample.kernels.mclmc import MCLMC as MCLMC
-from xpsample.kernels.mclmc import MCLMCInfo as MCLMCInfo
-from xpsample.kernels.myula import MYULA as MYULA
-from xpsample.kernels.nuts import NUTS as NUTS
-from xpsample.kernels.nuts import NUTSInfo as NUTSInfo
-from xpsample.kernels.pcn import PCN as PCN
-from xpsample.kernels.rwm import RWM as RWM
-from xpsample.kernels.slice import Slice as Slice
-from xpsample.kernels.step_sizes import PolynomialDecay as PolynomialDecay
-from xpsample.kernels.step_sizes import StepSizes as StepSizes
-from xpsample.kernels.tempering import ParallelTempering as ParallelTempering
-from xpsample.kernels.traits import ADJUSTED as ADJUSTED
-from xpsample.kernels.traits import MEMORYLESS as MEMORYLESS
-from xpsample.kernels.traits import UNADJUSTED as UNADJUSTED
-from xpsample.kernels.traits import Trait as Trait
-from xpsample.kernels.ula import ULA as ULA
-from xpsample.kernels.underdamped import UnderdampedLangevin as UnderdampedLangevin
+from xpsample.core.lazily import lazily
+
+__getattr__, __dir__ = lazily(globals())

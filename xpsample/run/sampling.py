@@ -12,7 +12,6 @@ from xpsample.engine.workers import Pool
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.asked import check_asked, check_score
 from xpsample.run.probes import examined
-from xpsample.run.shards import Sharded
 from xpsample.run.whole import Whole
 from xpsample.steppers.prepare import positions
 from xpsample.storage.checkpoint import Checkpoint
@@ -117,7 +116,7 @@ def sample(
     Warns
     -----
     DiagnosisWarning
-        At the end, one line for each finding of `Trace.diagnose`: a `DivergenceWarning` of divergences, a
+        At the end, with a line for each finding of `Trace.diagnose`: a `DivergenceWarning` of divergences, a
         `RepellenceWarning` of a tilt that is too strong, a `ConvergenceWarning` of all else. A run without recorded
         draws is judged by its statistics, and by `Moments` and `BatchMeans` if it has them. One of fewer than ten draws
         says nothing of how its chains have mixed.
@@ -148,7 +147,13 @@ def sample(
             check_score(target, kernel, x0)
         made = (draws, seed, warmup, burn_in, thinning, recorders, compile)
         whole = Whole(target, kernel, x0, *made, checkpoint, until, progress, watchers)
-        trace = (Sharded(whole, shards, executor) if cut else whole).trace()
+        trace = _sharded(whole, shards, executor) if cut else whole.trace()
         trace, findings = examined(trace, target.space, lambda: target.prepare(x0, kernel.requires))
         warn(findings)
         return trace
+
+
+def _sharded(whole: Whole, shards: int | None, executor: Pool | None) -> Trace:
+    from xpsample.run.shards import Sharded  # which imports multiprocessing
+
+    return Sharded(whole, shards, executor).trace()
