@@ -1,14 +1,11 @@
 """BlackJAX as its documentation has it: NUTS after window adaptation of each chain; ChEES, with its diagonal metric."""
 
-import time
-
 import blackjax
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
-from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Outcome, Run
+from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Halves, Run, in_turn
 
 SAMPLERS = ("NUTS", "ChEES")
 WARM_UP = 1000
@@ -17,10 +14,14 @@ LEARNING_RATE, FIRST_STEP = 0.05, 0.1
 
 
 def build(case: Case, sampler: str) -> Run:
+    return in_turn(halves(case, sampler))
+
+
+def halves(case: Case, sampler: str) -> Halves:
     return {"NUTS": _nuts, "ChEES": _chees}[sampler](case, case.density)
 
 
-def _nuts(case: Case, log_density) -> Run:
+def _nuts(case: Case, log_density) -> Halves:
     adaptation = blackjax.window_adaptation(
         blackjax.nuts, log_density, adaptation_info_fn=lambda state, info, adapted: info.num_integration_steps
     )
@@ -41,19 +42,16 @@ def _nuts(case: Case, log_density) -> Run:
             )
             return states, (states.position, jnp.sum(info.num_integration_steps))
 
-        return jax.lax.scan(body, states, jax.random.split(key, case.draws))[1]
+        return jax.lax.scan(body, states, jax.random.split(key, case.draws))
 
-    def run(seed: int) -> Outcome:
-        first, second = jax.random.split(jax.random.key(seed))
+    def first(seed: int):
         start = jnp.asarray(case.start(seed), DTYPE)
-        return _timed(
-            lambda: warm_up(jax.random.split(first, case.chains), start), lambda found: draw(second, *found[:2])
-        )
+        return warm_up(jax.random.split(jax.random.key(seed), case.chains), start)
 
-    return run
+    return _halves(first, draw)
 
 
-def _chees(case: Case, log_density) -> Run:
+def _chees(case: Case, log_density) -> Halves:
     adaptation = blackjax.chees_adaptation(
         log_density,
         case.chains,
@@ -79,20 +77,23 @@ def _chees(case: Case, log_density) -> Run:
             states, info = jax.vmap(step)(jax.random.split(key, case.chains), states)
             return states, (states.position, jnp.sum(info.num_integration_steps))
 
-        return jax.lax.scan(body, states, jax.random.split(key, case.draws))[1]
+        return jax.lax.scan(body, states, jax.random.split(key, case.draws))
 
-    def run(seed: int) -> Outcome:
-        first, second = jax.random.split(jax.random.key(seed))
-        start = jnp.asarray(case.start(seed), DTYPE)
-        return _timed(lambda: warm_up(first, start), lambda found: draw(second, *found[:2]))
+    def first(seed: int):
+        return warm_up(jax.random.key(seed), jnp.asarray(case.start(seed), DTYPE))
 
-    return run
+    return _halves(first, draw)
 
 
-def _timed(warm_up, draw) -> Outcome:
-    began = time.process_time()
-    found = jax.block_until_ready(warm_up())
-    middle = time.process_time()
-    draws, steps = jax.block_until_ready(draw(found))
-    end = time.process_time()
-    return Outcome(np.asarray(draws), middle - began, end - middle, float(found[2]), float(jnp.sum(steps)))
+def _halves(warm_up, draw) -> Halves:
+    def begin(seed: int):
+        states, parameters, steps = jax.block_until_ready(warm_up(seed))
+        return (jax.random.fold_in(jax.random.key(seed), 1), states, parameters), steps
+
+    def go_on(carry):
+        key, states, parameters = carry
+        key, now = jax.random.split(key)
+        states, (draws, steps) = jax.block_until_ready(draw(now, states, parameters))
+        return (key, states, parameters), draws, jnp.sum(steps)
+
+    return Halves(begin, go_on)

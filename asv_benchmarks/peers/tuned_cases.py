@@ -1,5 +1,6 @@
 """What the untuned comparison computes: targets of the zoo in JAX, and what every side gives of a run."""
 
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -55,6 +56,27 @@ class Outcome(NamedTuple):
 
 
 Run = Callable[[int], Outcome]
+
+
+class Halves(NamedTuple):
+    """``begin(seed)``: where a warm-up ends, and gradients. ``go_on(that)``: where draws end, draws, and gradients."""
+
+    begin: Callable[[int], tuple[Any, Any]]
+    go_on: Callable[[Any], tuple[Any, Any, Any]]
+
+
+def in_turn(halves: Halves) -> Run:
+    """A run of both, with their times."""
+
+    def run(seed: int) -> Outcome:
+        began = time.process_time()
+        carry, adapting = halves.begin(seed)
+        middle = time.process_time()
+        _, draws, steps = halves.go_on(carry)
+        end = time.process_time()
+        return Outcome(np.asarray(draws), middle - began, end - middle, float(adapting), float(steps))
+
+    return run
 
 
 @cache

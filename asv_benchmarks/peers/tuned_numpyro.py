@@ -1,19 +1,20 @@
 """NumPyro's NUTS with its own warm-up, chains vectorised."""
 
-import time
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 from numpyro.infer import MCMC, NUTS
 
-from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Outcome, Run
+from asv_benchmarks.peers.tuned_cases import DTYPE, Case, Halves, Run, in_turn
 
 SAMPLERS = ("NUTS",)
 WARM_UP = 1000
 
 
 def build(case: Case, sampler: str) -> Run:
+    return in_turn(halves(case, sampler))
+
+
+def halves(case: Case, sampler: str) -> Halves:
     log_density = case.density
     mcmc = MCMC(
         NUTS(potential_fn=lambda x: -log_density(x)),
@@ -34,16 +35,10 @@ def build(case: Case, sampler: str) -> Run:
     def draw(state):
         mcmc.post_warmup_state = state
         mcmc.run(state.rng_key, extra_fields=("num_steps",))
-        return mcmc.get_samples(group_by_chain=True), jnp.sum(mcmc.get_extra_fields()["num_steps"])
+        draws = jnp.swapaxes(mcmc.get_samples(group_by_chain=True), 0, 1)
+        return mcmc.last_state, draws, jnp.sum(mcmc.get_extra_fields()["num_steps"])
 
-    def run(seed: int) -> Outcome:
-        start = jnp.asarray(case.start(seed), DTYPE)
-        began = time.process_time()
-        state, adapting = jax.block_until_ready(warm_up(jax.random.key(seed), start))
-        middle = time.process_time()
-        draws, steps = jax.block_until_ready(draw(state))
-        end = time.process_time()
-        draws = np.swapaxes(np.asarray(draws), 0, 1)
-        return Outcome(draws, middle - began, end - middle, float(adapting), float(steps))
+    def begin(seed: int):
+        return jax.block_until_ready(warm_up(jax.random.key(seed), jnp.asarray(case.start(seed), DTYPE)))
 
-    return run
+    return Halves(begin, lambda state: jax.block_until_ready(draw(state)))
