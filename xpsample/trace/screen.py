@@ -208,14 +208,16 @@ class Screen:
     def figures(self, categorical: bool = False, longest: int = LONGEST) -> Figures:
         """Figures of the columns that look worst: as many as `MEASURED` values allow, four at least.
 
-        A column looks bad where the means of half chains differ much for the variance in these, which they do the more
-        the higher the autocorrelation, and where it is constant or not finite.
+        A column looks bad where the means of half chains, or of pieces of eight draws of the screen, differ more than
+        those of independent draws would, for its variance: by how many of the standard errors of that. Halves see
+        slow drifts, and are few; pieces tell a column that mixes badly from the worst of many that mix well. So does
+        one that is constant or not finite.
         """
-        columns, half = self.columns, len(self.values) // 2
+        columns, n = self.columns, len(self.values)
         with np.errstate(all="ignore"):
-            halves = self.values[:half], self.values[half:]
-            means, within = (np.concatenate([f(part, axis=0) for part in halves]) for f in (np.mean, np.var))
-            looks = np.var(means, axis=0) / np.mean(within, axis=0)
+            within = np.mean(np.var(self.values, axis=0), axis=0)
+            halves, pieces = (_apart(self.values, within, length) for length in (n // 2, min(8, n // 2)))
+            looks = np.maximum(halves, pieces)
         order = np.argsort(-np.where(np.isnan(looks), np.inf, looks), kind="stable")
         chains = min(self.chains, MOST_CHAINS) if self.walkers == 1 else self.chains
         each = min(self.rows, longest) * chains
@@ -307,3 +309,11 @@ def indicators(
 def _at(columns: Sequence[Column], name: str) -> list[int]:
     """Where columns of a name are, one for each group."""
     return [i for i, (_, own) in enumerate(columns) if own == name]
+
+
+def _apart(values: np.ndarray, within: np.ndarray, length: int) -> np.ndarray:
+    """By how many standard errors the means of pieces, of some draws, vary more than those of independent draws."""
+    pieces = len(values) // length
+    means = np.mean(np.reshape(values[: pieces * length], (pieces, length, *values.shape[1:])), axis=1)
+    means = np.reshape(means, (-1, means.shape[-1]))
+    return (length * np.var(means, axis=0) / within - 1) * math.sqrt(len(means) / 2)
