@@ -1,6 +1,6 @@
 """Prints the tables of docs/measurements/2026-11-srld-bias.md: what SRLD samples on a Gaussian, against M and alpha.
 
-python docs/srld_bias.py [history | bases | balanced | targets | rate | lags]     (about a minute each)
+python docs/srld_bias.py [history | bases | balanced | targets | rate | lags | crossing]     (some minutes each)
 """
 
 import sys
@@ -11,6 +11,7 @@ import numpy as np
 from srmc_breaks import PROBLEMS
 
 from xpsample import RBF, SRLD, ULA, Rolling, Thinned, UnderdampedLangevin, sample
+from xpsample.experiments.srld import matched, mixtures
 from xpsample.experiments.srld.matched import CommonNoise
 from xpsample.kernels import Kernel
 from xpsample.metrics.stein import MedianFromPoint
@@ -218,6 +219,31 @@ def lags() -> None:
         row(f"M = {m}, c = {c}", *shown)
 
 
+def crossing() -> None:
+    """App. B.1: how many of 100 chains have been in the second mode of the mixture in the plane, by sample."""
+    problem, dim, shown = mixtures.PROBLEMS["mixture, d = 2"], 2, (50, 100, 200, 250)
+    x0 = matched.starts(100, np.random.default_rng(0), dim)
+    row("", *(f"{n} samples" for n in shown), "samples in it, of 250")
+    row(*["---"] * (2 + len(shown)))
+    padded, bandwidth = matched.SETTINGS["authors' code"]
+    history = Thinned(100, problem.every, padded=padded)
+    alpha = np.array(problem.alphas)[:, None]
+    run = sample(
+        problem.target(),
+        CommonNoise(SRLD(ULA(problem.eta), alpha, history, RBF(bandwidth))),
+        np.broadcast_to(x0, (2, *x0.shape)),
+        max(shown),
+        thinning=problem.every,
+        seed=1,
+        progress=False,
+    )
+    inside = run.draws.sum(axis=-1) < 0
+    for i, name in enumerate(("SRLD", "LD")):
+        been = [np.sum(np.any(inside[:n, i], axis=0)) for n in shown]
+        of = inside[:, i].sum(axis=0)
+        row(name, *been, f"{of.mean():.1f} ± {of.std() / 10:.1f}")
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # the divergences are what is shown
     chosen = {
@@ -227,6 +253,7 @@ if __name__ == "__main__":
         "targets": targets,
         "rate": rate,
         "lags": lags,
+        "crossing": crossing,
     }
     with np.errstate(all="ignore"):
         for name in sys.argv[1:] or chosen:

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import math
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from xpsample.core import terminal
 from xpsample.core.backend import Backend, Device
 from xpsample.core.errors import DataError, XpsampleError
 from xpsample.core.registry import backend_named, compiled
@@ -331,6 +333,14 @@ def differentiating(request: pytest.FixtureRequest) -> Iterator[Library]:
 def borrowing(request: pytest.FixtureRequest) -> tuple[Library, Callable[[str], AbstractContextManager]]:
     """Every library without automatic differentiation, in float64, and the switch that its lender needs for that."""
     return open_library(request.param, "float64"), lambda lender: x64(lender, "float64")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_silence_is_told() -> Iterator[None]:
+    """A command on a busy machine says what it waits for, among what a test reads; a test that wants that sets it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terminal, "SILENCE", math.inf)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -48,6 +48,7 @@ from xpsample.kernels import NUTS as NUTS
 from xpsample.kernels import PCN as PCN
 from xpsample.kernels import RWM as RWM
 from xpsample.kernels import ULA as ULA
+from xpsample.kernels import ChromaticGibbs as ChromaticGibbs
 from xpsample.kernels import CycleSearch as CycleSearch
 from xpsample.kernels import DifferentialEvolution as DifferentialEvolution
 from xpsample.kernels import EllipticalSlice as EllipticalSlice

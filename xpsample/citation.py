@@ -22,6 +22,7 @@ ALIASES = {
     "dula": "dlp",
     "dmala": "dlp",
     "singleflip": "rwm",
+    "chromaticgibbs": "gibbs",
     "ellipticalslice": "elliptical",
 }
 """Other spellings, class names among them, of the keys of `REFERENCES`."""

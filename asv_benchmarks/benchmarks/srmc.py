@@ -14,9 +14,9 @@ def _cases() -> dict[str, tuple[Case, Kernel]]:
     """Base and SRMC over it, by name: analytic hvp for Langevin and Hamiltonian bases, the proxy for GWG."""
     mala, hmc, gwg = xps.MALA(0.03), xps.HMC(0.12, 10), xps.GWG()
     return {
-        "mala": (Case(mala), xps.SRMC(mala, alpha=0.5, tilt=xps.Exact())),
-        "hmc": (Case(hmc), xps.SRMC(hmc, alpha=0.5, tilt=xps.Exact())),
-        "gwg": (Case(gwg, "spins"), xps.SRMC(gwg, alpha=0.5, tilt=xps.Untilted())),
+        "mala": (Case(lambda: mala), xps.SRMC(mala, alpha=0.5, tilt=xps.Exact())),
+        "hmc": (Case(lambda: hmc), xps.SRMC(hmc, alpha=0.5, tilt=xps.Exact())),
+        "gwg": (Case(lambda: gwg, "spins"), xps.SRMC(gwg, alpha=0.5, tilt=xps.Untilted())),
     }
 
 

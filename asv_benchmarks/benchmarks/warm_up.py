@@ -54,7 +54,7 @@ class Overhead:
 
 def overhead(kernel: str, target: str, device: str, steps: int | None = None, rounds: int = 5) -> float:
     """The ratio, from runs that are `steps` longer than others."""
-    bound, x0 = TARGETS[target](), put(device, Case(KERNELS[kernel]).start(CHAINS, DIM))
+    bound, x0 = TARGETS[target](), put(device, Case(lambda: KERNELS[kernel]).start(CHAINS, DIM))
     steps = STEPS[device.partition("-")[0]] if steps is None else steps
 
     def warm_up(length: int) -> Callable[[], Any]:

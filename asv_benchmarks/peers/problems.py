@@ -78,29 +78,29 @@ def densities(library: str) -> ModuleType:
     return import_module(f"asv_benchmarks.peers.density_{library}")
 
 
-def ours(work: Work, score: str, library: str, dtype: str) -> Callable[[int], tuple[Any, np.ndarray]]:
-    """Our side: ``run(seed) -> (draws, acceptance)``, as a peer's `build` gives it."""
+def ours(work: Work, score: str, library: str, dtype: str) -> Callable[[int], tuple[Any, ...]]:
+    """Our side: ``run(seed) -> (draws, acceptance)``, as a peer's `build` gives it, and what peers do not do."""
     density, backend = densities(library), backend_named(library)
     given = {"score": density.score, "log_density_and_score": density.both} if score == "analytic" else {}
     target = xps.Target(density.log_density, data=work.rows, **given)
     kernel = xps.MALA(work.step_size) if work.kernel == "mala" else xps.HMC(work.step_size, LEAPFROGS)
     x0 = backend.xp.asarray(work.start.astype(dtype))
 
-    def run(seed: int) -> tuple[Any, np.ndarray]:
+    def run(seed: int) -> tuple[Any, ...]:
         trace = xps.sample(target, kernel, x0, work.draws, seed=seed, recorders=(xps.Draws(),), progress=False)
-        return trace.draws, trace.run_statistics.acceptance_probability
+        return trace.draws, trace.run_statistics.acceptance_probability, trace.diagnose
 
     return run
 
 
-def disagreement(one: tuple[Any, Any], other: tuple[Any, Any]) -> float:
+def disagreement(one: tuple[Any, ...], other: tuple[Any, ...]) -> float:
     """How far two samplers' distributions are apart, in standard errors of independent chains: the largest difference.
 
     Compared are the first two moments of every coordinate over the second half of the draws, and the acceptance.
     """
 
-    def per_chain(result: tuple[Any, Any]) -> np.ndarray:
-        draws, acceptance = (np.asarray(to_host(a), dtype=np.float64) for a in result)
+    def per_chain(result: tuple[Any, ...]) -> np.ndarray:
+        draws, acceptance = (np.asarray(to_host(a), dtype=np.float64) for a in result[:2])
         late = draws[len(draws) // 2 :]
         return np.concatenate([late.mean(axis=0), (late**2).mean(axis=0), acceptance[:, None]], axis=-1)
 

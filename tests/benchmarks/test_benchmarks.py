@@ -119,7 +119,7 @@ class Uncorrected(MALA):
     ids=["uncorrected", "step size", "leapfrog steps", "scale"],
 )
 def test_a_changed_kernel_deviates(monkeypatch, kernel, changed):
-    monkeypatch.setitem(same_chain.CASES, kernel, CASES[kernel]._replace(kernel=changed))
+    monkeypatch.setitem(same_chain.CASES, kernel, CASES[kernel]._replace(make=lambda: changed))
     assert same_chain.SameChain().track_same_chain(kernel, "numpy") > 100 * same_chain.TOLERANCE
 
 

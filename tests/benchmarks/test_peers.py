@@ -99,10 +99,24 @@ def test_a_peer_that_is_not_installed_is_skipped_with_its_name(monkeypatch, capf
 
 
 def test_a_ratio_is_the_median_of_neighbouring_runs(monkeypatch):
-    now, sides = [0.0], {}
-    for side, costs in {"ours": [9, 1, 6, 4], "theirs": [9, 2, 1, 5]}.items():  # the first is not counted
-        sides[side, "analytic"] = lambda seed, costs=costs: now.__setitem__(0, now[0] + costs[seed])
-    monkeypatch.setattr(turns, "_sides", lambda name, work, scores: sides)
+    now = [0.0]
+
+    def taking(costs):
+        def run(seed):
+            now[0] += costs[seed]
+            return (None, None, lambda: now.__setitem__(0, now[0] + 0.25))
+
+        return run
+
+    def sides(name, work, scores):
+        once, times = 7.5, 1 if work.draws < 1000 else turns.LONGER  # a run does something once, and a diagnosis
+        sets = {"ours": [9, 1, 6, 4], "theirs": [9, 2, 1, 5]}  # the first is not counted
+        return {
+            (side, "analytic"): taking([0.25 + once + times * cost for cost in costs]) for side, costs in sets.items()
+        }
+
+    assert turns.draws(problems.LOGISTIC, "hmc", 3, "numpy") < 1000
+    monkeypatch.setattr(turns, "_sides", sides)
     monkeypatch.setattr(turns, "time", SimpleNamespace(process_time=lambda: now[0], perf_counter=lambda: now[0]))
     (row,) = turns.compare("by_hand_numpy", problems.LOGISTIC, "hmc", 3, rounds=3)
     found = [row[f"{name}_ratio"] for name in ("cpu", "wall", "least", "most")]

@@ -92,6 +92,13 @@ def test_a_base_that_fails_in_a_measure_is_skipped_and_a_new_library_is_not(edit
         compare(ROOT, broken, ["evaluations-rwm"])
 
 
+def test_a_base_that_lacks_a_kernel_runs_the_others(edited):
+    older = edited("xpsample/__init__.pyi", "from xpsample.kernels import Slice as Slice\n", "")
+    first, second = compare(older, ROOT, ["evaluations-rwm", "evaluations-slice"])
+    assert first.first.factor == 1 and second.first is None
+    assert second.skipped == "base: AttributeError: module 'xpsample' has no attribute 'Slice'"
+
+
 def test_a_process_that_ends_is_no_skip(edited):
     gone = edited("xpsample/kernels/rwm.py", "proposal = target", "__import__('os')._exit(3)\n        _ = target")
     with pytest.raises(NewCannot, match="the process ended with 3"):

@@ -80,6 +80,8 @@ DISCRETE = {
     "LocallyBalanced": lambda: xps.LocallyBalanced(),
     "SingleFlip": lambda: xps.SingleFlip(),
     "Gibbs": lambda: xps.Gibbs(),
+    "ChromaticGibbs": lambda: xps.ChromaticGibbs(range(3)),
+    "ChromaticGibbs of one": lambda: xps.ChromaticGibbs([0]),
     "ACS": lambda: xps.ACS(xps.kernels.Cosine(0.8, 3)),
     "TwoOpt": lambda: xps.TwoOpt(),
 }

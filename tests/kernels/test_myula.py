@@ -87,7 +87,7 @@ def test_stationary_law_with_a_laplace_factor():
     assert target / unsmoothed > 1.06  # so that the two bounds above tell the two laws apart
 
 
-@pytest.mark.parametrize("g", [IsotropicTV((1, 2), 12), AnisotropicTV((1, 2), 1)], ids=["isotropic", "anisotropic"])
+@pytest.mark.parametrize("g", [IsotropicTV((1, 2), 12), AnisotropicTV((1, 2), 12)], ids=["isotropic", "anisotropic"])
 def test_total_variation_of_two_pixels(g):
     """|x2 - x1| under its envelope: a Huber function of the difference of half the curvature. Quadrature over that."""
     eta, smoothing, strength = 0.02, 0.3, 1.5

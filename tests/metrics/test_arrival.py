@@ -118,3 +118,10 @@ def test_chains_that_wander_do_not_come_in():
     """Random walks rise as far, but fall as often. At 4 standard errors one of 128 comes in by chance in 1 %."""
     walks = 100 * np.cumsum(np.random.default_rng(4).normal(size=(160, 128)), axis=0)
     assert not some_come_in(walks, 2)
+
+
+def test_the_way_in_of_one_chain_does_not_hide_those_that_stay_behind():
+    """Of two chains that have arrived one just did: its way was taken for the standard deviation of where it is."""
+    values = rows(0, -240, 0, -240)
+    values[:340, 2] -= 260.0
+    assert behind(values) == [1, 3]

@@ -1,6 +1,8 @@
 """What is for GitHub can be read, and tests every version of Python that the package states, lowest and newest."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -33,6 +35,17 @@ def test_forms_ask_for_something_by_a_name_of_its_own():
         form = parsed(path)
         names = [part["id"] for part in form["body"]]
         assert form["name"] and form["description"] and len(set(names)) == len(names)
+
+
+@pytest.mark.slow
+def test_github_can_read_the_workflow_and_the_forms():
+    pytest.importorskip("check_jsonschema")
+    forms = "ISSUE_TEMPLATE/[!c]*.yml"
+    for schema, files in (("workflows", "workflows/*.yml"), ("issue-forms", forms), ("issue-config", "**/config.yml")):
+        found = sorted(FOLDER.glob(files))
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.github-{schema}", *found]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert found and done.returncode == 0, done.stdout + done.stderr
 
 
 def test_links_lead_somewhere():

@@ -156,3 +156,8 @@ def test_what_belongs_to_a_particle_goes_with_it(library):
     np.testing.assert_array_equal(library.host(new["x"])[0], [[4, 5], [4, 5], [0, 1]])
     np.testing.assert_array_equal(library.host(new["x"])[1], np.arange(6.0, 12.0).reshape(3, 2))
     assert new["run"] is tree["run"] and new["none"] is None
+    index = library.array(np.asarray([[2, 2, 0], [1, 0, 1]]))
+    both = take_ancestors(library.xp, library.array(np.asarray([True, True])), index, (tree["x"], tree["density"]) * 2)
+    np.testing.assert_array_equal(library.host(both[0])[1], [[8, 9], [6, 7], [8, 9]])
+    np.testing.assert_array_equal(library.host(both[1]), [[2, 2, 0], [4, 3, 4]])
+    assert both[2] is both[0] and both[3] is both[1]  # what is shared is taken once

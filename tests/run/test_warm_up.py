@@ -273,11 +273,14 @@ def test_steps_are_as_large_where_nobody_declares_the_bound(kernel):
 
 @pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
 def test_trajectories_are_short_where_most_would_cross_a_bound():
-    """In 20 dimensions: the best is about 0.2, where the slope along those that stay inside asks for 1 and more."""
+    """In 20 dimensions: the best is about 0.3, where the slope along those that stay inside asks for 1 and more.
+
+    And of two steps: these shrank below 0.1, though trajectories of more steps end inside no more often.
+    """
     x0 = np.abs(np.random.default_rng(0).normal(size=(16, 20)))
     trace = xps.sample(edge(False), xps.HMC(), x0, 1, warmup=300, seed=1, progress=False)
     assert trace.kernel.length < 0.5
-    assert trace.kernel.step_size > 0.05
+    assert trace.kernel.step_size > 0.15
 
 
 @pytest.mark.parametrize("kernel", [xps.HMC(2.5, steps=30), xps.NUTS(1e200), xps.MAMS(1e200, 1e201)], ids=repr)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from tests.sosmc.sosmc_support import Along, noise_of, nothing, walk
 from xpsample import HMC, MALA, RWM
 from xpsample.core.errors import HyperparameterError
-from xpsample.sosmc import SOSMC, LangevinMove, Reversible, SingleChain, Unweighted
+from xpsample.sosmc import SOSMC, LangevinMove, Reversible, SingleChain, UnderdampedMove, Unweighted
 from xpsample.targets import Parametric
 
 PARTICLES, DIM, VELOCITY = 30, 2, 0.3
@@ -100,9 +100,10 @@ def test_without_weights_only_the_weights_differ(library):
     assert np.ptp(library.host(reversible.weights.logs)) == 0
 
 
-def test_a_particle_that_leaves_the_finite_numbers_stays_with_weight_0(library):
+@pytest.mark.parametrize("move", [LangevinMove(0.05), UnderdampedMove(0.3)], ids=["langevin", "underdamped"])
+def test_a_particle_that_leaves_the_finite_numbers_stays_with_weight_0(library, move):
     x = np.concatenate([X, [[1e70, 0.0]]])
-    kernel = SOSMC(nothing, LangevinMove(0.05), Along(VELOCITY), threshold=0.0)
+    kernel = SOSMC(nothing, move, Along(VELOCITY), threshold=0.0)
     bound = FAMILY.prepare(library.array(x), kernel.requires)
     noise = {name: library.array(rows[0]) for name, rows in noise_of(kernel, x, 1).items()}
     state = kernel.init(bound, library.array(x))
@@ -134,6 +135,40 @@ def test_a_drift_is_evaluated_once_a_step_and_one_that_is_no_number_stops_the_pa
         assert np.all(state.point.x[info.diverged] == before.point.x[info.diverged])
         stopped += np.sum(info.diverged)
     assert len(calls) == 21 and stopped > 0
+
+
+def test_underdamped_weights_are_those_of_the_reversed_dynamics(library):
+    """From the end the way back, with the momentum turned round, leads to where it began, and keeps volumes."""
+    h, friction, thetas = 0.3, 0.8, (0.4, 0.4 + VELOCITY, 0.4 + 2 * VELOCITY)
+    kernel = SOSMC(nothing, UnderdampedMove(h, friction), Along(VELOCITY), threshold=0.0)
+    noise = noise_of(kernel, X, 2)
+    states, _ = walk(library, kernel, FAMILY, X, noise)
+    decay, x, p, log_g = 0.0, X, 0 * X, 0.0  # all of the first momentum is drawn
+    for k in range(2):
+        p = decay * p + math.sqrt(1 - decay**2) * noise["momentum"][k]
+        half = p + h / 2 * score(x, thetas[k])
+        new = x + h * half
+        end = half + h / 2 * score(new, thetas[k + 1])
+        back = -end + h / 2 * score(new, thetas[k + 1])
+        np.testing.assert_allclose(new + h * back, x, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(back + h / 2 * score(x, thetas[k]), -p, rtol=1e-12, atol=1e-12)
+        log_g += log_density(new, thetas[k + 1]) + np.sum(norm.logpdf(end), axis=-1)
+        log_g -= log_density(x, thetas[k]) + np.sum(norm.logpdf(p), axis=-1)
+        decay, x, p = math.exp(-h * friction), new, end
+    np.testing.assert_allclose(library.host(states[-1].point.x), x, rtol=1e-12)
+    np.testing.assert_allclose(library.host(states[-1].base.momentum), p, rtol=1e-12)
+    found = library.host(states[-1].weights.logs) + library.host(states[-1].weights.log_normalizer)
+    np.testing.assert_allclose(found, log_g - math.log(PARTICLES), rtol=1e-9, atol=1e-9)
+
+
+def test_with_much_friction_it_is_the_langevin_move(library):
+    kernel = SOSMC(nothing, UnderdampedMove(0.3, 1e9), Along(VELOCITY), threshold=0.0)
+    noise = noise_of(kernel, X, 3)
+    plain = SOSMC(nothing, LangevinMove(0.3**2 / 2), Along(VELOCITY), threshold=0.0)
+    own, _ = walk(library, kernel, FAMILY, X, noise)
+    other, _ = walk(library, plain, FAMILY, X, {"proposal": noise["momentum"]})
+    np.testing.assert_allclose(library.host(own[-1].point.x), library.host(other[-1].point.x), rtol=1e-12)
+    np.testing.assert_allclose(library.host(own[-1].weights.logs), library.host(other[-1].weights.logs), rtol=1e-9)
 
 
 def test_soul_is_one_chain_whose_later_part_counts(library):
@@ -174,6 +209,8 @@ def test_moves_that_do_not_fit_are_refused():
         LangevinMove(0.0)
     with pytest.raises(HyperparameterError, match="noise_scale must be greater than 0"):
         LangevinMove(0.1, 0.0)
+    with pytest.raises(HyperparameterError, match="friction must be at least 0"):
+        UnderdampedMove(0.1, -1.0)
     with pytest.raises(HyperparameterError, match="threshold=0"):
         SOSMC(nothing, SingleChain(0.1, 3), Along(0.1), threshold=0.5)
     bound = FAMILY.prepare(X, LangevinMove(0.1).requires)

@@ -21,6 +21,7 @@ from xpsample.sosmc import (
     RewardReverseKL,
     SingleChain,
     SOSMCHistory,
+    UnderdampedMove,
     Unweighted,
 )
 from xpsample.zoo.gaussian import gaussian
@@ -51,7 +52,8 @@ def z_scores(state, theta, exact=1.0):
 
 END = STEPS * VELOCITY
 MOVES = [LangevinMove(0.1), LangevinMove(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2)]
-NAMES = ["langevin", "colder", "RWM", "MALA", "HMC"]
+MOVES += [UnderdampedMove(0.4), UnderdampedMove(0.3, 0.0)]
+NAMES = ["langevin", "colder", "RWM", "MALA", "HMC", "underdamped", "deterministic"]
 
 
 @pytest.mark.parametrize("move", MOVES, ids=NAMES)

@@ -20,7 +20,8 @@ from xpsample import (
     sample,
 )
 from xpsample.core.errors import HyperparameterError
-from xpsample.kernels.kernel import with_position
+from xpsample.kernels.kernel import ChainState, Kernel, freeze, with_position
+from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.point import Capability
 from xpsample.zoo.gaussian import gaussian
 
@@ -110,6 +111,46 @@ def test_equals_the_algorithm_by_hand(base, propose, names, library):
     )
     np.testing.assert_allclose(library.host(trace.draws), x, atol=1e-11)
     np.testing.assert_allclose(library.host(trace.recorded["theta"]), theta, atol=1e-11)
+
+
+MIX = np.array([[0.0, 1.0, -0.5], [-1.0, 0.0, 0.3], [0.5, -0.3, 0.0]])
+"""A skew Q of the complete recipe; D is diag(1 / (1 + x_i^2)), and its correction is -2 x_i / (1 + x_i^2)^2."""
+
+
+def recipe(x, score, z, eta=0.05):
+    d = 1 / (1 + x**2)
+    return x + eta * (d * score + score @ MIX - 2 * x * d**2) + np.sqrt(2 * eta * d) * z
+
+
+class Recipe(Kernel):
+    """Euler steps of Langevin dynamics with matrices that depend on x (Ma et al. 2015), such as a user writes."""
+
+    requires = Capability.SCORE
+    traits = UNADJUSTED
+
+    def init(self, target, x):
+        return ULA(1.0).init(target, x)
+
+    def noise(self, x):
+        return ULA(1.0).noise(x)
+
+    def step(self, target, state, noise):
+        current = target.refresh(state.point)
+        new = target.evaluate(recipe(current.x, current.score, noise["proposal"]))
+        kept, frozen, info = freeze(
+            target.xp, ChainState(new), ChainState(current), state.frozen, target.costs.evaluate
+        )
+        return state._replace(point=kept.point, frozen=frozen), info
+
+
+def test_the_complete_recipe_with_the_tilted_score():
+    """Footnote 2: also with matrices that depend on x, the surrogate's score in the place of the target's."""
+    z = noise(("proposal",)) | {"accept": np.full((STEPS, CHAINS), 1e-300)}
+    x, theta = by_hand(lambda x, theta, tilted, z: (recipe(x, tilted(x, theta), z["proposal"]), 0.0), z)
+    kernel, x0 = SRMC(Recipe(), ALPHA, PowerLaw(RHO)), np.ones((CHAINS, DIM))
+    trace = sample(TARGET, kernel, x0, STEPS, seed=Replay({"proposal": z["proposal"]}), progress=False)
+    np.testing.assert_allclose(trace.draws, x, atol=1e-11)
+    np.testing.assert_allclose(trace.state.theta, theta[-1], atol=1e-11)
 
 
 @pytest.mark.parametrize("base", [RWM(0.6), MALA(0.3), HMC(0.3, 4), ULA(0.1)])

@@ -231,3 +231,52 @@ def test_a_metropolis_kernel_is_lipschitz_in_theta_with_twice_the_constant():
         distance = np.max(np.sum(np.abs(kernel(one) - kernel(other)), axis=1))
         worst = max(worst, distance / (ALPHA * constant * np.linalg.norm(one - other)))
     assert 1.2 < worst <= 2
+
+
+def test_a_langevin_kernel_is_lipschitz_in_theta():
+    """Prop. 3 and Eq. 36 by quadrature, SR-MALA on the mixture with V = x^2 / 10, for |theta| up to 2.
+
+    |P_theta - P_theta'| over |theta - theta'| settles as the two approach, and is largest near the modes: there is a
+    constant, of which the paper says that it exists.
+    """
+    eta, noise = 0.1, np.linspace(-10, 10, 1201)
+    x = np.linspace(-25, 25, 51)
+    y = x[:, None] + np.sqrt(2 * eta) * noise
+
+    def score(x):
+        parts = np.log(WEIGHTS / SDS) - 0.5 * ((x[..., None] - MEANS) / SDS) ** 2
+        log = np.logaddexp(parts[..., 0], parts[..., 1])
+        share, slopes = np.exp(parts - log[..., None]), -(x[..., None] - MEANS) / SDS**2
+        s = np.sum(share * slopes, axis=-1)
+        return log, s, np.sum(share * (slopes**2 - 1 / SDS**2), axis=-1) - s**2
+
+    (log_x, s_x, h_x), (log_y, s_y, h_y) = (tuple(a[:, None] for a in score(x)), score(y))
+
+    def densities(theta):
+        """Of proposals and of accepted ones, (x, y)."""
+        forth = -((y - x[:, None] - eta * (s_x - ALPHA * theta * h_x)) ** 2) / (4 * eta)
+        back = -((x[:, None] - y - eta * (s_y - ALPHA * theta * h_y)) ** 2) / (4 * eta)
+        ratio = log_y - log_x - ALPHA * theta * (s_y - s_x) + back - forth
+        q = np.exp(forth) / np.sqrt(4 * np.pi * eta)
+        return q, q * np.exp(np.minimum(ratio, 0))
+
+    def distances(theta, apart, power):
+        """Of the proposals in total variation, and of the kernels in the norm of 1 + V^power, at each x."""
+        (q, p), (q_other, p_other) = densities(theta), densities(theta + apart)
+        dy = y[0, 1] - y[0, 0]
+        growth = (1 + (y**2 / 10) ** power) / (1 + (x[:, None] ** 2 / 10) ** power)
+        stays = np.abs(np.sum(p - p_other, axis=1))  # what is not accepted
+        return 0.5 * dy * np.sum(np.abs(q - q_other), axis=1), dy * (
+            np.sum(np.abs(p - p_other) * growth, axis=1) + stays
+        )
+
+    lipschitz = np.max(np.abs(h_y))
+    for theta in (-2.0, 0.0, 1.9):
+        for power in (1, 2):
+            found = {apart: distances(theta, apart, power) for apart in (0.1, 1e-2, 1e-3)}
+            for apart, (proposals, _) in found.items():
+                assert np.max(proposals) <= np.sqrt(eta / 8) * ALPHA * lipschitz * apart  # Eq. 36
+            most = {apart: np.max(kernels) / apart for apart, (_, kernels) in found.items()}
+            assert most[1e-3] == pytest.approx(most[1e-2], rel=0.05) and most[0.1] < 1.2 * most[1e-3]
+            assert np.abs(x[np.argmax(found[1e-3][1])]) < 5
+            assert np.max(found[1e-3][1][np.abs(x) > 15]) < 0.8 * np.max(found[1e-3][1])

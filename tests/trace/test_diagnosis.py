@@ -10,11 +10,12 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
+from xpsample.metrics.findings import Finding
 from xpsample.run import probes
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.targets import Capability
 from xpsample.trace import screen
-from xpsample.trace.diagnosis import about, diagnose
+from xpsample.trace.diagnosis import about, diagnose, warn
 from xpsample.trace.screen import Screen, worst
 from xpsample.trace.summary import RunStatistics
 from xpsample.zoo.gaussian import gaussian
@@ -28,11 +29,11 @@ TWO_MODES = xps.Target(
 
 
 def run(target, kernel, x0=STARTS, draws=1000, **settings):
-    """The trace, and what was warned of: (class, text)."""
+    """The trace, and what was warned of: (class, line)."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         trace = xps.sample(target, kernel, x0, draws, **{"seed": 1, "progress": False} | settings)
-    return trace, [(w.category, str(w.message)) for w in caught]
+    return trace, [(w.category, line) for w in caught for line in str(w.message).splitlines()]
 
 
 def kinds(trace):
@@ -49,6 +50,21 @@ def test_steps_that_are_too_small_for_a_wide_coordinate():
     assert {"ess_bulk", "ess_tail"} <= set(found)
     assert [text for _, text in warned] == [f"{f} [{entry(f.kind, 'diagnosis')}]" for f in trace.diagnose()]
     assert {category for category, _ in warned} == {ConvergenceWarning}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "lines"),
+    [
+        (["modes", "few_draws", "rhat"], {ConvergenceWarning: 2}),
+        (["bound", "divergences", "rhat", "tilt"], {DivergenceWarning: 2, ConvergenceWarning: 1, RepellenceWarning: 1}),
+    ],
+)
+def test_findings_of_one_class_are_one_warning(kinds, lines):
+    with pytest.warns(DiagnosisWarning) as caught:
+        warn([None, *(Finding(kind, kind, 1.0, "advice") for kind in kinds)])
+    assert {w.category: len(str(w.message).splitlines()) for w in caught} == lines
+    assert len(caught) == len(lines)
+    assert str(caught[0].message).startswith(f"{kinds[0]}: advice [docs: diagnosis#{kinds[0]}]")
 
 
 def test_chains_that_never_move():

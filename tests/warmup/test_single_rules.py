@@ -19,6 +19,13 @@ ACCEPTED = {"exponential": lambda eps: np.exp(-eps), "cubic": lambda eps: 1 / (1
 AT_065 = {"exponential": -math.log(0.65), "cubic": (1 / 0.65 - 1) ** (1 / 3)}
 
 
+class TrajectoryInfo(NamedTuple):
+    acceptance_probability: np.ndarray
+    moved: np.ndarray
+    diverged: np.ndarray
+    time: np.ndarray
+
+
 def seen(n, steps, accepted, x, score=None, kernel=None, **others):
     point = Point(x, None, score)
     no = np.asarray(False)
@@ -147,6 +154,24 @@ def test_rejections_at_a_bound_say_nothing_of_the_step_size():
         found[known] = float(rule.final(numpy_xp, memory)[0])
     np.testing.assert_allclose(found[True], AT_065["exponential"], rtol=0.1)
     assert found[False] < 0.01
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_bound_that_long_trajectories_cross_takes_no_step_size_where_their_length_is_kept(kept):
+    """Nine in ten of those of 5 steps end beyond it: with a length that is kept smaller steps help none of them."""
+    x, rng, rule = np.zeros((64, 2)), np.random.default_rng(8), StepSize(0.65, harmonic=True)
+    memory = rule.init(numpy_xp, Point(x, None, None), True)
+    for n in range(1, 301):
+        eps = rule.value(numpy_xp, memory, None)
+        accepted = np.where(rng.uniform(size=64) < 0.9, 0.0, np.exp(-eps))
+        info = TrajectoryInfo(accepted, accepted > 0, accepted < 0, 5 * eps)
+        kernel = xps.HMC(eps, length=5 * eps) if kept else xps.HMC(eps, steps=5)
+        memory, _ = rule.update(memory, seen(n, 300, accepted, x, kernel=kernel, info=info, beyond=accepted == 0))
+    found = float(rule.final(numpy_xp, memory)[0])
+    if kept:
+        np.testing.assert_allclose(found, AT_065["exponential"], rtol=0.1)
+    else:
+        assert found < 0.01
 
 
 def test_early_draws_are_forgotten():

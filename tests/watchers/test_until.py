@@ -1,5 +1,9 @@
 """Runs that stop when they have drawn enough, and go on where they stopped."""
 
+import sys
+import warnings
+from types import ModuleType, SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -125,3 +129,18 @@ def test_the_bar_of_any_number_of_chains(shape, capsys):
     target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1))
     xps.sample(target, xps.RWM(0.5), np.zeros(shape), 20, seed=1, progress=True)
     assert "accepts" in capsys.readouterr().err
+
+
+def test_a_notebook_without_ipywidgets_has_the_bar_of_terminals(monkeypatch, capsys):
+    pytest.importorskip("tqdm")
+    for name in [name for name in sys.modules if name.startswith(("tqdm.auto", "tqdm.notebook", "ipywidgets"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    for name in ("ipykernel", "ipykernel.zmqshell"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(20, progress=None)
+    assert "accepts" in capsys.readouterr().err
+    assert not [w for w in caught if "IProgress" in str(w.message)]

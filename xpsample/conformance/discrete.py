@@ -19,6 +19,7 @@ from xpsample.kernels import (
     DULA,
     GWG,
     Barker,
+    ChromaticGibbs,
     Cosine,
     Gibbs,
     Kernel,
@@ -32,6 +33,7 @@ from xpsample.kernels import (
 from xpsample.spaces import Categorical, Discrete, OneHot, Spins
 from xpsample.srmc import SRMC, Frozen, PowerLaw
 from xpsample.targets import Exact, Ratio, Target, Tempered, Tilt, Untilted
+from xpsample.zoo.ising import ising_lattice
 from xpsample.zoo.tsp import tour_length, tsp
 
 ALPHA = 0.3
@@ -93,6 +95,8 @@ RAGGED = Finite(Categorical(((0, 1), (0, 1, 2), (-1.0, 0.5, 2.0))), 3)
 SPINS = Finite(Spins(), 4, "int32")
 REAL_SPINS = Finite(Spins(), 4)
 CITIES = np.array([[0.0, 0.0], [3.0, 0.5], [2.5, 2.0], [1.0, 4.0], [-0.5, 1.5]])
+LATTICE, FIELD = (2, 3), np.linspace(-0.5, 0.8, 6)
+CHECKERBOARD = (0, 1, 0, 1, 0, 1)
 ONE_HOT = Finite(OneHot(3), 6, "int32")
 
 
@@ -142,6 +146,15 @@ def _tours(temperature: float) -> Enumerated:
     return Enumerated(tours, -tour_length(tours, lengths.ravel()) / temperature)
 
 
+def _lattice(asarray: AsArray) -> Target:
+    return ising_lattice(LATTICE, 0.3, FIELD, periodic=False)
+
+
+def _of_lattice() -> Enumerated:
+    target, states = _lattice(np.asarray), Spins().states(len(FIELD))
+    return Enumerated(states, np.asarray(target.log_density(states, target.data)))
+
+
 def discrete_scenarios() -> list[Scenario]:
     """Every kernel on discrete spaces, plain and score-repellent."""
     bases: dict[str, Callable[[AsArray], Kernel]] = {
@@ -165,6 +178,7 @@ def discrete_scenarios() -> list[Scenario]:
         finite("single-flip", bases["single-flip"]),
         finite("gibbs", bases["gibbs"]),
         finite("gibbs-one-hot", bases["gibbs"], ONE_HOT),
+        Scenario("gibbs-chromatic", _lattice, lambda a: ChromaticGibbs(CHECKERBOARD), _of_lattice()),
         finite("acs", bases["acs"], SPINS),
         finite("acs-table", lambda a: ACS(Table(a([2.0, 0.5]), a([0.9, 0.6])))),
         finite("hiss", lambda a: HiSS(DMALA(0.8), 1.0, 2, 2)),

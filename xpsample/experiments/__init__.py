@@ -47,6 +47,10 @@ _OF_PAPERS: Mapping[str, Mapping[str, tuple[str, int]]] = {
             "Section 5 with a diffusion model: digits by a U-Net that predicts noise, annealed by ULA and MALA",
             20,
         ),
+        "gaussian": (
+            "Fig. 14: N(3, 2) by a random walk whose acceptance learned on the true or on a learned score",
+            12,
+        ),
         "gev": ("Appendix B: ULA, MALA and Score-MALA on extreme value distributions of growing tails", 13),
         "toys": ("Table 1: four planar data sets by learned scores and acceptances, and by line integrals", 40),
         "weights": ("Fig. 1: the weights of two distant modes by ULA, random walks and MALA, from four starts", 5),

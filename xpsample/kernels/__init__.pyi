@@ -7,12 +7,14 @@ from xpsample.kernels.discrete.balanced import Barker as Barker
 from xpsample.kernels.discrete.balanced import LocallyBalanced as LocallyBalanced
 from xpsample.kernels.discrete.balanced import Max as Max
 from xpsample.kernels.discrete.balanced import SquareRoot as SquareRoot
+from xpsample.kernels.discrete.colors import greedy_coloring as greedy_coloring
 from xpsample.kernels.discrete.cycles import Cosine as Cosine
 from xpsample.kernels.discrete.cycles import Cycle as Cycle
 from xpsample.kernels.discrete.cycles import CycleSearch as CycleSearch
 from xpsample.kernels.discrete.cycles import Table as Table
 from xpsample.kernels.discrete.dlp import DMALA as DMALA
 from xpsample.kernels.discrete.dlp import DULA as DULA
+from xpsample.kernels.discrete.gibbs import ChromaticGibbs as ChromaticGibbs
 from xpsample.kernels.discrete.gibbs import Gibbs as Gibbs
 from xpsample.kernels.discrete.gibbs import SingleFlip as SingleFlip
 from xpsample.kernels.discrete.gwg import GWG as GWG

@@ -25,6 +25,8 @@ class Trait(enum.Flag):
     """Steps never end where the density is 0, and sample what is left: the target may have hard constraints."""
     DRIFTS = enum.auto()
     """It moves along the score and takes every move, so that a force may be added to the score."""
+    ANY_DEPENDENCE = enum.auto()
+    """It samples any density that it is given, whichever of its variables depend on each other."""
 
 
 LACKING = {
@@ -36,11 +38,13 @@ LACKING = {
     Trait.TAKES_ESTIMATES: "it compares evaluations, which random estimates do not allow",
     Trait.SEPARATE: "its chains depend on each other",
     Trait.STAYS_INSIDE: "it needs a density that falls to 0 smoothly",
+    Trait.ANY_DEPENDENCE: "its colors hold for the target alone, and in another density more variables may depend on "
+    "each other",
     Trait.DRIFTS: "a force that is added to the score does nothing in it, or biases it",
 }
 """What a message says of a kernel without a trait."""
 
-MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE
+MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE | Trait.ANY_DEPENDENCE
 """Of a kernel that remembers nothing but where it is; what a kernel that declares nothing is taken for."""
 
 ADJUSTED = MEMORYLESS | Trait.INVARIANT | Trait.STAYS_INSIDE

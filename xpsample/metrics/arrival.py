@@ -34,8 +34,10 @@ def judge_arrival(rows: np.ndarray) -> Finding | None:
     """
     rounding = np.finfo(rows.dtype).eps if np.issubdtype(rows.dtype, np.floating) else 0.0
     last = np.ma.masked_invalid(rows[-(rows.shape[0] // 4) :].astype(np.float64))
-    means, variances = last.mean(0).filled(np.nan), last.var(0).filled(np.nan)
-    means = np.fmax(means, last[len(last) // 2 :].mean(0).filled(np.nan))  # a chain may have come in just now
+    means, later = (part.mean(0).filled(np.nan) for part in (last, last[len(last) // 2 :]))
+    now = later > means  # a chain may have come in just now: where it came from is no part of its variance
+    variances = np.where(now, last[len(last) // 2 :].var(0).filled(np.nan), last.var(0).filled(np.nan))
+    means = np.where(now, later, means)
     chains: list[tuple[int, ...]] = []
     below = 0.0
     for group in np.ndindex(means.shape[:-1]):

@@ -115,14 +115,18 @@ def take_ancestors(xp: Any, where: Array, index: Array, value: tree.Tree) -> tre
 
     Leaves (*runs, particles, ...) are replaced; other leaves stay as they are.
     """
-    chains = tuple(index.shape)
+    chains, n = tuple(index.shape), index.shape[-1]
+    numbers = xp.reshape(xp.arange(math.prod(chains), dtype=index.dtype, device=device_of(index)), chains)
+    rows = xp.reshape(xp.where(where[..., None], numbers - numbers % n + index, numbers), (-1,))
+    taken: dict[int, tuple[Array, Array]] = {}  # by identity: a point and those under it share their positions
 
     def gather(leaf: Array) -> Array:
         if tuple(leaf.shape[: len(chains)]) != chains:
             return leaf
-        more = (None,) * (leaf.ndim - len(chains))
-        taken = xp.take_along_axis(leaf, xp.broadcast_to(index[(..., *more)], leaf.shape), axis=len(chains) - 1)
-        return xp.where(where[(..., None, *more)], taken, leaf)
+        if id(leaf) not in taken:
+            flat = xp.reshape(leaf, (-1, *leaf.shape[len(chains) :]))
+            taken[id(leaf)] = leaf, xp.reshape(xp.take(flat, rows, axis=0), leaf.shape)
+        return taken[id(leaf)][1]
 
     return tree.map(gather, value)
 

@@ -11,6 +11,7 @@ NEEDED_TO_WEIGH = {
     Trait.MOVABLE: "the target moves from step to step; take the kernel inside it",
     Trait.EXACT: "weights are ratios of densities; take the kernel on the whole data",
     Trait.SEPARATE: "each particle has a weight of its own; take a kernel whose chains are independent, such as RWM",
+    Trait.ANY_DEPENDENCE: "take Gibbs()",
 }
 """What moves of weighted particles must be, to be weighted by the target's densities alone."""
 

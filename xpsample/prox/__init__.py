@@ -1,6 +1,5 @@
 """Convex functions that are not smooth, with their proximal operators."""
 
-from xpsample.prox.line import prox_line as prox_line
 from xpsample.prox.regularizer import L1 as L1
 from xpsample.prox.regularizer import Regularizer as Regularizer
 from xpsample.prox.regularizer import envelope as envelope

@@ -1,5 +1,6 @@
 """Total variation of images, isotropic and anisotropic, with proximal operators."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,17 +9,50 @@ from xpsample.core.backend import Backend
 from xpsample.core.checks import check_count, given, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import per_coordinate
-from xpsample.prox.line import prox_line
 from xpsample.prox.regularizer import Regularizer
 
 
+@dataclass(frozen=True, eq=False)
 class TotalVariation(Regularizer):
     """The total variation of images, by forward differences; those across the lower and the right edge are zero.
 
-    Positions (*chains, height * width) are the images, row by row.
+    Positions (*chains, height * width) are the images, row by row. The prox is computed by accelerated projected
+    gradient ascent on the dual problem (Chambolle 2004; Beck & Teboulle 2009).
     """
 
     shape: tuple[int, int]
+    iterations: int = 20
+
+    def __post_init__(self) -> None:
+        settle(self, "shape", _check_shape)
+        settle(self, "iterations", check_count)
+
+    @abstractmethod
+    def _sizes(self, xp: Any, down: Array, right: Array) -> tuple[Array, Array]:
+        """What the two differences of a pixel are held below in the dual problem, (..., height, width) each."""
+
+    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
+        xp, image = backend.xp, self._image(backend.xp, x)
+        bound = per_coordinate(per_coordinate(scale))
+
+        def held(part: Array, size: Array) -> Array:
+            outside = size > bound
+            return xp.where(outside, bound / xp.where(outside, size, 1.0), 1.0) * part
+
+        def body(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+            dual, ahead, t = carry
+            down, right = _differences(xp, image - _adjoint(xp, *ahead))
+            # 1/8: the differences times their adjoint have no eigenvalue above 8.
+            parts = ahead[0] + 0.125 * down, ahead[1] + 0.125 * right
+            new = tuple(map(held, parts, self._sizes(xp, *parts)))
+            t_new = 0.5 * (1.0 + xp.sqrt(1.0 + 4.0 * t * t))
+            push = (t - 1.0) / t_new
+            return new, tuple(a + push * (a - b) for a, b in zip(new, dual, strict=True)), t_new
+
+        zero = xp.zeros_like(image)
+        start = ((zero, zero), (zero, zero), xp.ones_like(x[(0,) * x.ndim]))
+        dual, _, _ = backend.repeat(self.iterations, body, start)
+        return self._flat(xp, image - _adjoint(xp, *dual))
 
     def gap(self, xp: Any, x: Array, u: Array, scale: float | Array) -> Array:
         """Duality gap of u as the prox of x, (*chains): at least ``|u - prox(x)|^2 / 2``.
@@ -42,9 +76,6 @@ class TotalVariation(Regularizer):
 @dataclass(frozen=True, eq=False)
 class IsotropicTV(TotalVariation):
     """g(x) = sum over pixels of the Euclidean norm of (vertical, horizontal) differences (Rudin, Osher & Fatemi 1992).
-
-    The prox is computed by accelerated projected gradient ascent on the dual problem (Chambolle 2004; Beck & Teboulle
-    2009).
 
     Parameters
     ----------
@@ -70,53 +101,25 @@ class IsotropicTV(TotalVariation):
     >>> image = trace.draws.mean(axis=(0, 1)).reshape(6, 6)
     """
 
-    shape: tuple[int, int]
-    iterations: int = 20
-
-    def __post_init__(self) -> None:
-        settle(self, "shape", _check_shape)
-        settle(self, "iterations", check_count)
-
     def value(self, xp: Any, x: Array) -> Array:
         down, right = _differences(xp, self._image(xp, x))
         return xp.sum(xp.sqrt(down * down + right * right), axis=(-2, -1))
 
-    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
-        xp, image = backend.xp, self._image(backend.xp, x)
-        bound = per_coordinate(per_coordinate(scale))
-
-        def body(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
-            dual, ahead, t = carry
-            down, right = _differences(xp, image - _adjoint(xp, *ahead))
-            # 1/8: the differences times their adjoint have no eigenvalue above 8.
-            down, right = ahead[0] + 0.125 * down, ahead[1] + 0.125 * right
-            size = xp.sqrt(down * down + right * right)
-            outside = size > bound
-            shrink = xp.where(outside, bound / xp.where(outside, size, 1.0), 1.0)
-            new = shrink * down, shrink * right
-            t_new = 0.5 * (1.0 + xp.sqrt(1.0 + 4.0 * t * t))
-            push = (t - 1.0) / t_new
-            return new, tuple(a + push * (a - b) for a, b in zip(new, dual, strict=True)), t_new
-
-        zero = xp.zeros_like(image)
-        start = ((zero, zero), (zero, zero), xp.ones_like(x[(0,) * x.ndim]))
-        dual, _, _ = backend.repeat(self.iterations, body, start)
-        return self._flat(xp, image - _adjoint(xp, *dual))
+    def _sizes(self, xp: Any, down: Array, right: Array) -> tuple[Array, Array]:
+        size = xp.sqrt(down * down + right * right)
+        return size, size
 
 
 @dataclass(frozen=True, eq=False)
 class AnisotropicTV(TotalVariation):
     """g(x) = sum over pixels of the absolute vertical and horizontal differences.
 
-    The prox alternates the exact one-dimensional proxes of columns and rows by Dykstra's algorithm (Bauschke &
-    Combettes 2008), the same two operators that Douglas-Rachford splitting combines.
-
     Parameters
     ----------
     shape : tuple of int
         (height, width).
-    sweeps : int
-        Each over columns, then rows, and O(height^2 width + height width^2), see `prox_line`.
+    iterations : int
+        As for `IsotropicTV`.
 
     See Also
     --------
@@ -134,32 +137,12 @@ class AnisotropicTV(TotalVariation):
     >>> image = trace.draws.mean(axis=(0, 1)).reshape(6, 6)
     """
 
-    shape: tuple[int, int]
-    sweeps: int = 5
-
-    def __post_init__(self) -> None:
-        settle(self, "shape", _check_shape)
-        settle(self, "sweeps", check_count)
-
     def value(self, xp: Any, x: Array) -> Array:
         down, right = _differences(xp, self._image(xp, x))
         return xp.sum(xp.abs(down) + xp.abs(right), axis=(-2, -1))
 
-    def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
-        xp, image = backend.xp, self._image(backend.xp, x)
-        bound = per_coordinate(scale)
-
-        def body(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
-            u, of_columns, of_rows = carry
-            u = u + of_columns
-            new = xp.matrix_transpose(prox_line(backend, xp.matrix_transpose(u), bound))
-            of_columns, u = u - new, new + of_rows
-            new = prox_line(backend, u, bound)
-            return new, of_columns, u - new
-
-        zero = xp.zeros_like(image)
-        u, _, _ = backend.repeat(self.sweeps, body, (image, zero, zero))
-        return self._flat(xp, u)
+    def _sizes(self, xp: Any, down: Array, right: Array) -> tuple[Array, Array]:
+        return xp.abs(down), xp.abs(right)
 
 
 def _check_shape(name: str, value: Any) -> tuple[int, int]:

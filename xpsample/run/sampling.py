@@ -116,7 +116,7 @@ def sample(
     Warns
     -----
     DiagnosisWarning
-        At the end, one line for each finding of `Trace.diagnose`: a `DivergenceWarning` of divergences, a
+        At the end, with a line for each finding of `Trace.diagnose`: a `DivergenceWarning` of divergences, a
         `RepellenceWarning` of a tilt that is too strong, a `ConvergenceWarning` of all else. A run without recorded
         draws is judged by its statistics, and by `Moments` and `BatchMeans` if it has them. One of fewer than ten draws
         says nothing of how its chains have mixed.

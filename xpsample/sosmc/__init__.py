@@ -31,3 +31,4 @@ from xpsample.sosmc.moves import Move as Move
 from xpsample.sosmc.moves import Reversible as Reversible
 from xpsample.sosmc.moves import Unweighted as Unweighted
 from xpsample.sosmc.single_chain import SingleChain as SingleChain
+from xpsample.sosmc.underdamped import UnderdampedMove as UnderdampedMove

@@ -167,6 +167,7 @@ class SRMC(Kernel[SRMCState, Any]):
             "whole data, or SRLD(Minibatch(...), ...)",
             Trait.SEPARATE: "each chain has a history and a target of its own; take a kernel whose chains are "
             "independent, such as RWM",
+            Trait.ANY_DEPENDENCE: "take Gibbs()",
         }
         check_base("SRMC", self.base, needs)
         if not self._tilt.moves:
@@ -198,7 +199,7 @@ class SRMC(Kernel[SRMCState, Any]):
 
     @declared
     def traits(self) -> Trait:
-        kept = Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE
+        kept = Trait.SAMPLES | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE | Trait.ANY_DEPENDENCE
         return self.base.traits & (kept | Trait.STAYS_INSIDE if isinstance(self._tilt, Ratio) else kept)
 
     @declared

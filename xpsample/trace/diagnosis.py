@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -192,11 +193,11 @@ def _findings_of(state: Any) -> Iterator[Finding]:
 
 
 def warn(findings: Iterable[Finding | None], stacklevel: int = 3) -> None:
-    """A line for each thing that is wrong with a run."""
-    for finding in findings:
-        if finding is not None and finding.kind != "few_draws":
-            text = f"{finding} [{entry(finding.kind, 'diagnosis')}]"
-            warnings.warn(text, _category(finding), stacklevel=stacklevel)
+    """A line for each thing that is wrong with a run; neighbours of one class are one warning."""
+    told = [finding for finding in findings if finding is not None and finding.kind != "few_draws"]
+    for category, same in groupby(told, _category):
+        lines = [f"{finding} [{entry(finding.kind, 'diagnosis')}]" for finding in same]
+        warnings.warn("\n".join(lines), category, stacklevel=stacklevel)
 
 
 def _category(finding: Finding) -> type[DiagnosisWarning]:

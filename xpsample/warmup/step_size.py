@@ -158,7 +158,18 @@ class StepSize(FollowingRule):
         least = xp.where(seen.n < UNTIL * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
         inverse = 1 / xp.where(accepted > least, accepted, least)
         # A trajectory that ends beyond a hard bound is rejected however small its steps are, so that it says nothing of
-        # them; unless most do.
+        # them; unless most steps cross it.
         inside = xp.astype((accepted > 0) | ~seen.beyond, accepted.dtype)
         share, total = seen.mean(inside), seen.mean(inside * inverse)
-        return xp.clip(2 * share, max=1.0) * (share / xp.where(total > 0, total, 1.0))
+        mean = xp.where(share > 0, share / xp.where(total > 0, total, 1.0), self.acceptance)
+        crossed = seen.mean((1.0 - inside) / _steps_of_their_own(seen))
+        return xp.clip(2 * (1.0 - crossed), max=1.0) * mean
+
+
+def _steps_of_their_own(seen: Seen) -> Any:
+    """The steps of each trajectory, of which one at most crosses a bound: 1 where only smaller steps make it shorter.
+
+    Where a length is kept, or tuned beside the step size, smaller steps end beyond the bound as often.
+    """
+    time = getattr(seen.info, "time", None)
+    return 1.0 if time is None or getattr(seen.kernel, "length", None) is None else time / seen.kernel.step_size

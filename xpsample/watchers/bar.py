@@ -1,6 +1,7 @@
 """The progress bar of a run."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -40,7 +41,9 @@ def progress_bar(progress: bool | None, total: int, done: int = 0, unit: str = "
     if not (shown if progress is None else progress):
         return nullcontext()
     try:
-        from tqdm.auto import tqdm
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a notebook without ipywidgets has the bar of terminals
+            from tqdm.auto import tqdm
     except ImportError:
         if progress:
             raise XpsampleError('progress=True needs tqdm: pip install "xpsample[progress]"') from None

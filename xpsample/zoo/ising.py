@@ -131,6 +131,24 @@ def internal_energy(x: Same, shape: Sequence[int], periodic: bool = True) -> Sam
     return -0.5 * xp.mean(x * neighbour_sum(x, check_lattice(shape), periodic), axis=-1)
 
 
+def lattice_pairs(shape: Sequence[int], periodic: bool = True) -> np.ndarray:
+    """The pairs of sites that the bonds of a lattice join, (bonds, 2): for `xpsample.kernels.greedy_coloring`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    periodic : bool
+        As in `ising_lattice`.
+    """
+    shape = check_lattice(shape)
+    sites = np.arange(math.prod(shape)).reshape(shape)
+    pairs = []
+    for axis, n in enumerate(shape):
+        ends = np.stack([sites, np.roll(sites, -1, axis)], axis=-1)
+        pairs.append((ends if periodic else ends.take(range(n - 1), axis)).reshape(-1, 2))
+    return np.concatenate(pairs)
+
+
 def neighbour_sum(x: Array, shape: tuple[int, ...], periodic: bool) -> Array:
     """For every site the sum over those joined with it: ``(..., prod(shape)) -> (..., prod(shape))``."""
     xp = array_namespace(x)

@@ -7,8 +7,13 @@ import json
 import numpy as np
 import pytest
 
+from xpsample import sample
 from xpsample.cli import main
-from xpsample.experiments.hiss.tsp import lengths_of, samplers
+from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
+from xpsample.experiments.hiss.tsp import lengths_of, random_tours, samplers
+from xpsample.hiss import HiSS
+from xpsample.kernels import DMALA
+from xpsample.zoo.data import load_dataset
 
 NAMES = [
     "GWG",
@@ -72,3 +77,20 @@ def test_without_data_one_line_says_what_is_missing(monkeypatch, capsys):
     monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
     assert main(["run", "hiss-tsp", "--quick"]) != 0
     assert "set XPSAMPLE_DATA" in capsys.readouterr().err
+
+
+def test_refinements_of_fig_17_change_nothing(data_folder):
+    """A change costs 1 / alpha = 10,000 in the exponent. So 4,000 of them change no draw, and they are left out."""
+    cities = load_dataset("tsp_eil")["eil14"].astype(np.float64)
+    x0 = np.eye(14)[random_tours(0, 50, 14)].reshape(50, 196)
+    target = tsp_one_hot(cities, relaxation="coordinates", standardised=True)
+    with_them, without = (
+        sample(target, HiSS(DMALA(1e-4), np.full(50, 0.3), 2, count), x0, 10, seed=1, progress=False)
+        for count in (4, 0)
+    )
+    np.testing.assert_array_equal(with_them.draws, without.draws)
+
+
+def test_no_scale_finds_a_tour_soon(out):
+    table = (out / "report.txt").read_text().partition("Fig. 17")[2]
+    assert table.count("104.0    0.052") == 6  # of the three starts

@@ -68,7 +68,7 @@ def test_report(out):
     text = (out / "report.txt").read_text()
     assert "0.143 / 0.096 / 0.054" in text and "a on grid" in text and "moons: smallest W1 from normal starts" in text
     drawn = importlib.util.find_spec("matplotlib") is not None
-    assert {(out / f"{name}.png").exists() for name in ("plot", "sweeps", "maps")} == {drawn}
+    assert {(out / f"{name}.png").exists() for name in ("plot", "sweeps", "lambda", "maps")} == {drawn}
 
 
 def test_parts(tmp_path):

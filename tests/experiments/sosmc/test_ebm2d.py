@@ -30,7 +30,7 @@ def test_report(out):
     text = (out / "report.txt").read_text()
     assert "Section 5.2" in text and "optimum" in text and "SOSMC-MALA" in text and "above the least one" in text
     drawn = importlib.util.find_spec("matplotlib") is not None
-    assert (out / "plot.png").exists() == (out / "mixing.png").exists() == drawn
+    assert {(out / f"{name}.png").exists() for name in ("plot", "densities", "mixing")} == {drawn}
 
 
 def test_data_are_those_of_scikit_learn():

@@ -8,7 +8,7 @@ from array_api_compat import numpy as numpy_xp
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from xpsample.experiments.sosmc.langevin import methods
+from xpsample.experiments.sosmc.langevin import NLL, methods
 from xpsample.experiments.sosmc.problems import (
     DUAL,
     FLOOR,
@@ -49,8 +49,19 @@ def test_report(out):
     assert "Tables 1 and 2" in text and "SOUL" in text and "0.6484" in text
     assert "of 2 cases: ImpDiff 1, SOUL 0, SOSMC-ULA 1" in text
     drawn = importlib.util.find_spec("matplotlib") is not None
-    assert (out / "plot.png").exists() == (out / "problems.png").exists() == drawn
-    assert len(np.load(out / "curves.npz")) == 3 * len(METHODS)
+    assert {(out / f"{name}.png").exists() for name in ("plot", "nll", "problems")} == {drawn}
+
+
+def test_the_courses_are_of_rewards_and_of_the_mean_energy(out):
+    """At the end one component has nearly all weight, and U is near its own mean of 1, but for particles that lag."""
+    courses = np.load(out / "curves.npz")
+    assert len(courses.files) == 2 * 3 * len(METHODS)
+    label = f"1 Adam {PROBLEMS[0].name} {FLOOR:g}"
+    energies = {method: courses[f"{label} {method}{NLL}"] for method in METHODS}
+    assert all(energies[method].shape == courses[f"{label} {method}"].shape for method in METHODS)
+    for method in METHODS[2:]:
+        assert np.all(np.abs(energies[method][-1] - 1.0) < 0.4)
+    assert np.all(energies["ImpDiff"][-1] > 3.0)
 
 
 def test_the_best_reachable_rewards():

@@ -21,7 +21,7 @@ NEEDS = ("data",)
 
 
 def test_table(rows):
-    rows = {row["sampler"]: row for row in rows}
+    rows = {row["sampler"]: row for row in rows if row["draws"] is None}
     assert list(rows) == ["LD", "SRLD 10", "SRLD 1", "SVGD", "SRLD 10 - LD", "SRLD 1 - LD"]
     for name in ("LD", "SRLD 10", "SRLD 1", "SVGD"):
         assert rows[name]["step"] in (ADAGRAD_STEPS if name == "SVGD" else STEPS)
@@ -30,6 +30,19 @@ def test_table(rows):
     for name in ("SRLD 10", "SRLD 1"):
         for key in ("rmse", "log_likelihood", "spread"):
             assert rows[f"{name} - LD"][key] == pytest.approx(rows[name][key] - rows["LD"][key], abs=1e-9)
+
+
+def test_the_first_draws_are_compared_too(rows):
+    whole = {row["sampler"]: row for row in rows if row["draws"] is None}
+    parts = {(row["sampler"], row["draws"]): row for row in rows if row["draws"]}
+    pairs = [f"{sampler} - {other}, first draws" for sampler in ("SRLD 10", "SRLD 1") for other in ("LD", "SVGD")]
+    counts = [round(share * 12) for share in srld_bnn.PARTS]
+    assert list(parts) == [(pair, n) for n in counts for pair in pairs]
+    for pair in pairs:
+        own, _, other = pair.removesuffix(", first draws").partition(" - ")
+        for key in ("rmse", "log_likelihood"):
+            assert parts[pair, 12][key] == pytest.approx(whole[own][key] - whole[other][key], abs=1e-9)
+            assert parts[pair, 2][key] != parts[pair, 12][key]
 
 
 def test_report(out, rows):

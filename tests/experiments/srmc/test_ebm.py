@@ -36,6 +36,7 @@ def test_report_and_plot(out):
     assert "right on 91." in text and "beside the paper\nCIFAR-10" in text and "uniform" in text
     if importlib.util.find_spec("matplotlib") is not None:
         assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
+        assert (out / "so-far.png").exists()
 
 
 def test_without_data_the_error_says_what_to_set(monkeypatch, tmp_path, capsys):

@@ -36,11 +36,14 @@ class Problem:
     space: Any
     dim: int
     blocks: int = 1  # coordinates of a variable
+    chain: bool = False  # whether each variable is coupled with the one before and the one after it only
 
     @cached_property
     def target(self):
         rng = np.random.default_rng(self.dim)
         w = rng.normal(size=(self.dim, self.dim)) * 0.4
+        variable = np.arange(self.dim) // self.blocks
+        w[self.chain & (abs(variable[:, None] - variable) > 1)] = 0.0
         data = {"b": rng.normal(size=self.dim) * 0.4, "w": (w + w.T) / 2}
         return Target(
             log_density,
@@ -174,6 +177,23 @@ def heat_bath(problem):
         others = np.delete(x, m, axis=1)
         same = np.all(others[:, None] == others[None], axis=(2, 3))
         matrix += rows_to_one(np.where(same, pi[None], 0.0)) / x.shape[1]
+    return matrix
+
+
+def sweep(problem, colors):
+    """All variables of a color from their conditional laws, each given the rest as it was, color after color."""
+    pi, x = stationary(problem.log_pi), problem.variables
+    matrix = np.eye(len(x))
+    for color in np.unique(colors):
+        step = np.ones((len(x), len(x)))
+        others = x[:, np.asarray(colors) != color]
+        step *= np.all(others[:, None] == others[None], axis=(2, 3))
+        for m in np.flatnonzero(np.asarray(colors) == color):
+            others, (_, which) = np.delete(x, m, axis=1), np.unique(x[:, m], axis=0, return_inverse=True)
+            same = np.all(others[:, None] == others[None], axis=(2, 3))
+            law = rows_to_one(np.where(same, pi[None], 0.0)) @ np.eye(which.max() + 1)[which.ravel()]
+            step *= law[:, which.ravel()]
+        matrix = matrix @ step
     return matrix
 
 

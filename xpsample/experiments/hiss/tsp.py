@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
@@ -62,15 +63,21 @@ Table 1, 14 cities and 10,000 iterations: its figures are in the last column. Hi
 distinct tours"""
 
 
+SCALES = (0.1, 0.3, 1.0, 2.0, 4.0, 10.0)
+"""eta of Fig. 17, whose own values are not given."""
+SCALED = columns("eta g | accepted .1e | unique d | found d | mismatch .1f PMC | jaccard .3f Jaccard")
+
+
 class Size(NamedTuple):
-    """Chains, and kept samples of each."""
+    """Chains, kept samples of each, and iterations of the chains over eta."""
 
     chains: int
     samples: int
+    iterations: int
 
 
-FULL = Size(chains=10, samples=500)
-QUICK = Size(chains=3, samples=10)
+FULL = Size(chains=10, samples=500, iterations=10_000)
+QUICK = Size(chains=3, samples=10, iterations=10)
 
 
 class Sampler(NamedTuple):
@@ -120,6 +127,33 @@ def measure(run: Run[Size]) -> Iterator[Row]:
             if device is run.devices[0]:
                 run.shown["lengths"][name] = lengths
     yield from _controls(run, cities, samples)
+    run.shown["scales"] = list(_over_scales(run, cities, start))
+
+
+def _over_scales(run: Run[Size], cities: np.ndarray, start: np.ndarray) -> Iterator[Row]:
+    """Fig. 17: HiSS over eta with alpha = 1e-4, all of them one run; a row for each.
+
+    A change of a place costs 1 / alpha = 10,000 in the exponent of a refinement, so that none is ever made. They are
+    left out.
+    """
+    n, (device, *_) = len(cities), run.devices
+    eta = device.array(np.asarray(SCALES)[:, None])
+    x0 = device.array(np.broadcast_to(np.eye(n)[start].reshape(len(start), n * n), (len(SCALES), len(start), n * n)))
+
+    def cities_in_order(state: Any) -> Any:
+        x = state.point.x
+        xp = array_namespace(x)
+        return xp.argmax(xp.reshape(x, (*x.shape[:-1], n, n)), axis=-1)
+
+    target = tsp_one_hot(cities, relaxation="coordinates", standardised=True)
+    kernel, recorders = HiSS(DMALA(1e-4), eta, SWEEPS, 0), (Record("tours", cities_in_order),)
+    label = f"{device} HiSS over eta, {run.size.iterations} iterations"
+    trace = run.sample(target, kernel, x0, run.size.iterations, recorders=recorders, label=label, quiet=True)
+    tours = to_host(trace.recorded["tours"])
+    accepted = to_host(trace.run_statistics.acceptance_probability)
+    for k, scale in enumerate(SCALES):
+        row, _ = _measures(np.concatenate([start[None], tours[:, k]]), cities)
+        yield row | {"eta": scale, "accepted": np.mean(accepted[k]), "found": row["unique"] - len(start)}
 
 
 def random_tours(seed: int, *shape: int) -> np.ndarray:
@@ -203,6 +237,7 @@ def lengths_of(tours: np.ndarray, cities: np.ndarray) -> np.ndarray:
 def tell(run: Run[Size], rows: list[Row]) -> None:
     """The table, and what random tours and the shortest one have."""
     run.table(rows, COLUMNS, ("backend", "sampler"), legend=LEGEND)
+    run.table(run.shown["scales"], SCALED, title="HiSS over eta with alpha = 1e-4, Fig. 17; found: beside the starts")
     random, optimum = run.shown["random"], run.shown["optimum"]
     best = "" if optimum is None else f"; the shortest has {float(optimum):.2f} (Held-Karp)"
     run.say(f"\nuniform random tours, {len(random):,} of them: {np.mean(random):.1f} +- {np.std(random):.1f}{best}")

@@ -20,7 +20,7 @@ from xpsample.core.checks import check_number
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
-from xpsample.experiments.score_mh.toys_figures import GRID, STARTS, plot_draws, plot_maps, plot_sweeps
+from xpsample.experiments.score_mh.toys_figures import GRID, STARTS, plot_draws, plot_maps, plot_sweeps, plot_weights
 from xpsample.experiments.table import Column, Columns, Row, columns, mean_and_error
 from xpsample.experiments.toys import TOYS
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
@@ -112,7 +112,6 @@ class Size(NamedTuple):
     acceptance_rate: float = 5e-3
     datasets: tuple[str, ...] = tuple(TOYS)
     swept: tuple[str, ...] = ("moons", "swiss-roll")
-    sweep_runs: int = 2
     scales: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     lambdas: tuple[float, ...] = (0.0, 1.0, 4.0, 30.0, 300.0)
 
@@ -131,7 +130,7 @@ class Size(NamedTuple):
         return models.Training(width, blocks, length, self.batch, rate, self.rows // self.batch, self.cycles)
 
 
-PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, 5000, 512, 1000, sweep_runs=5)
+PAPERS = Size(5, 1000, 1000, 10_000, 256, 512, 5000, 512, 1000)
 FULL = Size(5, 1000, 500, 10_000, 128, 64, 100, 64, 25, 8)
 QUICK = Size(
     2, 60, 20, 500, 32, 16, 2, 8, 1, 2, datasets=("moons",), swept=("moons",), scales=(0.5, 2.0), lambdas=(0.0, 4.0)
@@ -158,12 +157,6 @@ class Problem(NamedTuple):
     def epsilon(self) -> float:
         """The scale of proposals: the standard deviation of the data's own noise."""
         return TOYS[self.name].noise
-
-    def few(self) -> "Problem":
-        """With `Size.sweep_runs` of the trainings."""
-        n = self.run.size.sweep_runs
-        score = self.score._replace(parameters=tree.map(lambda leaf: leaf[:n, ...], self.score.parameters))
-        return self._replace(fresh=self.fresh[:n], other=self.other[:n], starts=self.starts[:, :n], score=score)
 
 
 def draw_problem(run: Run[Size], name: str) -> Problem:
@@ -282,7 +275,6 @@ def compare(problem: Problem) -> Iterator[Row]:
 
 def step_sizes(problem: Problem) -> Iterator[Row]:
     """Figs. 7 and 11: the step size of ULA and of MALA with all acceptances, all sizes in one run of each."""
-    problem = problem.few()
     size, array, runs = problem.run.size, problem.run.devices[0].array, len(problem.fresh)
     etas = 0.5 * (problem.epsilon * np.asarray(size.scales)) ** 2
     trained = learn(problem, LangevinProposal(array(np.repeat(etas, runs * size.batch))), copies=len(etas))
@@ -319,7 +311,7 @@ def regularized(problem: Problem) -> Iterator[Row]:
 def settings(problem: Problem) -> Iterator[Row]:
     """What else the paper leaves open about the loss, for Score-RW."""
     losses = [(1.0, 100.0, "global"), (0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
-    yield from by_loss(problem.few(), losses)
+    yield from by_loss(problem, losses)
 
 
 def by_loss(problem: Problem, losses: Iterable[tuple[float, float | None, str]]) -> Iterator[Row]:
@@ -444,7 +436,7 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper="Table 1 has a column. What it calls W2 is below W1 in 12 of 16 rows, as W2^2 / 2 may be and W2 may not",
-    figures={"plot": plot_draws, "sweeps": plot_sweeps, "maps": plot_maps},
+    figures={"plot": plot_draws, "sweeps": plot_sweeps, "lambda": plot_weights, "maps": plot_maps},
     options=options,
     devices=one_float32,
 )

@@ -12,6 +12,7 @@ STARTS = ("data", "normal")
 SHOWN = ("data", "ULA", "RW direct", "MALA direct", "MALA ratio", "MALA line", "pCN direct")
 GRID = ((-1.5, 2.25), (-1.0, 1.5))
 """Where the paper evaluates an acceptance, in each coordinate of x'."""
+SWEPT = {"w1_normal": "W1, starts: normal", "w1_data": "W1, starts: data", "mmd2_normal": "MMD$^2$, starts: normal"}
 COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#3567A8", "Taylor": "#3B7A57"}
 
 
@@ -36,33 +37,39 @@ def plot_draws(figure: Any, run: Run[Any], rows: list[Row]) -> None:
 
 
 def plot_sweeps(figure: Any, run: Run[Any], rows: list[Row]) -> None:
-    """W1 against the step size for each data set, and acceptance against lambda, with clipping and global pairs."""
+    """W1 from both starts and MMD^2 against the step size, a row for each data set."""
     steps = [row for row in rows if row["part"] == "steps"]
-    weights = [row for row in rows if row.get("pairs") == "global" and row["max_norm"] is not None]
-    panels = [(name, start) for name in dict.fromkeys(row["dataset"] for row in steps) for start in STARTS[::-1]]
-    if not panels and not weights:
+    names = list(dict.fromkeys(row["dataset"] for row in steps))
+    if not names:
         return
-    figure.set_size_inches(4.2 * (len(panels) + bool(weights)), 3.6)
-    grid = figure.subplots(1, len(panels) + bool(weights), squeeze=False)[0]
-    for axes, (name, start) in zip(grid, panels, strict=False):
+    figure.set_size_inches(4.2 * len(SWEPT), 3.4 * len(names))
+    for line, name in zip(figure.subplots(len(names), len(SWEPT), squeeze=False), names, strict=True):
         own = [row for row in steps if row["dataset"] == name]
-        for label, colour in COLOURS.items():
-            curve(axes, own, label, "epsilon", f"w1_{start}", f"MALA {label}" if label else "ULA", colour)
-        # What ULA's chains that went far out give is above the axes.
-        inside = [row[f"w1_{start}"] for row in own if row["acceptance"]]
-        axes.set(xscale="log", yscale="log", xlabel="epsilon", title=f"{name}: W1, starts: {start}")
-        axes.set_ylim(0.5 * min(inside), 2.0 * max(inside))
-        axes.minorticks_off()
         epsilons = sorted({row["epsilon"] for row in own})
-        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    if weights:
-        for label in ("direct", "ratio"):
-            curve(grid[-1], weights, label, "lambda", "accept", f"chains, {label}", COLOURS[label])
-        curve(grid[-1], weights, "direct", "lambda", "grid_acceptance", "a on the grid", "#606060")
-        grid[-1].set(xlabel="lambda", title="moons, Score-RW: mean acceptance", ylim=(0, 1))
-    for axes in grid:
-        axes.legend(frameon=False, fontsize=8)
-    tidy(*grid)
+        for axes, (key, title) in zip(line, SWEPT.items(), strict=True):
+            for label, colour in COLOURS.items():
+                curve(axes, own, label, "epsilon", key, f"MALA {label}" if label else "ULA", colour)
+            # What chains that went far out give, of ULA and of the learned ratio, is above the axes.
+            inside = [row[key] for row in own if row["acceptance"] not in ("", "ratio")]
+            axes.set(xscale="log", xlabel="epsilon", title=f"{name}: {title}", ylim=(0.0, 1.4 * max(inside)))
+            axes.minorticks_off()
+            axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+            axes.legend(frameon=False, fontsize=8)
+            tidy(axes)
+
+
+def plot_weights(figure: Any, run: Run[Any], rows: list[Row]) -> None:
+    """Acceptance against lambda, with clipping and global pairs."""
+    weights = [row for row in rows if row.get("pairs") == "global" and row["max_norm"] is not None]
+    if not weights:
+        return
+    axes = figure.subplots()
+    for label in ("direct", "ratio"):
+        curve(axes, weights, label, "lambda", "accept", f"chains, {label}", COLOURS[label])
+    curve(axes, weights, "direct", "lambda", "grid_acceptance", "a on the grid", "#606060")
+    axes.set(xlabel="lambda", title="Score-RW: mean acceptance", ylim=(0, 1))
+    axes.legend(frameon=False, fontsize=8)
+    tidy(axes)
 
 
 def plot_maps(figure: Any, run: Run[Any], rows: list[Row]) -> None:

@@ -31,13 +31,15 @@ STEP, LARGEST_STEP = 0.01, 0.99 * SMOOTHING
 RATE = 0.01
 THETA_0 = -15.0
 PARTICLES = 20
+CLOUD, ENLARGED = 5, 48
+"""Particles that are shown, and the side of the middle part that is."""
 ROWS = 150
 """Equally spaced iterations at which the course is kept."""
 GROWS = Adaptation(threshold=0.0, factor=1.01, most=LARGEST_STEP)
 BY_ESS = Adaptation(threshold=0.95, factor=1.01, least=1e-4, most=LARGEST_STEP)
 PROXES: dict[str, Any] = {
     "isotropic": lambda shape: IsotropicTV(shape, 5),
-    "anisotropic": lambda shape: AnisotropicTV(shape, 2),
+    "anisotropic": lambda shape: AnisotropicTV(shape, 10),
 }
 
 COLUMNS = columns(
@@ -98,10 +100,11 @@ QUICK = Size(150, (slice(130, 178), slice(40, 88)))
 
 
 class ImageCourse(NamedTuple):
-    """What is shown of a run: the weighted mean image, and curves (row,) by name."""
+    """What is shown of a run: the weighted mean image, curves (row,) by name, and some of the last particles."""
 
     image: np.ndarray
     curves: dict[str, np.ndarray]
+    cloud: np.ndarray | None = None
 
 
 # Okabe-Ito colours, safe for colour-blind readers; without weights broad and pale, since the others lie on top of them.
@@ -206,7 +209,7 @@ def _estimated(
         "gap": np.max(in_prox.gap(np, x[:1], u, scale)) / truth.size,
         "seconds": trace.metadata["seconds"],
     }
-    return row, ImageCourse(_mean_image(x, logs).reshape(shape), curves)
+    return row, ImageCourse(_mean_image(x, logs).reshape(shape), curves, x[:CLOUD].reshape(-1, *shape))
 
 
 def _mean_image(x: np.ndarray, logs: np.ndarray) -> np.ndarray:
@@ -281,6 +284,21 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
                 axes.legend(frameon=False, fontsize=7)
 
 
+def plot_clouds(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Figs. A.17, A.21 and A.22: the middle of the truth and of some particles, a row for each method."""
+    shown = [(f"{s}: {m}", part["truth"].image, c) for s, part in run.shown.items() for m, c in part.items()]
+    clouds = [(name, truth, course.cloud) for name, truth, course in shown if course.cloud is not None]
+    figure.set_size_inches(1.6 * (CLOUD + 1), 1.8 * len(clouds))
+    for axes, (name, truth, cloud) in zip(figure.subplots(len(clouds), CLOUD + 1, squeeze=False), clouds, strict=True):
+        top, left = ((side - ENLARGED) // 2 for side in truth.shape)
+        for one, image in zip(axes, (truth, *cloud), strict=True):
+            part = image[top : top + ENLARGED, left : left + ENLARGED]
+            one.imshow(part, cmap="gray", vmin=0, vmax=np.max(truth))
+            one.axis("off")
+        axes[0].set_title("truth", fontsize=8)
+        axes[1].set_title(name, fontsize=8, loc="left")
+
+
 EXPERIMENT = Experiment(
     name="sosmc-deblur",
     title="Deblurring with a total-variation prior of unknown strength; SOSMC paper, Section 5.4 and Appendix E.4",
@@ -289,7 +307,7 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot},
+    figures={"plot": plot, "clouds": plot_clouds},
     options=options,
     devices=float32,
 )

@@ -13,7 +13,7 @@ from xpsample.core.checks import check_count
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run, one_float32
-from xpsample.experiments.sosmc.ebm2d_figures import plot, plot_mixing
+from xpsample.experiments.sosmc.ebm2d_figures import plot, plot_densities, plot_mixing
 from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, REWARDS, Grid, optimum
 from xpsample.experiments.sosmc.methods import THRESHOLD, Method
 from xpsample.experiments.table import Row, columns
@@ -257,7 +257,7 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot, "mixing": plot_mixing},
+    figures={"plot": plot, "densities": plot_densities, "mixing": plot_mixing},
     options=options,
     devices=one_float32,
 )

@@ -31,6 +31,16 @@ def plot(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     grid[0, 2].legend(frameon=False, fontsize=8)
 
 
+def plot_densities(figure: Any, run: Run[Any], rows: list[Row]) -> None:
+    """Figs. 2 and A.8: for each data set the pretrained density, and those tuned by SOSMC-ULA over beta."""
+    arrays, betas, datasets = run.shown, run.size.betas, run.size.datasets
+    figure.set_size_inches(2.4 * (1 + len(betas)), 2.6 * len(datasets))
+    for axes, name in zip(figure.subplots(len(datasets), 1 + len(betas), squeeze=False), datasets, strict=True):
+        _density(axes[0], arrays[f"{name} start"], f"{name}: pretrained")
+        for one, beta, logs in zip(axes[1:], betas, arrays[f"{name} SOSMC-ULA end"], strict=True):
+            _density(one, logs, f"beta = {beta:g}")
+
+
 def _density(axes: Any, logs: np.ndarray, title: str) -> None:
     cells = round(len(logs) ** 0.5)
     axes.imshow(np.exp(logs).reshape(cells, cells).T, origin="lower", extent=(-EDGE, EDGE, -EDGE, EDGE), cmap="Blues")

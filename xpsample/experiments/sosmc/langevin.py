@@ -1,10 +1,12 @@
 """Section 5.1 of the SOSMC paper: mixtures whose weights are tuned to a reward, by six methods, beside its tables."""
 
+import argparse
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.core.checks import check_count
 from xpsample.core.registry import to_host
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
@@ -21,6 +23,8 @@ GAMMA, RATE = 0.1, 0.1
 ADAPT = Adaptation(0.95, 1.01, 0.001, 0.99)
 ADAPT_ROOT = Adaptation(0.95, 1.01**0.5, 0.002**0.5, 1.98**0.5)
 """Of a random walk's standard deviation sqrt(2 gamma)."""
+REWARD, NLL = "", ", NLL"
+"""What the names of courses end with: the mean reward, and the mean of U, which the paper calls NLL."""
 
 
 def methods(particles: int) -> dict[str, Method]:
@@ -64,6 +68,7 @@ REWARDS: dict[tuple[int, str], dict[str, tuple[float, ...]]] = {
     },
 }
 """Terminal rewards of Tables 1 and 2, in the order of `PROBLEMS`."""
+PARTS = {f"{table}-{optimizer}": (table, optimizer) for table, optimizer in REWARDS}
 
 COLUMNS = columns(
     "table d | optimizer s optimiser | problem | floor g | method | particles .4f | particles_sd .4f sd | "
@@ -112,9 +117,17 @@ class Job(NamedTuple):
     method: str
 
 
-def jobs(size: Size) -> Iterator[Job]:
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which parts of the tables, and fewer particles."""
+    parser.add_argument(
+        "--part", action="append", choices=tuple(PARTS), help="may be given several times (default: all)"
+    )
+    parser.add_argument("--particles", type=int, metavar="N", help=f"particles (default: {FULL.particles})")
+
+
+def jobs(size: Size, parts: list[str] | None) -> Iterator[Job]:
     """All batched runs; without the floor only where it matters."""
-    for number, optimizer in REWARDS:
+    for number, optimizer in (PARTS[part] for part in parts or PARTS):
         if optimizer not in size.iterations or number not in size.tables:
             continue
         for problem in size.problems:
@@ -126,6 +139,8 @@ def jobs(size: Size) -> Iterator[Job]:
 
 def measure(run: Run[Size]) -> Iterator[Row]:
     """All jobs; the courses of their rewards are left for the figure."""
+    particles = check_count("--particles", run.args.particles or run.size.particles, 2)
+    run.size = run.size._replace(particles=particles)
     size, curves = run.size, run.shown
     run.say(
         f"{size.runs} runs of {size.particles} particles at once; iterations "
@@ -133,18 +148,19 @@ def measure(run: Run[Size]) -> Iterator[Row]:
         + f", SOUL {size.soul}"
     )
     targets: dict[tuple[str, float], Parametric] = {}
-    for job in jobs(size):
+    for job in jobs(size, run.args.part):
         key = job.problem.name, job.floor
         if key not in targets:  # one for all methods, so that its derivatives are made once
             targets[key] = family(job.problem, job.floor, size.runs)
-        row, curve = run_job(run, job, targets[key])
+        row, courses = run_job(run, job, targets[key])
         yield row
-        curves[f"{job.table} {job.optimizer} {job.problem.name} {job.floor:g} {job.method}"] = curve
+        label = f"{job.table} {job.optimizer} {job.problem.name} {job.floor:g} {job.method}"
+        curves |= {f"{label}{what}": course for what, course in courses.items()}
     run.save("curves", **curves)
 
 
-def run_job(run: Run[Size], job: Job, target: Parametric) -> tuple[Row, np.ndarray]:
-    """The numbers of a batched run, and the mean reward of its particles, (iteration, run)."""
+def run_job(run: Run[Size], job: Job, target: Parametric) -> tuple[Row, dict[str, np.ndarray]]:
+    """The numbers of a batched run, and by name the means over its particles, (iteration, run): REWARD and NLL."""
     size, problem = run.size, job.problem
     beta = problem.beta if job.table == 2 else 0.0
     loss = RewardForwardKL(problem.reward, beta, reference(problem, size.draws) if beta else None)
@@ -185,7 +201,7 @@ def run_job(run: Run[Size], job: Job, target: Parametric) -> tuple[Row, np.ndarr
         "resampled": np.mean(to_host(kept["resampled"])),
         "step_size": np.mean(to_host(kept["step_size"])[-1]) if "step_size" in kept else None,
         "seconds": trace.metadata["seconds"],
-    }, reward.astype(np.float32)
+    }, {REWARD: reward.astype(np.float32), NLL: to_host(kept["potential"]).astype(np.float32)}
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
@@ -202,7 +218,20 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
 
 
 def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
-    """The particles' mean reward against the iteration: mean over the runs, and the range of them all."""
+    """The particles' mean reward against the iteration; dotted, the best reachable."""
+    for row_of_axes in _courses(figure, run, rows, REWARD, "mean reward of the particles"):
+        for axes, problem in zip(row_of_axes, PROBLEMS, strict=True):
+            axes.axhline(np.max(problem.component_rewards), color="black", lw=0.8, ls=(0, (1, 3)))
+            axes.set_ylim(0, None)
+
+
+def plot_nll(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """The particles' mean U against the iteration, the right panels of Figs. 1 and A.2 to A.6."""
+    _courses(figure, run, rows, NLL, "mean U of the particles")
+
+
+def _courses(figure: Any, run: Run[Size], rows: list[Row], what: str, label: str) -> Any:
+    """Against the iteration: mean over the runs, and the range of them all. Returns the axes."""
     curves, styles = run.shown, {"SOSMC-RWM": "--", "SOSMC-HMC": ":"}
     cases = list(dict.fromkeys((row["table"], row["optimizer"]) for row in rows))
     figure.set_size_inches(14.0, 3.2 * len(cases))
@@ -210,21 +239,21 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     for axes_row, (number, optimizer) in zip(grid, cases, strict=True):
         for axes, problem in zip(axes_row, PROBLEMS, strict=True):
             for method, colour in COLOURS.items():
-                rewards = curves.get(f"{number} {optimizer} {problem.name} {FLOOR:g} {method}")
-                if rewards is None:
+                course = curves.get(f"{number} {optimizer} {problem.name} {FLOOR:g} {method}{what}")
+                if course is None:
                     continue
-                steps, style = np.arange(1, len(rewards) + 1), styles.get(method, "-")
-                axes.plot(steps, np.mean(rewards, axis=1), color=colour, ls=style, label=method, lw=1.4)
-                low, high = np.min(rewards, axis=1), np.max(rewards, axis=1)
+                steps, style = np.arange(1, len(course) + 1), styles.get(method, "-")
+                axes.plot(steps, np.mean(course, axis=1), color=colour, ls=style, label=method, lw=1.4)
+                low, high = np.min(course, axis=1), np.max(course, axis=1)
                 axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
-            axes.axhline(np.max(problem.component_rewards), color="black", lw=0.8, ls=(0, (1, 3)))
-            axes.set(xscale="log", ylim=(0, None))
+            axes.set_xscale("log")
             axes.set_title(f"{problem.name}, {optimizer}" + (f", beta = {problem.beta:g}" if number == 2 else ""))
             tidy(axes)
-        axes_row[0].set_ylabel("mean reward of the particles")
+        axes_row[0].set_ylabel(label)
     for axes in grid[-1]:
         axes.set_xlabel("iteration")
     grid[0, 0].legend(frameon=False, fontsize=8)
+    return grid
 
 
 def plot_problems(figure: Any, run: Run[Size], rows: list[Row]) -> None:
@@ -251,6 +280,7 @@ EXPERIMENT = Experiment(
     legend=LEGEND,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot, "problems": plot_problems},
+    figures={"plot": plot, "nll": plot_nll, "problems": plot_problems},
+    options=options,
     devices=one_float32,
 )

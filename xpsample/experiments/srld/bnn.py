@@ -29,6 +29,8 @@ from xpsample.zoo.data import load_dataset
 HIDDEN, BATCH, PAST, PARTICLES = 50, 100, 10, 20
 TUNING_SPLITS = 3
 TIMED_SPLITS, TIMED_RUNS = 3, 5
+PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)
+"""Shares of the draws of a chain that are scored, from the first on, for Tables 3 and 4 and Figs. 8 and 9."""
 STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 """eta times the number of training rows, for Langevin dynamics."""
 ADAGRAD_STEPS = (0.003, 0.01, 0.03, 0.1)
@@ -86,14 +88,15 @@ PROBLEMS = {
 DEFAULT = ("boston", "yacht", "energy", "concrete")
 
 COLUMNS = columns(
-    "data | backend | sampler | step g | rmse .4f+- RMSE | log_likelihood .4f+- log lik. | coverage .3f+- cover 90 | "
-    "spread .4f+- | frozen d | seconds .0f s | paper"
+    "data | backend | sampler | draws d | step g | rmse .4f+- RMSE | log_likelihood .4f+- log lik. | "
+    "coverage .3f+- cover 90 | spread .4f+- | frozen d | seconds .0f s | paper"
 )
 LEGEND = """\
 RMSE     of the posterior mean on test rows, in the units of the output; log lik. the mean log predictive density there
 cover 90 share of test rows within 1.645 predictive standard deviations of the mean
 spread   of f over the draws, root mean square over test rows, in the units of the output
 step     eta times training rows (SVGD: AdaGrad's step), chosen by the log likelihood of validation rows
+draws    SRLD's and LD's first ones, against all particles of SVGD (Tables 3 and 4, Figs. 8 and 9)
 frozen   splits whose chain left the finite numbers
 paper    RMSE, log lik.
 Means over splits +- the standard error; differences are paired"""
@@ -185,14 +188,29 @@ def measure(run: Run[Size]) -> Iterator[Row]:
                     scores = _tune(run, tuning, device, method, f"{sampler}, all step sizes")
                     step = max(scores, key=lambda step: scores[step])
                     run.say(f"  {sampler}: validation " + ", ".join(f"{s:g}: {v:.3f}" for s, v in scores.items()))
-                measures, frozen, seconds = _fit(run, final, device, method, (step,), sampler)
-                found[sampler] = {key: values[0] for key, values in measures.items()}
-                row = labels | {"sampler": sampler, "step": step} | means_and_errors(found[sampler])
+                measures, frozen, seconds = _fit(run, final, device, method, (step,), sampler, PARTS)
+                found[sampler] = {key: values[:, 0] for key, values in measures.items()}
+                row = labels | {"sampler": sampler, "step": step} | means_and_errors(_part(found[sampler]))
                 row |= {"frozen": np.sum(frozen), "seconds": seconds}
                 yield row | {"paper": PROBLEMS[name].paper.get(sampler, "")}
             for sampler in list(found)[1:-1]:
-                gain = {key: values - found["LD"][key] for key, values in found[sampler].items()}
-                yield labels | {"sampler": f"{sampler} - LD"} | means_and_errors(gain) | {"paper": ""}
+                yield labels | {"sampler": f"{sampler} - LD"} | _gain(found[sampler], found["LD"]) | {"paper": ""}
+            for i, share in enumerate(PARTS):
+                own = labels | {"draws": round(share * methods(size, [])["LD"].draws), "paper": ""}
+                for sampler in list(found)[1:-1]:
+                    for other in ("LD", "SVGD"):
+                        row = own | {"sampler": f"{sampler} - {other}, first draws"}
+                        yield row | _gain(found[sampler], found[other], i)
+
+
+def _part(measures: dict[str, np.ndarray], i: int = -1) -> dict[str, np.ndarray]:
+    """The measures (split,) of a share of the draws, from those of all (share, split)."""
+    return {key: values[i] for key, values in measures.items()}
+
+
+def _gain(own: dict[str, np.ndarray], other: dict[str, np.ndarray], i: int = -1) -> Row:
+    """Differences paired by split."""
+    return means_and_errors({key: values - _part(other, i)[key] for key, values in _part(own, i).items()})
 
 
 def _held_out(train: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -220,17 +238,23 @@ def _tune(run: Run[Size], split: Split, device: DeviceDtype, method: Method, lab
     """The mean validation log likelihood of all step sizes in a fifth of the steps."""
     short = method._replace(steps=max(method.steps // 5, 1), draws=max(method.draws // 5, 1))
     measures, frozen, _ = _fit(run, split, device, short, method.grid, label)
-    scores = measures["log_likelihood"]
+    scores = measures["log_likelihood"][0]
     scores = np.where(np.isfinite(scores) & ~frozen, scores, -np.inf).mean(axis=1)
     return dict(zip(method.grid, scores.tolist(), strict=True))
 
 
 def _fit(
-    run: Run[Size], split: Split, device: DeviceDtype, method: Method, grid: tuple[float, ...], label: str
+    run: Run[Size],
+    split: Split,
+    device: DeviceDtype,
+    method: Method,
+    grid: tuple[float, ...],
+    label: str,
+    shares: tuple[float, ...] = (1.0,),
 ) -> tuple[dict[str, np.ndarray], np.ndarray, float]:
-    """How well test rows are predicted and which chains froze, (step size, split), and the seconds.
+    """How well shares of the draws predict test rows, (share, step size, split), which chains froze, and the seconds.
 
-    All step sizes are one run, a chain axis after that of the splits.
+    All step sizes are one run, a chain axis after that of the splits. Particles all count for every share.
     """
     splits, rows, features = split.inputs.shape
     inner = (method.particles,) if method.particles else ()
@@ -248,12 +272,15 @@ def _fit(
     draws = to_host(trace.draws).astype(np.float64)
     if inner:
         draws = np.moveaxis(draws[-1], 2, 0)  # the particles of the last step are draws
-    parts = [(s, Split(*(a[s] for a in split))) for s in range(splits)]  # one by one, for the memory
+    counts = [len(draws) if inner else max(1, round(share * len(draws))) for share in shares]
+    parts = [Split(*(a[s] for a in split)) for s in range(splits)]  # one by one, for the memory
+
+    def score(n: int, i: int, s: int) -> Predictive:
+        p = parts[s]
+        return predictive(draws[:n, s, i], p.test_inputs, p.test_outputs, p.location, p.scale, HIDDEN)
+
     with np.errstate(over="ignore", invalid="ignore"):  # of chains that left the finite numbers
-        fits = [
-            [predictive(draws[:, s, i], p.test_inputs, p.test_outputs, p.location, p.scale, HIDDEN) for s, p in parts]
-            for i in range(len(grid))
-        ]
+        fits = [[[score(n, i, s) for s in range(splits)] for i in range(len(grid))] for n in counts]
     measures = dict(zip(Predictive._fields, np.moveaxis(np.asarray(fits), -1, 0), strict=True))
     frozen = np.reshape(trace.run_statistics.diverged, (splits, len(grid), -1))
     return measures, np.any(frozen, axis=-1).T, trace.metadata["seconds"]
@@ -287,7 +314,7 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
         own = list(of_data)
         best = max((row for row in own if "step" in row), key=lambda row: row["log_likelihood"])
         lines.append(f"{', '.join(labels)}: highest log lik. {best['log_likelihood']:.3f} ({best['sampler']})")
-        for row in (row for row in own if "step" not in row):
+        for row in (row for row in own if "step" not in row and "draws" not in row):
             low, high = interval(row, "log_likelihood")
             lines[-1] += f"; {row['sampler']}: {row['log_likelihood']:.3f} ({low:.3f}, {high:.3f})"
     return "\n".join(lines)

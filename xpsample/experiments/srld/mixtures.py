@@ -43,7 +43,6 @@ class Problem(NamedTuple):
     eta: float
     every: int
     draws: int
-    repeats: int
     alphas: tuple[float, ...]
 
     def target(self) -> Target:
@@ -65,19 +64,19 @@ class Problem(NamedTuple):
 
 
 PROBLEMS = {
-    "mixture, d = 2": Problem(2, (1.0, -1.0), 1.0, 1e-3, 100, 1000, 20, (10.0, 0.0)),
-    "Gaussian, d = 100": Problem(100, (0.0,), 0.5, 1e-2, 10, 1000, 5, (100.0, 50.0, 20.0, 10.0, 0.0)),
-    "mixture, d = 20": Problem(20, (0.1**0.5, -(0.1**0.5)), 1.0, 1e-3, 100, 1000, 5, (20.0, 10.0, 5.0, 0.0)),
+    "mixture, d = 2": Problem(2, (1.0, -1.0), 1.0, 1e-3, 100, 1000, (10.0, 0.0)),
+    "Gaussian, d = 100": Problem(100, (0.0,), 0.5, 1e-2, 10, 1000, (100.0, 50.0, 20.0, 10.0, 0.0)),
+    "mixture, d = 20": Problem(20, (0.1**0.5, -(0.1**0.5)), 1.0, 1e-3, 100, 1000, (20.0, 10.0, 5.0, 0.0)),
 }
 """The paper gives dimensions, means, strengths and thinning; step sizes and draws are those of the authors' toy code,
-the Gaussian's step size that of its other unimodal target. The paper has 20 repeats throughout."""
+the Gaussian's step size that of its other unimodal target."""
 OPTION = {name.replace(", d = ", "-"): name for name in PROBLEMS}
 
 
 class Size(NamedTuple):
-    """Repeats (None: the problem's), the share of its draws that is made, M, draws dropped, draws to compare with."""
+    """Repeats, the share of a problem's draws that is made, M, draws dropped, draws to compare with."""
 
-    repeats: int | None
+    repeats: int
     share: float
     past: int
     dropped: int
@@ -87,7 +86,7 @@ class Size(NamedTuple):
 
 PAPERS = Size(repeats=20, share=1.0, past=100, dropped=100, exact=2000)
 # The other setting's bandwidth sorts all pairs of the past in every step.
-FULL = PAPERS._replace(repeats=None, settings=("authors' code",))
+FULL = PAPERS._replace(settings=("authors' code",))
 QUICK = Size(repeats=3, share=0.06, past=10, dropped=10, exact=200)
 
 COLUMNS = columns("sampler | alpha g | eta .2e") | matched.measure_columns(
@@ -131,7 +130,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 
 def _problem(run: Run[Size], device: DeviceDtype, name: str, setting: str) -> Iterator[Row]:
     size, problem, seed = run.size, PROBLEMS[name], run.seed + 1000 * list(PROBLEMS).index(name)
-    repeats, kept = size.repeats or problem.repeats, round(problem.draws * size.share) - size.dropped
+    repeats, kept = size.repeats, round(problem.draws * size.share) - size.dropped
     rng = np.random.default_rng(seed)
     x0, truth = matched.starts(repeats, rng, problem.dim), problem.exact(size.exact, rng)
     how = {"eta": problem.eta, "alphas": problem.alphas, "past": size.past, "every": problem.every}
@@ -184,7 +183,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
     """A table for each problem and setting."""
     for title, own in _parts(rows):
         problem = PROBLEMS[own[0]["problem"]]
-        kept = f"{run.size.repeats or problem.repeats} repeats of {own[0]['draws']} draws"
+        kept = f"{run.size.repeats} repeats of {own[0]['draws']} draws"
         run.table(own, COLUMNS, ("sampler", "alpha"), title=f"{title}: {kept}, one in {problem.every} steps")
     run.say("\n" + LEGEND)
 

@@ -33,6 +33,7 @@ from xpsample.metrics import (
     cosine_similarity,
     cumulative_class_shares,
     kl_to_uniform,
+    modes_discovered,
     normalised_entropy,
     tv_to_uniform,
     vendi_score,
@@ -300,6 +301,18 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     tidy(classes, curves)
 
 
+def plot_so_far(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Classes that one chain has visited up to a step, mean over the chains (Fig. 8, right)."""
+    figure.set_size_inches(5, 3)
+    axes, labels = figure.subplots(), run.shown["single"].labels
+    counts = np.mean(modes_discovered(labels[..., None]), axis=-1)
+    for alpha, colour, count in zip(ALPHAS, COLOURS, counts.T, strict=True):
+        axes.plot(EVERY * np.arange(1, len(count) + 1), count, color=colour, lw=1.2, label=f"alpha = {alpha:g}")
+    axes.set(xlabel="step", title="classes of one chain so far, mean over chains", ylim=(0, None))
+    axes.legend(frameon=False)
+    tidy(axes)
+
+
 def _images(axes: Any, upper: np.ndarray, lower: np.ndarray, count: int = 10) -> None:
     """Two rows of images."""
     rows = [np.concatenate([image.reshape(SIDE, SIDE) for image in part[:count]], axis=1) for part in (upper, lower)]
@@ -317,6 +330,6 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot},
+    figures={"plot": plot, "so-far": plot_so_far},
     devices=float32,  # that of the weights
 )

@@ -1,0 +1,259 @@
+"""Gibbs sweeps, a color at once: their matrices, colors that are not proper, and who may come around them."""
+
+import math
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from tests.kernels.discrete.discrete_support import (
+    PROBLEMS,
+    Problem,
+    assert_transitions,
+    invariance_error,
+    misfit,
+    per_state,
+    step_from_every_state,
+    sweep,
+)
+from tests.kernels.support import NumPy, walk
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.kernels import greedy_coloring
+from xpsample.kernels.discrete import gibbs as module
+from xpsample.zoo.ising import internal_energy, ising_lattice, lattice_pairs
+from xpsample.zoo.potts import potts
+
+CHAINS = {
+    "bits": (Problem(xps.Binary(), 5, chain=True), (0, 1, 0, 1, 0)),
+    "levels": (Problem(xps.Categorical((0, 1, 2)), 4, chain=True), (1, 0, 1, 0)),
+    "ragged": (Problem(xps.Categorical(((0, 1), (-1.0, 0.5, 2.0), (1,), (0, 1, 2, 3))), 4, chain=True), (0, 1, 0, 1)),
+    "one-hot": (Problem(xps.OneHot(3), 9, 3, chain=True), (0, 1, 0)),
+    "each in turn": (PROBLEMS["levels"], (3, 1, 0, 2)),
+}
+
+
+@pytest.mark.parametrize(("problem", "colors"), CHAINS.values(), ids=CHAINS)
+def test_the_matrix_leaves_the_distribution_invariant(problem, colors):
+    assert invariance_error(sweep(problem, colors), problem.log_pi) < 1e-12
+
+
+def test_few_steps_are_of_the_matrix():
+    problem, colors = CHAINS["bits"]
+    assert_transitions(problem, xps.ChromaticGibbs(colors), sweep(problem, colors), chains=200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("problem", "colors"), CHAINS.values(), ids=CHAINS)
+def test_a_step_is_its_matrix(problem, colors):
+    assert_transitions(problem, xps.ChromaticGibbs(colors), sweep(problem, colors))
+
+
+@pytest.mark.slow
+def test_colors_that_are_not_proper_would_give_another_distribution(monkeypatch):
+    problem, colors = PROBLEMS["bits"], (0, 1, 0, 1)
+    matrix = sweep(problem, colors)
+    assert invariance_error(matrix, problem.log_pi) > 1e-3
+    monkeypatch.setattr(module, "check_colors", lambda *args: None)
+    found, _ = step_from_every_state(problem, xps.ChromaticGibbs(colors), per_state(problem), seed=1)
+    assert misfit(found, matrix) > math.log(1e-9)
+    assert misfit(found, sweep(problem, range(4))) < -100
+
+
+def run(log_density, x0, colors, space=None, **options):
+    target = xps.Target(log_density, space=space or xps.Binary(), **options)
+    return xps.sample(target, xps.ChromaticGibbs(colors), x0, 2, seed=1, progress=False)
+
+
+WEAK = np.zeros((4, 8))
+DEPENDENT = {
+    "two that attract": lambda x: 0.3 * x[..., 2] * x[..., 6],
+    "weak ones, all with all": lambda x: 1e-6 * np.sum(x, axis=-1) ** 2,
+    "two whose pulls on a third one cancel": lambda x: x[..., 0] * (x[..., 2] - x[..., 4]),
+    "two, where another variable is 1 only": lambda x: x[..., 2] * x[..., 6] * x[..., 1],
+    "no two at once": lambda x: np.where(x[..., 2] + x[..., 6] > 1, -np.inf, 0.0),
+    "no others, at a start without room": lambda x: np.where(np.sum(x, axis=-1) > 1, -np.inf, 0.0),
+}
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+@pytest.mark.parametrize("log_density", DEPENDENT.values(), ids=DEPENDENT)
+def test_variables_of_one_color_that_depend_on_each_other_are_refused(log_density, chains):
+    with pytest.raises(HyperparameterError, match=r"depends on others of its color, [01], so"):
+        run(log_density, WEAK[:chains], [0, 1] * 4)
+
+
+def test_a_pair_that_depends_is_found_among_many():
+    x0 = np.ones((1, 400))
+    colors = greedy_coloring(lattice_pairs((20, 20)), 400)
+    colors[7], joined = colors[8], {6, 7, 8, 27, 387}
+    with pytest.raises(HyperparameterError, match="depends on others") as caught:
+        xps.sample(ising_lattice((20, 20), 1e-3), xps.ChromaticGibbs(colors), x0, 2, seed=1, progress=False)
+    assert int(str(caught.value).split()[1]) in joined
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_is_taken_for_no_dependence(dtype):
+    """Log densities of 1e5, and differences that are made of them."""
+    colors, field = [0, 1] * 30, np.linspace(-1e4, 1e4, 60)
+
+    def log_density(x):
+        return x @ field.astype(x.dtype) + 0.3 * np.sum(x[..., 1:] * x[..., :-1], axis=-1)
+
+    x0 = np.random.default_rng(0).integers(0, 2, (20, 60)).astype(dtype)
+    assert run(log_density, x0, colors).draws.dtype == dtype
+    lattice, many = ising_lattice((60, 60), 0.44), np.ones((2, 3600), dtype=dtype)
+    colors = greedy_coloring(lattice_pairs((60, 60)), 3600)
+    xps.sample(lattice, xps.ChromaticGibbs(colors), many, 2, seed=1, progress=False)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_value_without_a_finite_density_is_never_drawn_and_counts_where_it_is_met(bad, monkeypatch):
+    def log_density(x):
+        return np.where((x[..., 0] == 1) & (x[..., 1] == 2), bad, 0.0)
+
+    target, kernel = xps.Target(log_density, space=xps.Categorical((0, 1, 2))), xps.ChromaticGibbs([1, 0])
+    x = np.repeat([[0.0, 0.0], [1.0, 0.0]], 50, axis=0)
+    noise = {"value": np.tile((np.arange(50) + 0.5) / 50, (1, 2, 1)).reshape(1, 100, 1) * np.ones(2)}
+    positions, (info,), _ = walk(NumPy, kernel, x, noise, target)
+    assert np.all(info.diverged[50:])
+    assert set(positions[0][50:, 1].tolist()) == {0, 1}
+    assert not np.any((positions[0][:, 0] == 1) & (positions[0][:, 1] == 2))
+
+
+def test_a_sweep_spends_one_evaluation_for_each_color_where_differences_are_given():
+    calls = []
+
+    def differences(x):
+        calls.append(x.shape)
+        return (-2.0 * x)[..., None]
+
+    target = xps.Target(lambda x: np.sum(x, axis=-1), differences=differences, space=xps.Spins())
+    kernel, x0 = xps.ChromaticGibbs([0, 5, 5, 9]), np.ones((3, 4))
+
+    def spent(draws):
+        calls.clear()
+        trace = xps.sample(target, kernel, x0, draws, seed=1, progress=False)
+        assert trace.run_statistics.evaluations == {"log_density": 3, "score": 3, "hvp": 0}
+        return len(calls)
+
+    spent(1)
+    assert spent(30) - spent(10) == 60
+
+
+@pytest.mark.slow
+def test_the_energy_of_a_lattice():
+    """The 4 x 4 lattice, whose 65,536 states are listed."""
+    shape = (4, 4)
+    target = ising_lattice(shape, 0.3)
+    states = xps.Spins().states(16)
+    log_pi, energy = target.log_density(states, target.data), internal_energy(states, shape)
+    weights = np.exp(log_pi - log_pi.max())
+    truth = weights @ energy / weights.sum()
+    colors = greedy_coloring(lattice_pairs(shape), 16)
+    x0 = np.random.default_rng(0).choice([-1.0, 1.0], size=(400, 16))
+    trace = xps.sample(target, xps.ChromaticGibbs(colors), x0, 100, burn_in=50, seed=1, progress=False)
+    means = internal_energy(trace.draws, shape).mean(axis=0)
+    assert abs(means.mean() - truth) < 5 * means.std() / 20  # fails for a right kernel with probability 6e-7
+
+
+def test_around_it():
+    kernel, x0 = xps.ChromaticGibbs([0, 1, 0, 1]), np.ones((50, 4))
+    for wrap in (
+        lambda k: xps.SRMC(k, 0.5),
+        lambda k: xps.HiSS(k, 1.0),
+        lambda k: xps.AIS(k, (0.0, 1.0)),
+        lambda k: xps.TemperedSMC(k, ess=0.5),
+    ):
+        with pytest.raises(CapabilityError, match="its colors hold for the target alone"):
+            wrap(kernel)
+    lattice = ising_lattice((2, 2), 0.3, periodic=False)
+    tempered = xps.ParallelTempering(xps.ChromaticGibbs([0, 1, 1, 0]), (1.0, 0.3))
+    draws = xps.sample(lattice, tempered, x0, 200, burn_in=20, seed=1, progress=False).draws
+    assert abs(draws[..., 0] @ np.ones(50)).mean() < 40
+    with pytest.raises(HyperparameterError, match="depends on others"):
+        xps.sample(lattice, xps.ParallelTempering(kernel, (1.0, 0.3)), x0, 2, seed=1, progress=False)
+
+
+def groups(n=6):
+    """Which of two normals each of n values is from, and the distance of their means."""
+    y = np.linspace(-1.5, 2.5, n)
+
+    def log_density(p):
+        return -0.5 * np.sum((y - p.z * p.mu[..., None]) ** 2, axis=-1) - 0.5 * (p.mu - 1) ** 2
+
+    return xps.Model(log_density, z=xps.Binary(n), mu=xps.Real(), gradient=xps.FiniteDifference()), y
+
+
+@pytest.mark.slow
+def test_a_block_of_independent_variables_is_drawn_in_one_step():
+    model, y = groups()
+    kernel = xps.Blocks({"z": xps.ChromaticGibbs(np.zeros(6, dtype=int)), "mu": xps.RWM(1.5)})
+    trace = xps.sample(model, kernel, model.start(np.zeros(0), chains=400, seed=0), 60, burn_in=40, seed=1)
+    mu = np.linspace(-6, 8, 2001)  # the other way: z summed out, mu by quadrature
+    each = 1 / (1 + np.exp(0.5 * (y - mu[:, None]) ** 2 - 0.5 * y**2))
+    weights = np.exp(-0.5 * (mu - 1) ** 2 + np.sum(np.logaddexp(-0.5 * y**2, -0.5 * (y - mu[:, None]) ** 2), axis=1))
+    truth = weights @ each / weights.sum()
+    means = trace["z"].mean(axis=0)
+    assert np.all(np.abs(means.mean(axis=0) - truth) < 5 * means.std(axis=0) / 20)  # 6 of them: 4e-6
+    assert trace.run_statistics.evaluations["log_density"] > 6
+
+
+def test_a_block_of_variables_that_depend_on_each_other_is_refused():
+    model = xps.Model(lambda p: p.z[..., 0] * p.z[..., 1] - 0.5 * p.mu**2, z=xps.Binary(2), mu=xps.Real())
+    kernel = xps.Blocks({"z": xps.ChromaticGibbs([0, 0]), "mu": xps.RWM(1.0)})
+    with pytest.raises(HyperparameterError, match="depends on others"):
+        xps.sample(model, kernel, model.start(np.zeros(0), chains=4, seed=0), 2, seed=1)
+
+
+@pytest.mark.parametrize("colors", [[[0, 1]], [], [0.0, 1.0], None, "ab", [True, False], 3])
+def test_what_is_no_color_is_refused(colors):
+    with pytest.raises(HyperparameterError, match="colors must be an integer for each variable"):
+        xps.ChromaticGibbs(colors)
+
+
+def test_colors_of_other_variables_are_refused():
+    with pytest.raises(HyperparameterError, match="there are 3 colors, and the positions have 2 variables"):
+        run(lambda x: x[..., 0], np.tile(np.eye(3)[0], (2, 2)), [0, 1, 2], xps.OneHot(3))
+
+
+def test_greedy_colors_are_proper_and_few():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 40):
+        pairs = np.argwhere(np.triu(rng.random((n, n)) < 0.3, 1))
+        colors = greedy_coloring(pairs, n)
+        assert np.all(colors[pairs[:, 0]] != colors[pairs[:, 1]])
+        assert colors.max() <= np.bincount(pairs.ravel(), minlength=n).max()
+        assert sorted(set(colors)) == list(range(colors.max() + 1))
+
+
+def test_an_even_lattice_is_a_checkerboard():
+    for shape, periodic in (((4, 6), True), ((5, 3), False), ((2, 4, 2), True)):
+        colors = greedy_coloring(lattice_pairs(shape, periodic), math.prod(shape))
+        np.testing.assert_array_equal(colors.reshape(shape), np.indices(shape).sum(0) % 2)
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+def test_pairs_are_the_bonds(periodic):
+    shape, rng = (3, 2, 4), np.random.default_rng(0)
+    x, pairs = rng.choice([-1.0, 1.0], size=(5, 24)), lattice_pairs(shape, periodic)
+    assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
+    bonds = np.sum(x[:, pairs[:, 0]] * x[:, pairs[:, 1]], axis=-1)
+    np.testing.assert_allclose(bonds, -24 * internal_energy(x, shape, periodic))
+
+
+@pytest.mark.parametrize("pairs", [[0, 1], [(0, 0)], [(0, 3)], [(-1, 0)], [(0.0, 1.0)], [(0, 1, 2)]])
+def test_what_are_no_pairs_is_refused(pairs):
+    with pytest.raises(HyperparameterError, match="pairs must"):
+        greedy_coloring(pairs, 3)
+
+
+def test_colors_of_a_potts_lattice_on_every_library(library):
+    target, colors = potts((2, 4), 3, 0.5), greedy_coloring(lattice_pairs((2, 4)), 8)
+    x0 = np.tile(np.eye(3)[0], (4, 8))
+    own, theirs = (
+        xps.sample(target, xps.ChromaticGibbs(colors), x, 20, seed=xps.Portable(1), progress=False)
+        for x in (x0, library.array(x0))
+    )
+    np.testing.assert_array_equal(library.host(theirs.draws), own.draws)
+    assert array_namespace(theirs.draws).sum(theirs.draws) == 20 * 4 * 8
