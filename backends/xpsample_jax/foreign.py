@@ -12,7 +12,7 @@ from xpsample.core.errors import BackendError, CapabilityError
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.kernels.traits import Trait
+from xpsample.kernels.traits import ADJUSTED, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.prepared import PreparedTarget
@@ -46,7 +46,7 @@ class Foreign(Kernel[ForeignState, Info]):
     make: Callable[[Callable[[Array], Array]], _Sampler]
     requires = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
     # Its states hold densities: not MOVABLE.
-    traits = Trait.SAMPLES | Trait.UNTILTED | Trait.INVARIANT | Trait.EXACT | Trait.SEPARATE
+    traits = ADJUSTED & ~(Trait.MOVABLE | Trait.STAYS_INSIDE)
 
     def init(self, target: BoundTarget, x: Array) -> ForeignState:
         if not isinstance(x, jax.Array):
