@@ -105,7 +105,7 @@ def by_hand() -> None:
         )
     axes.axhline(1.0, color="#6b6b6b", linewidth=0.8)
     set_up(axes, numbers["chains"])
-    axes.set_ylim(0.0, 1.7)
+    axes.set_ylim(0.0, 2.0)
     axes.set_ylabel("time of a step / code by hand")
     axes.legend(
         ncols=3, frameon=False, fontsize="small", loc="lower center", handlelength=3.0
