@@ -25,7 +25,7 @@ BEHIND = ".__wrapped__"
 
 
 def batched(
-    f: Callable[..., Array],
+    f: Callable[..., Array | float],
     *,
     rejects: type[Exception] | tuple[type[Exception], ...] = (),
     executor: Executor | None = None,
@@ -86,7 +86,7 @@ class Lifted:
 
     def __init__(
         self,
-        f: Callable[..., Array],
+        f: Callable[..., Array | float],
         rejects: tuple[type[Exception], ...] = (),
         executor: Executor | None = None,
     ) -> None:
