@@ -20,6 +20,7 @@ NO_ALGORITHM = {
     "__init__",
     "blocks",
     "common",
+    "colors",
     "compose",
     "covariance",
     "cycles",

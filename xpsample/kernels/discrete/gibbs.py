@@ -164,7 +164,7 @@ class ChromaticGibbs(Kernel[ChromaticState, Info]):
     See Also
     --------
     Gibbs : One variable in a step, any target.
-    greedy_coloring : Makes colors of the pairs that depend on each other.
+    kernels.greedy_coloring : Makes colors of the pairs that depend on each other.
 
     References
     ----------
