@@ -137,7 +137,7 @@ def particles() -> list[Call]:
             noise_scale=arg(1.0, POSITIVE),
             drift=arg(None, FUNCTION | {"none"}),
         ),
-        call(sosmc.UnderdampedMove, as_move, step_size=STEP_SIZE, friction=arg(1.0, POSITIVE | ZERO)),
+        call(sosmc.UnderdampedMove, as_move, step_size=STEP_SIZE, friction=arg(1.0, PER_CHAIN | ZERO)),
         call(SingleChain, as_move, step_size=STEP_SIZE, burn_in=arg(1, COUNT | {"zero"})),
         call(sosmc.Unweighted, as_move, move=arg(LangevinMove(0.1), NONE)),
         call(sosmc.Reversible, as_move, kernel=RWM),

@@ -119,7 +119,7 @@ OBJECTS = [
     _plain("dict", {"a": 1.0}),
     _plain("empty dict", {}, "empty"),
     _plain("set", {1.0, 2.0}),
-    _plain("range", range(3), "numbers"),
+    _plain("range", range(3), "whole numbers"),
     Value("generator", lambda library, good: (i / 2 for i in range(3)), "numbers"),
     _plain("a kernel", xps.RWM(0.5), "kernel"),
     _plain("a target", xps.Target(lambda x: -0.5 * (x * x).sum(-1)), "target"),

@@ -49,7 +49,7 @@ def greedy_coloring(pairs: Any, variables: int) -> np.ndarray:
     >>> greedy_coloring(np.argwhere(np.triu(couplings, 1)), 3).tolist()
     [0, 1, 2]
     """
-    variables, pairs = check_count("variables", variables), np.asarray(pairs)
+    variables, pairs = check_count("variables", variables), _as_array(pairs)
     if pairs.size == 0:
         pairs = np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
@@ -68,13 +68,23 @@ def greedy_coloring(pairs: Any, variables: int) -> np.ndarray:
 
 def as_colors(name: str, value: Any) -> tuple[int, ...]:
     """Colors as a tuple of numbers from 0, none left out."""
-    value = to_host(value) if is_array(value) else np.asarray(value if isinstance(value, Iterable) else None)
+    value = _as_array(value)
     if value.ndim != 1 or not value.size or value.dtype.kind not in "iu":
         raise HyperparameterError(
             f"{name} must be an integer for each variable, as greedy_coloring(pairs, variables) gives them; got "
             f"{given(value)}"
         )
     return tuple(np.unique(value, return_inverse=True)[1].tolist())
+
+
+def _as_array(value: Any) -> np.ndarray:
+    """Without an axis where it is no array; what it holds is checked by who asks."""
+    if is_array(value):
+        return to_host(value)
+    try:
+        return np.asarray(value if isinstance(value, Iterable) else None)
+    except ValueError:  # rows of unequal lengths
+        return np.asarray(None)
 
 
 def check_colors(target: BoundTarget, x: Array, colors: tuple[int, ...]) -> None:
