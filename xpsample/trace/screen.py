@@ -20,6 +20,7 @@ from xpsample.metrics.places import (
     judge_crossings,
     judge_growth,
     judge_modes,
+    judge_settling,
     judge_start,
     judge_walk,
     spread,
@@ -173,7 +174,7 @@ class Screen:
         known : mapping
             What `about` gave.
         """
-        still, names = self.groups_of(stuck), self.columns
+        still, names, tilted = self.groups_of(stuck), self.columns, known.get("tilted", False)
         keep = [i for i, (group, _) in enumerate(names) if not still[group]]
         columns, first, values = [names[i] for i in keep], self.first[..., keep], self.values[..., keep]
         with np.errstate(all="ignore"):
@@ -192,7 +193,8 @@ class Screen:
             judge_walk(columns, walks, ratio, high),
             judge_correlation(columns, second, np.asarray(bad, dtype=int)),
             None if known.get("adjusted", True) else judge_growth(columns, values),
-            judge_start(columns, first, second, known.get("tilted", False), self.step),
+            judge_start(columns, first, second, tilted, self.step),
+            None if tilted or self.walkers > 1 else judge_settling(columns, values),
         ]
 
     def judge_numbers(self, categorical: bool, diverged: bool) -> list[Finding | None]:
