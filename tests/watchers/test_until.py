@@ -12,7 +12,7 @@ from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.engine import pace
 from xpsample.engine.noise import segments
 from xpsample.run import shards
-from xpsample.trace.diagnosis import worst
+from xpsample.trace.screen import worst
 from xpsample.watchers import until
 from xpsample.zoo.gaussian import gaussian
 

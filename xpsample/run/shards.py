@@ -46,10 +46,10 @@ from xpsample.steppers.limits import check_limits
 from xpsample.steppers.program import Carry, Program
 from xpsample.storage.checkpoint import INDEX, SHARD, Checkpoint, steps_in
 from xpsample.storage.loading import moved_to, on_arrays
-from xpsample.trace.diagnosis import worst
 from xpsample.trace.joined import Start, join
 from xpsample.trace.recorders import Record, Recorder, without_store
 from xpsample.trace.running import running
+from xpsample.trace.screen import worst
 from xpsample.trace.trace import Trace
 from xpsample.watchers.bar import progress_bar
 from xpsample.watchers.until import Stopping, Unlimited

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from xpsample.core.arrays import is_array
-from xpsample.core.checks import check_instance, check_number, settle
+from xpsample.core.checks import check_instance, check_number, settle_given
 from xpsample.core.errors import HyperparameterError
 from xpsample.engine.loop import View
 from xpsample.metrics.findings import Finding
 from xpsample.steppers.program import Carry, Program
-from xpsample.trace.diagnosis import worst
 from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.running import can_tell, running
+from xpsample.trace.screen import worst
 from xpsample.trace.stored import StoredRows
 
 LATER = 1.1
@@ -75,8 +75,7 @@ class Until:
         if self.ess is None and self.rhat is None and self.seconds is None:
             raise HyperparameterError("Until() would never stop: give ess, rhat or seconds")
         for name, low in (("ess", 0), ("rhat", 1), ("seconds", 0)):
-            if getattr(self, name) is not None:
-                settle(self, name, check_number, low)
+            settle_given(self, name, check_number, low)
 
     @property
     def needs_figures(self) -> bool:
