@@ -18,6 +18,7 @@ from xpsample.storage.checkpoint import Store, Unsaved
 from xpsample.storage.sinks import InMemory, OnDisk
 from xpsample.storage.store import RowStore
 from xpsample.trace.diagnosis import own_findings
+from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.trace import Trace
 from xpsample.watchers.bar import Bar
 from xpsample.watchers.totals import Totals, shown
@@ -114,9 +115,13 @@ class Course:
 
     def _figures(self, view: View) -> tuple[float, float]:
         """The least ESS and the largest R-hat."""
-        return figures(
-            self.program, view.carry, partial(self.rows.so_far, self.program, view), self.metadata["diagnosis"]
-        )
+        program, draws = self.program, None
+        at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
+        if at is not None and (rows := self.rows.so_far(program, view)) is not None:
+            draws = rows[at]
+        pairs = zip(program.recorders, view.carry.recorder_states, strict=True)
+        told = (program.result(r, s, None) for r, s in pairs if isinstance(r, Moments | BatchMeans))
+        return figures(draws, told, self.metadata["diagnosis"])
 
 
 def trace_of(
