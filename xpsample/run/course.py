@@ -6,12 +6,14 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from xpsample.core.backend import Buffers
 from xpsample.core.ending import Ending
 from xpsample.core.errors import Interrupted
 from xpsample.engine.loop import View, Watcher
 from xpsample.engine.noise import NoiseSource, segments
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
+from xpsample.metrics.findings import Finding
 from xpsample.steppers.limits import example_row
 from xpsample.steppers.program import Carry, Program
 from xpsample.storage.checkpoint import Store, Unsaved
@@ -127,10 +129,10 @@ class Course:
 def trace_of(
     program: Program,
     carry: Carry,
-    buffers: tuple[Any, ...] | None,
+    buffers: Buffers,
     totals: Totals,
     metadata: dict[str, Any],
-    found: Sequence[Any] = (),
+    found: Sequence[Finding] = (),
 ) -> Trace:
     """The trace of a program's rows and last carry."""
     rows = buffers if buffers is not None else tuple(None for _ in program.recorders)

@@ -9,7 +9,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Backend, Carry, Step, Stepper
+from xpsample.core.backend import Backend, Buffers, Carry, Step, Stepper
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.registry import compiled, to_host
@@ -146,12 +146,12 @@ def as_one(backend: Backend, begin: Callable[..., Any], *args: tree.Tree) -> Any
         return begin(*args)
 
 
-def first_rows(backend: Backend, buffers: Any, rows: int) -> Any:
+def first_rows(backend: Backend, buffers: Buffers, rows: int) -> Buffers:
     """The first rows of all buffers."""
     return compiled(backend, lambda buffers: tree.map(lambda buffer: buffer[:rows, ...], buffers))(buffers)
 
 
-def named_rows(program: Kept, rows: Any) -> Iterator[tuple[str, Any]]:
+def named_rows(program: Kept, rows: Buffers) -> Iterator[tuple[str, Any]]:
     """The rows of all recorders, by their names in a trace."""
     for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
         yield from tree.items(own, part_of(recorder))
