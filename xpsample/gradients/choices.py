@@ -244,7 +244,7 @@ class FiniteDifference(GradientChoice):
             value = log_density(x, *data)
             if not own:
                 return value, xp.full_like(x, xp.nan)
-            units = _eye_like(xp, x)
+            units = xp.eye(dim, dtype=x.dtype, device=device_of(x))
             if len(own) < dim:
                 units = xp.stack([units[i, :] for i in own])
             steps = xp.reshape(eps * units, (len(own),) + (1,) * (x.ndim - 1) + (dim,))
@@ -362,7 +362,3 @@ def _density_of(functions: Functions) -> Callable[..., Array]:
     if functions.log_density is None:
         raise GradientError("the target has no log density to differentiate; pass its score: Target(..., score=...)")
     return functions.log_density
-
-
-def _eye_like(xp: Any, x: Array) -> Array:
-    return xp.eye(x.shape[-1], dtype=x.dtype, device=device_of(x))
