@@ -155,16 +155,12 @@ def _cached(name: str, dataset: Dataset, convert: Callable[[Fetch], Arrays]) -> 
             f"the arrays converted from {dataset.source} have the SHA-256 digest {digest} instead of {dataset.digest}, "
             "and were not kept"
         )
-    _keep(path, arrays)
-    return arrays
-
-
-def _keep(path: Path, arrays: Arrays) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(path, arrays)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error}") from error
+    return arrays
 
 
 def _cache_folder() -> Path:

@@ -16,6 +16,7 @@ Converters = Mapping[str, Callable[[Fetch], Arrays]]
 
 
 def read_table(content: bytes, delimiter: str | None = None) -> np.ndarray:
+    """The numbers of a text table, (rows, columns)."""
     return np.loadtxt(io.BytesIO(content), delimiter=delimiter, ndmin=2)
 
 
