@@ -284,7 +284,7 @@ def plot_ways(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     """Fig. 10: the same chains at five times, for each strength and the authors' moves without repellence."""
     images, control = run.shown["images"], next(iter(CONTROLS))
     ways = {name: images[:, k] for k, name in enumerate(run.shown["curves"])} | {control: run.shown["ways"][control]}
-    figure.set_size_inches(11, 5.2)
+    figure.set_size_inches(11, 4.0)
     for axes, (name, x) in zip(figure.subplots(2, 3).flat, ways.items(), strict=False):
         _strips(axes, x[list(TIMES)], [f"{run.size.steps * row // ROWS:,}" for row in TIMES])
         axes.set_title(name, fontsize=9)
