@@ -10,6 +10,7 @@ from scipy.stats import norm
 from xpsample.cli import main
 from xpsample.experiments.sosmc import ebm2d_problems as problems
 from xpsample.experiments.sosmc.ebm2d import METHODS
+from xpsample.experiments.sosmc.ebm2d_figures import ALONG, rows_along
 
 RUN = "sosmc-ebm2d"
 NEEDS = ("torch",)
@@ -30,7 +31,17 @@ def test_report(out):
     text = (out / "report.txt").read_text()
     assert "Section 5.2" in text and "optimum" in text and "SOSMC-MALA" in text and "above the least one" in text
     drawn = importlib.util.find_spec("matplotlib") is not None
-    assert {(out / f"{name}.png").exists() for name in ("plot", "densities", "mixing")} == {drawn}
+    assert {(out / f"{name}.png").exists() for name in ("plot", "densities", "mixing", "short")} == {drawn}
+
+
+def test_new_chains_along_the_tuning(out):
+    """The last of them are the new chains of the end, without their first steps."""
+    with np.load(out / "curves.npz") as kept:
+        short, paths = kept["moons SOSMC-ULA short"], kept["moons SOSMC-ULA paths"]
+    assert short.shape == (ALONG, 2)
+    assert short[-1, 0] == pytest.approx(np.mean(problems.lower(paths[8:])), abs=1e-6)
+    assert np.all(np.std(short, axis=0) > 0)
+    np.testing.assert_array_equal(rows_along(20), [3, 7, 11, 15, 19])
 
 
 def test_data_are_those_of_scikit_learn():

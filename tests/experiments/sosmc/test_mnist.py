@@ -22,12 +22,18 @@ def test_table(out, rows):
     kept = np.load(out / "curves.npz")
     changed = kept["bright 0.1 SOSMC-ULA images"] - kept["pretrained"]
     assert np.max(np.abs(changed)) > 1e-3  # other parameters, under the same noise
+    for name in ("pretrained", "bright 0.1 SOSMC-ULA"):
+        way, end = kept[f"{name} way"], kept["pretrained" if name == "pretrained" else f"{name} images"]
+        assert way.shape == (10, 8, 784)
+        np.testing.assert_array_equal(way[-1], end)
+        assert np.all(np.max(np.abs(np.diff(way, axis=0)), axis=(1, 2)) > 0)
 
 
 def test_report(out):
     text = (out / "report.txt").read_text()
     assert "Section 5.3" in text and "SOSMC-ULA" in text and "the reward of new images changes by" in text
-    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
+    drawn = importlib.util.find_spec("matplotlib") is not None
+    assert {(out / f"{name}.png").exists() for name in ("plot", "ways", "betas")} == {drawn}
 
 
 def test_rewards(library):

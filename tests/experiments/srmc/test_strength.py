@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xpsample.cli import main
-from xpsample.experiments.srmc.strength import METHODS, REFERENCES, verdicts
+from xpsample.experiments.srmc.strength import EXPERIMENT, METHODS, PAPER_SIZE, REFERENCES, verdicts
 from xpsample.experiments.srmc.sweeps import RHO_ALPHAS, RHO_SETTINGS, RHOS, TILT_ALPHAS, TILT_SETTINGS, TILTS
 
 
@@ -43,6 +43,14 @@ def test_a_row_for_every_strength(strength):
             assert len({r["mse"] for r in same}) == 1 and same[0]["ratio"] == 1.0  # alpha = 0 under the same noise
             followed = cost + (target == "logistic")
             assert [r["cost"] for r in same] == [cost, cost, cost, followed, followed]
+
+
+def test_the_papers_size_has_what_the_paper_has_in_numbers(tmp_path, monkeypatch):
+    assert PAPER_SIZE.budget == 100_000
+    monkeypatch.setitem(EXPERIMENT.settings, "paper", PAPER_SIZE._replace(chains=4, budget=100, reference=50))
+    assert main(["run", "srmc-strength", "--paper", "--out", str(tmp_path)]) == 0
+    found = [(r["target"], r["kernel"], r["method"], r["reference"]) for r in rows(tmp_path)]
+    assert found == [("logistic", "HMC", method, alpha) for method in ("fixed", "warm-up") for alpha in (0.0, 2.0, 5.0)]
 
 
 def test_strengths_are_those_of_the_rules(strength):

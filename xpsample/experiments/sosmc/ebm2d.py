@@ -13,7 +13,7 @@ from xpsample.core.checks import check_count
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run, one_float32
-from xpsample.experiments.sosmc.ebm2d_figures import plot, plot_densities, plot_mixing
+from xpsample.experiments.sosmc.ebm2d_figures import plot, plot_densities, plot_mixing, plot_short, rows_along
 from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, REWARDS, Grid, optimum
 from xpsample.experiments.sosmc.methods import THRESHOLD, Method
 from xpsample.experiments.table import Row, columns
@@ -170,6 +170,9 @@ def tune(
     kl = np.concatenate([np.zeros((1, runs)), np.sum(np.exp(tuned) * (tuned - logs), axis=-1)])
     paths = _fresh(run, trace.state.parameters, f"{dataset}, {name}, new chains")
     share, burnt = np.mean(inside(paths), axis=-1), _row_of(size, size.burn_in)
+    earlier = tree.map(lambda leaf: leaf[rows_along(size.kept)[:-1]], course)
+    along = _fresh(run, earlier, f"{dataset}, {name}, new chains along the tuning")
+    short = np.mean(inside(np.concatenate([along, paths[:, None]], axis=1)[burnt // 6 :]), axis=(0, -1))
     fresh, soon = np.mean(share[burnt:], axis=0), np.mean(share[: max(1, burnt // 8)], axis=0)
     ess, particles = to_host(kept["weight_ess"]) / size.particles, to_host(kept["reward"])
     rows = []
@@ -196,7 +199,8 @@ def tune(
                 "seconds": trace.metadata["seconds"],
             }
         )
-    return rows, {"reward": reward, "kl": kl, "particles": particles, "end": tuned[-1], "paths": paths[:, 0]}
+    courses = {"reward": reward, "kl": kl, "particles": particles, "short": short}
+    return rows, courses | {"end": tuned[-1], "paths": paths[:, 0]}
 
 
 def _row_of(size: Size, step: int) -> int:
@@ -205,11 +209,12 @@ def _row_of(size: Size, step: int) -> int:
 
 
 def _fresh(run: Run[Size], parameters: tree.Tree, label: str) -> np.ndarray:
-    """Positions of new chains for Eq. 41, (PATH, runs, chains, 2), from the first steps on."""
+    """Positions of new chains for Eq. 41, (PATH, *runs, chains, 2), from the first steps on."""
     size, seed = run.size, run.seed + 1
     x0 = np.random.default_rng(seed).uniform(-EDGE, EDGE, (len(size.betas), size.chains, 2))
+    runs = parameters[0].bias.shape[:-2]
     trace = run.sample(
-        *(mlp_energy(parameters), ULA(GAMMA), run.devices[0].array(x0), PATH),
+        *(mlp_energy(parameters), ULA(GAMMA), run.devices[0].array(np.broadcast_to(x0, (*runs, *x0.shape[1:]))), PATH),
         thinning=(size.burn_in + size.fresh) // PATH,
         seed=seed,
         recorders=(Draws(),),
@@ -257,7 +262,7 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot, "densities": plot_densities, "mixing": plot_mixing},
+    figures={"plot": plot, "densities": plot_densities, "mixing": plot_mixing, "short": plot_short},
     options=options,
     devices=one_float32,
 )

@@ -14,6 +14,13 @@ from xpsample.experiments.table import Row
 METHODS_SHOWN = ("ImpDiff", "SOSMC-ULA", "SOSMC-MALA")
 SNAPSHOTS = (0.05, 0.25, 1.0)
 """Shares of the new chains' steps."""
+ALONG = 5
+"""Times of the tuning at which new chains are run, the last of them its end."""
+
+
+def rows_along(kept: int) -> np.ndarray:
+    """Of so many kept rows, those at which new chains are run."""
+    return (1 + np.arange(ALONG)) * kept // ALONG - 1
 
 
 def plot(figure: Any, run: Run[Any], rows: list[Row]) -> None:
@@ -93,4 +100,21 @@ def plot_mixing(figure: Any, run: Run[Any], rows: list[Row]) -> None:
             own[len(SNAPSHOTS)].set_title("five paths", fontsize=8)
         for axes in line[1:]:
             axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE), xticks=[], yticks=[], aspect="equal")
+    grid[0, 0].legend(frameon=False, fontsize=8)
+
+
+def plot_short(figure: Any, run: Run[Any], rows: list[Row]) -> None:
+    """Fig. A.14: for each data set and beta, rewards along the tuning by new chains and (dotted) by quadrature."""
+    arrays, betas, datasets = run.shown, run.size.betas, run.size.datasets
+    figure.set_size_inches(3.2 * len(betas), 2.8 * len(datasets))
+    grid = figure.subplots(len(datasets), len(betas), squeeze=False)
+    for line, name in zip(grid, datasets, strict=True):
+        for r, axes in enumerate(line):
+            for method in METHODS_SHOWN[:2]:
+                reward, kl = arrays[f"{name} {method} reward"][:, r], arrays[f"{name} {method} kl"][:, r]
+                short = arrays[f"{name} {method} short"][:, r]
+                axes.plot(reward, kl, lw=0.8, ls=":", color=COLOURS[method])
+                axes.plot(short, kl[1 + rows_along(len(kl) - 1)], "-o", ms=4, color=COLOURS[method], label=method)
+            axes.set(xlabel="reward", title=f"{name}, beta = {betas[r]:g}: KL")
+            tidy(axes)
     grid[0, 0].legend(frameon=False, fontsize=8)

@@ -21,6 +21,7 @@ from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Systematic
 from xpsample.sosmc import Adaptation, LangevinMove, RewardReverseKL, SOSMCHistory, Unweighted
 from xpsample.targets import Parametric
+from xpsample.trace.recorders import Draws
 
 GAMMA, RATE = 3e-3, 1e-4
 ADAPT = Adaptation(0.95, 1.01, 1e-8, 0.01)
@@ -42,8 +43,8 @@ diverged    moves that left the finite numbers"""
 PAPER = """\
 figures only: both methods raise the reward of new images for all rewards and all beta, SOSMC-ULA slightly more for
 half, without reward hacking; for bright and dark the images collapse to one"""
-SHOWN = 8
-"""Images of each strip of the figure."""
+SHOWN = 10
+"""Images of each strip of a figure: so many new ones, or one at so many equally spaced steps."""
 
 
 def bright(x: Array) -> Array:
@@ -107,16 +108,16 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     """All rewards, strengths and methods; images and courses are left for the figure."""
     size, (known, _), theta = run.size, load_digits(), load_parameters()
     run.say(f"{size.particles} particles, {size.iterations} iterations")
-    warm = images_of(run, theta, size.particles, run.seed, "the particles' first images")
-    before = images_of(run, theta, size.images, run.seed + 1, "images of the pretrained model")
-    distance = np.median(classify(before, known).distance)
+    warm = way_of_images(run, theta, size.particles, run.seed, "the particles' first images")[-1]
+    way = way_of_images(run, theta, size.images, run.seed + 1, "images of the pretrained model")
+    distance = np.median(classify(way[-1], known).distance)
     run.say(f"  their median distance to the nearest training image: {distance:.2f}")
     arrays = run.shown
-    arrays["pretrained"] = before
+    arrays |= {"pretrained": way[-1], "pretrained way": way[:, :SHOWN]}
     for reward in size.rewards:
         for beta in betas(run):
             for method in METHODS:
-                row, found = tune(run, reward, method, beta, theta, warm, before, known)
+                row, found = tune(run, reward, method, beta, theta, warm, way[-1], known)
                 yield row
                 arrays |= {f"{reward} {beta:g} {method} {key}": value for key, value in found.items()}
     run.save("curves", **arrays)
@@ -132,15 +133,19 @@ def family(theta: tree.Tree) -> Parametric:
     )
 
 
-def images_of(run: Run[Size], theta: tree.Tree, count: int, seed: int, label: str) -> np.ndarray:
-    """New images (count, 784) of the pretraining sampler, from uniform noise: the last of its steps."""
+def way_of_images(run: Run[Size], theta: tree.Tree, count: int, seed: int, label: str) -> np.ndarray:
+    """New images (stop, count, 784) of the pretraining sampler, on their way from uniform noise to the last step."""
     device = run.devices[0]
     x0 = np.random.default_rng(seed).uniform(-1, 1, (count, SIDE * SIDE))
     target = family(tree.map(device.array, tree.map(to_host, theta)))
     trace = run.sample(
-        target, ClippedLangevin(), device.array(x0), run.size.steps, seed=seed, recorders=(), label=label
+        *(target, ClippedLangevin(), device.array(x0), SHOWN),
+        thinning=run.size.steps // SHOWN,
+        seed=seed,
+        recorders=(Draws(),),
+        label=label,
     )
-    return to_host(trace.state.point.x)
+    return to_host(trace.draws)
 
 
 def tune(
@@ -166,7 +171,8 @@ def tune(
         quiet=True,  # the table counts divergences
     )
     kept = tree.map(to_host, trace.recorded["history"])
-    after = images_of(run, trace.state.parameters, size.images, run.seed + 1, f"{label}, new images")
+    way = way_of_images(run, trace.state.parameters, size.images, run.seed + 1, f"{label}, new images")
+    after = way[-1]
     fresh, start = (function(x.astype(np.float64)) for x in (after, before))
     ess, x = kept["weight_ess"] / size.particles, to_host(trace.state.point.x)
     return {
@@ -184,7 +190,7 @@ def tune(
         "outside": np.mean(abs(x) > 1),
         "diverged": np.sum(trace.run_statistics.diverged),
         "seconds": trace.metadata["seconds"],
-    }, {"images": after, "reward": kept["reward"], "ess": ess}
+    }, {"images": after, "way": way[:, :SHOWN], "reward": kept["reward"], "ess": ess}
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
@@ -209,11 +215,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     for row, reward in zip(figure.subplots(len(rewards), 3, squeeze=False, width_ratios=ratios), rewards, strict=True):
         images = {"pretrained": arrays["pretrained"]}
         images |= {method: arrays[f"{reward} {beta:g} {method} images"] for method in METHODS}
-        strips = [np.concatenate(list(x[:SHOWN].reshape(-1, SIDE, SIDE)), axis=1) for x in images.values()]
-        row[0].imshow(np.concatenate(strips), cmap="gray", vmin=-1, vmax=1)
-        row[0].set_yticks([SIDE * (k + 0.5) for k in range(len(images))], list(images))
-        row[0].set_xticks([])
-        row[0].set_title(f"{reward}, beta = {beta:g}: new images", fontsize=9)
+        _strips(row[0], images, f"{reward}, beta = {beta:g}: new images")
         for method in METHODS:
             for axes, key in zip(row[1:], ("reward", "ess"), strict=True):
                 values = arrays[f"{reward} {beta:g} {method} {key}"]
@@ -228,6 +230,38 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
         row[1].legend(frameon=False, fontsize=8)
 
 
+def plot_ways(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Fig. 5: two images of each model on their way from noise, with the number of steps."""
+    arrays, size, beta = run.shown, run.size, betas(run)[0]
+    figure.set_size_inches(13.0, 2.3 * len(size.rewards))
+    for line, reward in zip(figure.subplots(len(size.rewards), 2, squeeze=False), size.rewards, strict=True):
+        ways = {"pretrained": arrays["pretrained way"]}
+        ways |= {method: arrays[f"{reward} {beta:g} {method} way"] for method in METHODS}
+        for chain, axes in enumerate(line):
+            _strips(axes, {name: way[:, chain] for name, way in ways.items()}, f"{reward}, beta = {beta:g}: steps")
+            steps = [str(size.steps // SHOWN * (k + 1)) for k in range(SHOWN)]
+            axes.set_xticks(SIDE * (np.arange(SHOWN) + 0.5), steps, fontsize=8)
+
+
+def plot_betas(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Fig. A.15: new images of the pretrained model and of those that SOSMC-ULA tuned, with common starts and noise."""
+    arrays, rewards, strengths = run.shown, run.size.rewards, betas(run)
+    figure.set_size_inches(4.4 * len(rewards), 0.8 + 0.42 * (1 + len(strengths)))
+    for axes, reward in zip(figure.subplots(1, len(rewards), squeeze=False)[0], rewards, strict=True):
+        images = {"pretrained": arrays["pretrained"]}
+        images |= {f"beta = {beta:g}": arrays[f"{reward} {beta:g} SOSMC-ULA images"] for beta in strengths}
+        _strips(axes, images, reward)
+
+
+def _strips(axes: Any, images: Mapping[str, np.ndarray], title: str) -> None:
+    """A line of images (image, 784) for each name, the first ones of it."""
+    lines = [np.concatenate(list(x[:SHOWN].reshape(-1, SIDE, SIDE)), axis=1) for x in images.values()]
+    axes.imshow(np.concatenate(lines), cmap="gray", vmin=-1, vmax=1)
+    axes.set_yticks([SIDE * (k + 0.5) for k in range(len(images))], list(images), fontsize=8)
+    axes.set_xticks([])
+    axes.set_title(title, fontsize=9)
+
+
 EXPERIMENT = Experiment(
     name="sosmc-mnist",
     title="Reward tuning of an energy model of MNIST; SOSMC paper, Section 5.3",
@@ -238,7 +272,7 @@ EXPERIMENT = Experiment(
     legend=LEGEND,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot},
+    figures={"plot": plot, "ways": plot_ways, "betas": plot_betas},
     options=options,
     devices=one_float32,
 )

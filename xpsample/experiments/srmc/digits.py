@@ -27,7 +27,7 @@ from xpsample.experiments.digits import CLASSES, Digits, classify, load_digits
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.experiments.table import Row, columns
-from xpsample.kernels import GWG, Kernel, ParallelTempering, SingleFlip
+from xpsample.kernels import DMALA, GWG, Kernel, ParallelTempering, SingleFlip
 from xpsample.particles.ais import AIS, log_normalizer
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC, PowerLaw
@@ -41,9 +41,16 @@ ALPHAS = (0.0, 1e-4, 1e-2, 1.0)
 """1e-4 is the paper's; 0 is GWG."""
 AIS_ALPHA = 5e-4
 SCHEDULE = PowerLaw(rho=0.6, scale=0.1)
-CONTROLS: dict[str, Any] = {"single flip": SingleFlip(), "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1))}
+CONTROLS: dict[str, Any] = {
+    "all bits": DMALA(1e6, balance=1.0),
+    "single flip": SingleFlip(),
+    "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1)),
+}
+"""The first is a tenth of what the authors' SR-GWG does in a step, without repellence."""
 ROWS = 50
 """Equally spaced steps at which the images are classified."""
+SHOWN, TIMES = 10, (0, 12, 25, 38, 50)
+"""Chains whose images are kept and drawn, and rows of the figure after Fig. 10; 0 is the start."""
 DIGIT = 7
 
 COLUMNS = columns(
@@ -63,6 +70,8 @@ classes    of the chains' last images: how many are met; KL(p || uniform) of the
 cumulative KL  of the classes of all images so far (Eq. 92)
 Vendi      of the last images, by the cosine of their class shares; 10 at most
 alpha |theta|  how far the tilt displaces, mean over the chains at the end; moved: share of the steps accepted
+all bits   an inner step of the authors' SR-GWG, without repellence: for every bit a choice whether to flip it,
+           and one accept step for all of them
 PT+GWG     six rungs from 1 to beta = 0.1, a swap attempted after every step; each step moves all of them
 model      the machine by its own block Gibbs sampler, a tenth as many sweeps as the others make flips: from the 7, and
            from training images"""
@@ -91,12 +100,13 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     run.shown["annealed"] = []
     for device in run.devices:
         rows, curves, images = _escape(run, machine, seven, known, device)
-        rows += _controls(run, machine, seven, known, device)
+        found, ways = _controls(run, machine, seven, known, device)
+        rows += found
         run.shown["annealed"] += _anneal(run, machine, known, device)
         if device is run.devices[0]:
             rows += _model(run, machine, seven, known)
-            run.shown |= {"curves": curves, "images": images}
-            run.save("images", images=images)
+            run.shown |= {"curves": curves, "images": images, "ways": ways}
+            run.save("images", images=images, **ways)
         yield from ({"study": "escape", **row} for row in rows)
 
 
@@ -142,7 +152,10 @@ def _sample(
 def _escape(
     run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits, device: DeviceDtype
 ) -> tuple[list[Row], dict[str, np.ndarray], np.ndarray]:
-    """GWG and SR-GWG from the 7, all alphas in one run: rows, cumulative KL by name, images (row, alpha, 8, 784)."""
+    """GWG and SR-GWG from the 7, all alphas in one run.
+
+    Rows, cumulative KL by name, and images (1 + row, alpha, chain, 784), the first of which are the 7.
+    """
     alpha = device.array(np.asarray(ALPHAS)[:, None])
     kernel = SRMC(GWG(), alpha, SCHEDULE, Untilted())
     x0 = device.array(np.broadcast_to(seven, (len(ALPHAS), run.size.chains, len(seven))))
@@ -158,18 +171,21 @@ def _escape(
         rows.append(row | {"seconds": trace.metadata["seconds"] / len(ALPHAS)})
         shares = cumulative_class_shares(labels[:, k], CLASSES)
         curves[f"{name}, alpha = {value:g}" if value else name] = np.asarray(kl_to_uniform(shares))
-    return rows, curves, x[:, :, :8]
+    return rows, curves, np.concatenate([to_host(x0)[None], x])[:, :, :SHOWN]
 
 
-def _controls(run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits, device: DeviceDtype) -> list[Row]:
-    """Rows of uniform Metropolis and of a tempered ladder, from the 7, with as many steps."""
-    rows = []
+def _controls(
+    run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits, device: DeviceDtype
+) -> tuple[list[Row], dict[str, np.ndarray]]:
+    """Rows of the `CONTROLS` from the 7, and images by name (1 + row, chain, 784)."""
+    rows, ways = [], {}
     for name, kernel in CONTROLS.items():
         x0 = device.array(np.tile(seven, (run.size.chains, 1)))
         trace, x = _sample(run, machine, kernel, x0, ROWS, run.size.steps // ROWS, f"{device} {name}")
         row = _row(f"{name} {device.backend.name}", 0.0, classify(2 * x - 1, known).labels, x[-1], known)
         rows.append(row | {"moved": float(np.mean(trace.run_statistics.moved)), "seconds": trace.metadata["seconds"]})
-    return rows
+        ways[name] = np.concatenate([to_host(x0)[None], x])[:, :SHOWN]
+    return rows, ways
 
 
 def _model(run: Run[Size], machine: RBM, seven: np.ndarray, known: Digits) -> list[Row]:
@@ -250,7 +266,7 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
 
 
 def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
-    """Cumulative KL against steps, and eight images of each sampler at the end."""
+    """Cumulative KL against steps, and images of each sampler at the end."""
     curves, images = run.shown["curves"], run.shown["images"]
     figure.set_size_inches(10, 3.6)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
@@ -258,10 +274,27 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
         left.plot(run.size.steps / len(values) * np.arange(1, len(values) + 1), values, label=name)
     left.set(xlabel="steps", ylabel="cumulative KL(p || uniform)", ylim=(0, None))
     left.legend(fontsize=8, frameon=False)
-    last = images[-1].reshape(*images.shape[1:3], 28, 28)
-    right.imshow(np.concatenate([np.concatenate(list(row), axis=1) for row in last]), cmap="gray_r")
-    right.set(xticks=[], yticks=28 * np.arange(len(curves)) + 14, title=f"8 chains after {run.size.steps:,} steps")
-    right.set_yticklabels(list(curves), fontsize=8)
+    _strips(right, images[-1], list(curves))
+    right.set_title(f"{images.shape[2]} chains after {run.size.steps:,} steps")
+
+
+def plot_ways(figure: Any, run: Run[Size], rows: list[Row]) -> None:
+    """Fig. 10: the same chains at five times, for each strength and the authors' moves without repellence."""
+    images, control = run.shown["images"], next(iter(CONTROLS))
+    ways = {name: images[:, k] for k, name in enumerate(run.shown["curves"])} | {control: run.shown["ways"][control]}
+    figure.set_size_inches(11, 4.0)
+    for axes, (name, x) in zip(figure.subplots(2, 3).flat, ways.items(), strict=False):
+        _strips(axes, x[list(TIMES)], [f"{run.size.steps * row // ROWS:,}" for row in TIMES])
+        axes.set_title(name, fontsize=9)
+    figure.axes[-1].set_axis_off()
+
+
+def _strips(axes: Any, images: np.ndarray, labels: list[str]) -> None:
+    """Images (line, chain, 784) in lines with labels."""
+    tiles = images.reshape(*images.shape[:2], 28, 28)
+    axes.imshow(np.concatenate([np.concatenate(list(line), axis=1) for line in tiles]), cmap="gray_r")
+    axes.set_xticks([])
+    axes.set_yticks(28 * np.arange(len(labels)) + 14, labels, fontsize=8)
 
 
 EXPERIMENT = Experiment(
@@ -272,6 +305,6 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot},
+    figures={"plot": plot, "ways": plot_ways},
     devices=float32,
 )

@@ -33,6 +33,12 @@ REFERENCES = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 METHODS = ("fixed", "warm-up", "guarded", "capped", "guarded + capped")
 HISTORY = PowerLaw(rho=0.6)
 LEAPFROG_STEPS = 10
+BASES: dict[tuple[str, str], Kernel] = {
+    ("gaussian", "MALA"): MALA(0.01),
+    ("gaussian", "HMC"): HMC(0.2, steps=LEAPFROG_STEPS),
+    ("logistic", "MALA"): MALA(0.005),
+    ("logistic", "HMC"): HMC(0.03, steps=LEAPFROG_STEPS),
+}
 
 LEGEND = f"""\
 fixed      alpha = alpha_ref at every step
@@ -56,20 +62,20 @@ the guardrail gives the clearest protection there"""
 
 
 class Size(NamedTuple):
-    """Chains of each value, and the matched steps N: those of MALA, and ten times those of HMC."""
+    """Chains of each value, the matched steps N (those of MALA, ten times those of HMC), and what runs."""
 
     chains: int
     budget: int
     reference: int
+    references: tuple[float, ...] = REFERENCES
+    methods: tuple[str, ...] = METHODS
+    bases: tuple[tuple[str, str], ...] = tuple(BASES)
 
 
 FULL = Size(chains=100, budget=5_000, reference=4_000)
 QUICK = Size(chains=10, budget=600, reference=100)
-
-BASES: dict[str, dict[str, Kernel]] = {
-    "gaussian": {"MALA": MALA(0.01), "HMC": HMC(0.2, steps=LEAPFROG_STEPS)},
-    "logistic": {"MALA": MALA(0.005), "HMC": HMC(0.03, steps=LEAPFROG_STEPS)},
-}
+PAPER_SIZE = Size(100, 100_000, 4_000, (0.0, 2.0, 5.0), METHODS[:2], (("logistic", "HMC"),))
+"""What the paper has in numbers."""
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
@@ -84,13 +90,12 @@ def measure(run: Run[Size]) -> Iterator[Row]:
         "logistic": logistic(run, size.chains, size.reference),
     }
     for device in run.devices:
-        for target, bases in BASES.items():
-            for name, base in bases.items():
-                for method in METHODS:
-                    labels = {"place": str(device), "target": target, "kernel": name, "method": method}
-                    label = f"{device!s:20} {target} SR-{name}, {method}"
-                    for row in _row_for_each(run, problems[target], base, method, device, label):
-                        yield labels | row
+        for target, name in size.bases:
+            for method in size.methods:
+                labels = {"place": str(device), "target": target, "kernel": name, "method": method}
+                label = f"{device!s:20} {target} SR-{name}, {method}"
+                for row in _row_for_each(run, problems[target], BASES[target, name], method, device, label):
+                    yield labels | row
 
 
 def _row_for_each(
@@ -98,7 +103,7 @@ def _row_for_each(
 ) -> list[Row]:
     """One batched run over all references."""
     inner, budget = base.steps or 1 if isinstance(base, HMC) else 1, run.size.budget
-    references = device.array(np.asarray(REFERENCES)[:, None])
+    references = device.array(np.asarray(run.size.references)[:, None])
     strength: Any = references
     if method in ("warm-up", "guarded", "guarded + capped"):
         threshold = math.inf if method == "warm-up" else 1.0
@@ -109,7 +114,7 @@ def _row_for_each(
         known = device.array(spectrum(problem.target, problem.start[:1])) if np.all(problem.mean == 0) else None
         schedule = Stable(autocorrelation(base), known, HISTORY)
     kernel = SRMC(base, strength, schedule, Exact())
-    found = errors(run, problem, kernel, device, (len(REFERENCES),), budget // inner, label)
+    found = errors(run, problem, kernel, device, (len(run.size.references),), budget // inner, label)
     alpha = to_host(found.state.alpha)
     return [
         {
@@ -121,7 +126,7 @@ def _row_for_each(
             **compared(found.squared[i], found.squared[0]),
             **counted(found, (i,), problem.trace),
         }
-        for i, reference in enumerate(REFERENCES)
+        for i, reference in enumerate(run.size.references)
     ]
 
 
@@ -152,11 +157,11 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 def conclude(run: Run[Size], rows: list[Row]) -> str:
     """How often each method does good and harm."""
     lines = []
-    for method in METHODS:
+    for method in run.size.methods:
         own = [row for row in rows if row["method"] == method and row["reference"] > 0]
         below, above = sum(row["high"] <= 1 for row in own), sum(row["low"] > 1 for row in own)
         lines.append(
-            f"{method}: of {len(own)} strengths on both targets and kernels {below} lower the error, {above} raise it, "
+            f"{method}: of {len(own)} strengths on all targets and kernels {below} lower the error, {above} raise it, "
             f"{sum(row['broken'] > 0 for row in own)} break chains"
         )
     return "\n".join(lines)
@@ -174,7 +179,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 EXPERIMENT = Experiment(
     name="srmc-strength",
     title="Error of running means against the repellence strength (SRMC, Appendix D.1.4 and Fig. 6)",
-    settings={"full": FULL, "quick": QUICK},
+    settings={"full": FULL, "quick": QUICK, "paper": PAPER_SIZE},
     measure=measure,
     tell=tell,
     conclude=conclude,
