@@ -301,6 +301,13 @@ def _devices(name: str) -> list[Device]:
     return [device for device in backend_named(module).devices() if device.name.startswith(wanted)]
 
 
+@pytest.fixture
+def no_lender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no installed library had automatic differentiation."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("torch", "jax") else found(name))
+
+
 @pytest.fixture(params=LIBRARIES)
 def library(request: pytest.FixtureRequest) -> Iterator[Library]:
     """Every library, in float64 (JAX with its 64-bit types switched on)."""

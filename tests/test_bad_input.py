@@ -374,13 +374,6 @@ def test_unadjusted_kernels_are_content_with_a_score(library, kernel):
     assert trace.run_statistics.evaluations == {"log_density": 0.0, "score": 1.0, "hvp": 0.0}
 
 
-@pytest.fixture
-def no_lender(monkeypatch):
-    """As if no installed library had automatic differentiation."""
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("torch", "jax") else found(name))
-
-
 def test_no_score_and_nobody_to_differentiate_lists_what_would_help(no_lender):
     with pytest.raises(CapabilityError, match="the kernel needs a score: numpy has no automatic diff") as caught:
         run(xps.Target(log_density), MALA(0.1))
@@ -415,12 +408,6 @@ def test_a_lender_that_does_not_differentiate():
 def test_a_lender_that_nobody_knows():
     with pytest.raises(BackendError, match="no backend is registered for 'mlx'; registered: "):
         run(xps.Target(log_density, gradient=xps.Via("mlx")), MALA(0.1))
-
-
-def test_analytic_derivatives_without_an_hvp():
-    target = xps.Target(log_density, gradient=xps.Analytic(score))
-    with pytest.raises(CapabilityError, match=r"needs Hessian-vector products: Analytic was given no hvp"):
-        run(target, SRMC(MALA(0.1), alpha=1.0, tilt=Exact()))
 
 
 def test_what_needs_no_hvp_does_not_ask_for_one(no_lender):

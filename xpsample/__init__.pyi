@@ -30,7 +30,6 @@ from xpsample.core.registry import installed_backends as installed_backends
 from xpsample.core.version import __version__ as __version__
 from xpsample.engine.noise import Portable as Portable
 from xpsample.engine.noise import Replay as Replay
-from xpsample.gradients import Analytic as Analytic
 from xpsample.gradients import Auto as Auto
 from xpsample.gradients import FiniteDifference as FiniteDifference
 from xpsample.gradients import Via as Via

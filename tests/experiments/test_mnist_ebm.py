@@ -5,6 +5,7 @@ import pytest
 
 from xpsample import ULA, Portable, Target, Via, sample
 from xpsample.core import tree
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.mnist_ebm import (
     Layer,
     Parameters,
@@ -14,7 +15,6 @@ from xpsample.experiments.mnist_ebm import (
     negative_energy,
     negative_energy_and_score,
 )
-from xpsample.zoo.data import load_dataset
 
 REQUIRES = ULA(1.0).requires
 

@@ -207,9 +207,6 @@ def _others(folder: str) -> list[Call]:
         call(Taylor, as_acceptance, order=arg(1, COUNT), averaged=arg(True, FLAG)),
         call(xps.FiniteDifference, as_gradient, eps=arg(1e-4, POSITIVE), scheme=arg("central", NONE)),
         call(xps.Via, as_gradient, library=arg("torch", NONE)),
-        call(
-            xps.Analytic, as_gradient, score_function=arg(score, FUNCTION), hvp_function=arg(None, FUNCTION | {"none"})
-        ),
         # ---- spaces
         call(
             xps.Categorical,

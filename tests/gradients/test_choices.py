@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, device
 import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import CapabilityError, GradientError, LogDensityError
-from xpsample.gradients import Analytic, Auto, FiniteDifference, NativeGradient, Via
+from xpsample.gradients import Auto, FiniteDifference, NativeGradient, Via
 from xpsample.gradients.choices import Evaluations
 from xpsample.targets import Capability, Parametric, check_gradient
 
@@ -117,8 +117,8 @@ def assert_derivatives(library, density, gradient, tolerance, **own):
 
 
 @pytest.mark.parametrize("density", DENSITIES)
-def test_analytic(library, density):
-    bound = assert_derivatives(library, density, Analytic(density.score, density.hvp), 1e-12)
+def test_the_users_own(library, density):
+    bound = assert_derivatives(library, density, Auto(), 1e-12, score=density.score, hvp=density.hvp)
     assert bound.costs.evaluate == Evaluations(log_density=1, score=1)
     assert bound.costs.score == Evaluations(score=1)
     assert bound.costs.hvp == Evaluations(hvp=1)
@@ -244,7 +244,7 @@ def test_auto_borrows_from_a_library_that_is_imported_before_one_that_is_not(mon
 # ---- the user's own --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("choice", [Auto(), FiniteDifference(), Analytic(lambda x: 9 * x, lambda x, v: 9 * v)])
+@pytest.mark.parametrize("choice", [Auto(), FiniteDifference()])
 def test_the_users_own_derivatives_win(library, choice):
     target = xps.Target(Banana.log_density, score=lambda x: 2 * x, hvp=lambda x, v: 3 * v, gradient=choice)
     x = library.array(POINTS)
@@ -393,11 +393,6 @@ def test_runs_that_share_a_parameter_add_up():
     np.testing.assert_allclose(gradient["shift"][0], -np.sum(x).reshape(1, 1), rtol=1e-6)
 
 
-def test_parameter_gradients_are_none_of_an_analytic_choices_business():
-    with pytest.raises(GradientError, match="differentiate a loss by another choice"):
-        Analytic(Banana.score).value_and_gradient(None, mean_energy)
-
-
 def test_derivatives_nest(differentiating):
     """The gradient, in a parameter, of a function of the score, as score matching needs it.
 
@@ -496,5 +491,5 @@ def test_check_finds_a_score_that_is_not_finite_somewhere():
 
 
 def test_check_compares_any_two_choices(differentiating):
-    target = xps.Target(Banana.log_density)
-    assert check_gradient(target, differentiating.array(POINTS), against=Analytic(Banana.score)) < 1e-14
+    target = xps.Target(Banana.log_density, score=Banana.score)
+    assert check_gradient(target, differentiating.array(POINTS), against=NativeGradient()) < 1e-14

@@ -59,16 +59,20 @@ def test_chain_axes_may_be_folded(make):
     np.testing.assert_allclose(folded, axes.reshape(STEPS, 6, 3), rtol=1e-10, atol=1e-12)
 
 
+def assert_a_sweep_is_several_runs(library, make, values):
+    x = start(len(values), 5)
+    sweep = make(library.array(np.asarray(values)[:, None]))
+    noise = noise_of(sweep, x)
+    together, _, _ = walk(library, sweep, x, noise)
+    for i, value in enumerate(values):
+        apart, _, _ = walk(library, make(value), x[i], {name: rows[:, i] for name, rows in noise.items()})
+        np.testing.assert_allclose(together[:, i], apart, rtol=1e-10, atol=1e-12)
+
+
 @every_kernel
 def test_a_sweep_is_several_runs(library, make):
     """Positions (3, 5, dim) with a step size of shape (3, 1) are three runs with a step size each."""
-    sizes, x = [0.1, 0.3, 0.5], start(3, 5)
-    sweep = make(library.array(np.asarray(sizes)[:, None]))
-    noise = noise_of(sweep, x)
-    together, _, _ = walk(library, sweep, x, noise)
-    for i, size in enumerate(sizes):
-        apart, _, _ = walk(library, make(size), x[i], {name: rows[:, i] for name, rows in noise.items()})
-        np.testing.assert_allclose(together[:, i], apart, rtol=1e-10, atol=1e-12)
+    assert_a_sweep_is_several_runs(library, make, [0.1, 0.3, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -81,13 +85,7 @@ def test_a_sweep_is_several_runs(library, make):
     ids=["friction", "alpha", "rho"],
 )
 def test_sweeps_over_other_hyper_parameters(library, make, values):
-    x = start(2, 5)
-    sweep = make(library.array(np.asarray(values)[:, None]))
-    noise = noise_of(sweep, x)
-    together, _, _ = walk(library, sweep, x, noise)
-    for i, value in enumerate(values):
-        apart, _, _ = walk(library, make(value), x[i], {name: rows[:, i] for name, rows in noise.items()})
-        np.testing.assert_allclose(together[:, i], apart, rtol=1e-10, atol=1e-12)
+    assert_a_sweep_is_several_runs(library, make, values)
 
 
 @every_kernel

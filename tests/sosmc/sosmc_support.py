@@ -7,6 +7,7 @@ from array_api_compat import array_namespace
 
 from xpsample import Portable
 from xpsample.core.registry import backend_named
+from xpsample.sosmc import LangevinMove
 from xpsample.targets import Parametric
 
 
@@ -29,6 +30,16 @@ def scaled(runs=()):
         return -0.5 * xp.sum(xp.exp(theta) * x * x, axis=-1)
 
     return Parametric(log_density, start, score=lambda x, theta: -array_namespace(x).exp(theta) * x)
+
+
+@dataclass(frozen=True, eq=False)
+class Swapped(LangevinMove):
+    """Forward and backward kernels of the weight swapped."""
+
+    def step(self, before, after, state, noise):
+        new, increments, info = super().step(before, after, state, noise)
+        plain = new.point.log_density - state.point.log_density
+        return new, 2 * plain - increments, info
 
 
 @dataclass(frozen=True)

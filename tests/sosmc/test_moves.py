@@ -1,14 +1,13 @@
 """Moves: their incremental weights against Eq. 8 from explicit densities, one step by hand, and wrong ones."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
 from scipy.stats import norm
 
-from tests.sosmc.sosmc_support import Along, noise_of, nothing, walk
+from tests.sosmc.sosmc_support import Along, Swapped, noise_of, nothing, walk
 from xpsample import HMC, MALA, RWM
 from xpsample.core.errors import HyperparameterError
 from xpsample.sosmc import SOSMC, LangevinMove, Reversible, SingleChain, UnderdampedMove, Unweighted
@@ -185,16 +184,6 @@ def test_soul_is_one_chain_whose_later_part_counts(library):
         np.testing.assert_allclose(library.host(state.point.x), path, rtol=1e-9)
         weights = np.exp(library.host(state.weights.logs))
         np.testing.assert_allclose(weights, (np.arange(PARTICLES) >= burn_in) / (PARTICLES - burn_in), rtol=1e-9)
-
-
-@dataclass(frozen=True, eq=False)
-class Swapped(LangevinMove):
-    """Forward and backward kernels of the weight swapped."""
-
-    def step(self, before, after, state, noise):
-        new, increments, info = super().step(before, after, state, noise)
-        plain = new.point.log_density - state.point.log_density
-        return new, 2 * plain - increments, info
 
 
 def test_swapped_kernels_are_caught_by_the_ratio(library):

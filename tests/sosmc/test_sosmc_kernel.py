@@ -8,7 +8,7 @@ import pytest
 from array_api_compat import array_namespace
 
 from tests.conftest import open_library
-from tests.sosmc.sosmc_support import Along, noise_of, nothing, scaled, shifted, walk
+from tests.sosmc.sosmc_support import Along, Swapped, noise_of, nothing, scaled, shifted, walk
 from xpsample import HMC, MALA, RWM, Portable, sample
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.optimize.optimizers import Adam
@@ -78,16 +78,6 @@ def test_the_unweighted_mean_lags():
     error = np.std(per_run, axis=0, ddof=1) / math.sqrt(RUNS)
     assert np.max(np.abs(np.mean(per_run, axis=0) - lag) / error) < BOUND
     assert np.max(np.abs(z_scores(state, END))[1:]) > 50  # forgotten weights are caught
-
-
-@dataclass(frozen=True, eq=False)
-class Swapped(LangevinMove):
-    """Forward and backward kernels of the weight swapped."""
-
-    def step(self, before, after, state, noise):
-        new, increments, info = super().step(before, after, state, noise)
-        plain = new.point.log_density - state.point.log_density
-        return new, 2 * plain - increments, info
 
 
 def behind(state, theta):

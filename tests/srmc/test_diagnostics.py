@@ -14,7 +14,6 @@ from xpsample.srmc import (
     Repellence,
     Stable,
     exponent_scale,
-    hvp_share,
     theta_norm,
 )
 from xpsample.zoo.gaussian import gaussian
@@ -67,15 +66,6 @@ def test_the_report_is_about_the_kept_steps(library):
     np.testing.assert_array_equal(library.host(report.theta_norm), library.host(trace.recorded["norm"])[-1])
     np.testing.assert_array_equal(library.host(report.alpha), np.full(4, 0.7))
     np.testing.assert_allclose(library.host(report.gamma), np.full(4, 1 / 210), rtol=1e-12)
-
-
-def test_share_of_products():
-    assert hvp_share(run(SRMC(MALA(0.3), 0.7, tilt=Exact()), ()).run_statistics) == 2 / 3
-    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7, tilt=Exact()), ()).run_statistics) == 5 / 9
-    # ULA reads where it went only in the next step, under the next tilt.
-    assert hvp_share(run(SRMC(ULA(0.3), 0.7), ()).run_statistics) == 1 / 2
-    assert hvp_share(run(SRMC(HMC(0.3, 4), 0.7, tilt=Exact()), ()).run_statistics, hvp_cost=2) == 10 / 14
-    assert hvp_share(run(RWM(0.5), ()).run_statistics) == 0
 
 
 def test_a_moderate_tilt_does_not_warn():

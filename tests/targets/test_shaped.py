@@ -8,7 +8,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
+from xpsample.core.errors import HyperparameterError, LogDensityError, PositionError
 from xpsample.core.registry import to_host
 from xpsample.experiments.breast_cancer.affine import affine
 from xpsample.optimize.optimizers import SGD
@@ -247,8 +247,6 @@ def flat_of(x):
 
 
 def test_what_takes_vectors():
-    with pytest.raises(CapabilityError, match=r"on Real\(2, 2, 3\) give the derivatives as score"):
-        xps.Target(log_density, gradient=xps.Analytic(score), data=SCALE, space=SPACE)
     with pytest.raises(HyperparameterError, match=r"affine takes targets of vectors; this one is on Real\(2, 2, 3\)"):
         affine(IMAGES, np.zeros(DIM), np.eye(DIM))
 

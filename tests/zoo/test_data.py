@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpsample.core.errors import DataError
-from xpsample.zoo.data import DATASETS, load_dataset
+from xpsample.experiments.data import DATASETS, load_dataset
 
 
 def test_every_file_of_the_folder_has_its_arrays(data_folder):

@@ -18,8 +18,9 @@ import pytest
 
 import xpsample.zoo.data as data
 from xpsample.core.errors import DataError
-from xpsample.zoo.data import DATASETS, SourceFile, arrays_digest, load_dataset
-from xpsample.zoo.data_sources import CONVERTERS
+from xpsample.experiments import data as every
+from xpsample.experiments.data import CONVERTERS, DATASETS, load_dataset
+from xpsample.zoo.data import SourceFile, arrays_digest
 
 KEPT = ("deblur_images", "mnist_ebm_uvadlc")
 SMALL = "tsp_eil"
@@ -314,7 +315,7 @@ def test_a_source_that_is_no_table_is_refused(data_folder, cache, monkeypatch):
 
 def test_source_bytes_other_than_known_are_not_parsed(cache, monkeypatch):
     monkeypatch.setattr(data, "_fetch", lambda url, most: b"some bytes")
-    monkeypatch.setattr(data, "CONVERTERS", {SMALL: lambda fetch: pytest.fail(str(len(fetch("data/eil51.tsp"))))})
+    monkeypatch.setattr(every, "CONVERTERS", {SMALL: lambda fetch: pytest.fail(str(len(fetch("data/eil51.tsp"))))})
     expected = DATASETS[SMALL].files["data/eil51.tsp"]
     wrong = rf"has 10 bytes with the SHA-256 digest \w+ instead of 579 bytes with {expected.digest}, and was not read"
     with pytest.raises(DataError, match=wrong):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tests.zoo.derivatives import check_moments
-from xpsample.zoo.long_runs import long_run_moments
-from xpsample.zoo.moments import normal_moments
+from xpsample.zoo.moments import long_run_moments, normal_moments
 
 
 def test_of_normals():

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpsample.zoo.data import load_dataset
+from xpsample.experiments.data import load_dataset
 
 CLASSES = 10
 _ROWS = 1000

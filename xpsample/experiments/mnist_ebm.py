@@ -12,8 +12,8 @@ from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
 from xpsample.experiments.convolutions import blocks, correlate, pad, unblocks
+from xpsample.experiments.data import load_dataset
 from xpsample.targets.target import Target
-from xpsample.zoo.data import load_dataset
 from xpsample.zoo.networks import swish
 
 SIDE = 28

@@ -1,4 +1,4 @@
-"""The gradient choices: analytic, native autodiff, borrowed autodiff, finite differences, or the best there is."""
+"""The gradient choices: native autodiff, borrowed autodiff, finite differences, or the best there is."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_function, check_number, check_text, given, settle
+from xpsample.core.checks import check_number, check_text, given, settle
 from xpsample.core.errors import GradientError, unended
 from xpsample.core.registry import backend_named, installed_backends
 from xpsample.core.tree import dtype_name
@@ -74,58 +74,6 @@ class GradientChoice(ABC):
 
         The loss is a scalar, or ``(*runs)`` of independent runs, whose parameters have leaves ``(*runs, 1, ...)``.
         """
-
-
-@dataclass(frozen=True)
-class Analytic(GradientChoice):
-    """The user's own functions.
-
-    Parameters
-    ----------
-    score : callable
-        ``score(x)`` or ``score(x, data)``: ``(*chains, dim) -> (*chains, dim)``, the gradient of the log density.
-    hvp : callable, optional
-        ``hvp(x, v)`` or ``hvp(x, v, data)``: the Hessian of the log density times v.
-
-    See Also
-    --------
-    Auto : The best that is at hand.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xpsample as xps
-    >>> own = xps.Analytic(lambda x: -x, hvp_function=lambda x, v: -v)
-    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), gradient=own)
-    >>> xps.sample(target, xps.HMC(), np.zeros((4, 2)), 1000, seed=1).run_statistics.evaluations["hvp"]
-    0.0
-    """
-
-    score_function: Callable[..., Array]
-    hvp_function: Callable[..., Array] | None = None
-
-    def __post_init__(self) -> None:
-        settle(self, "score_function", check_function, "(x)")
-        settle(self, "hvp_function", check_function, "(x, v)", optional=True)
-
-    def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
-        log_density, score = functions.log_density, self.score_function
-
-        def both(x: Array, *data: Any) -> tuple[Any, Array]:
-            return (None if log_density is None else log_density(x, *data)), score(x, *data)
-
-        return Derivative(both, Evaluations(score=1))
-
-    def hvp(self, backend: Backend, functions: Functions, score: Derivative, x: Array) -> Derivative:
-        if self.hvp_function is None:
-            raise GradientError("Analytic was given no hvp_function; pass Analytic(score, hvp_function=...)")
-        hvp = self.hvp_function
-        return Derivative(lambda *args: (None, hvp(*args)), Evaluations(hvp=1))
-
-    def value_and_gradient(
-        self, backend: Backend, loss: Callable[..., Array]
-    ) -> Callable[..., tuple[Array, tree.Tree]]:
-        raise GradientError("Analytic knows the target's derivatives only; differentiate a loss by another choice")
 
 
 @dataclass(frozen=True)
@@ -296,7 +244,7 @@ class FiniteDifference(GradientChoice):
             value = log_density(x, *data)
             if not own:
                 return value, xp.full_like(x, xp.nan)
-            units = _eye_like(xp, x)
+            units = xp.eye(dim, dtype=x.dtype, device=device_of(x))
             if len(own) < dim:
                 units = xp.stack([units[i, :] for i in own])
             steps = xp.reshape(eps * units, (len(own),) + (1,) * (x.ndim - 1) + (dim,))
@@ -361,8 +309,8 @@ class Auto(GradientChoice):
 
     See Also
     --------
-    Analytic : No other way than the user's own.
     Via : A library that is named.
+    FiniteDifference : Without autodiff.
 
     Examples
     --------
@@ -414,7 +362,3 @@ def _density_of(functions: Functions) -> Callable[..., Array]:
     if functions.log_density is None:
         raise GradientError("the target has no log density to differentiate; pass its score: Target(..., score=...)")
     return functions.log_density
-
-
-def _eye_like(xp: Any, x: Array) -> Array:
-    return xp.eye(x.shape[-1], dtype=x.dtype, device=device_of(x))

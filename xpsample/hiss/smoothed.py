@@ -200,14 +200,12 @@ class Conditional(SameRatioTarget):
         return self.target.score(x) - self.smoothing.score(self.xp, self._standard(x)) / per_coordinate(self.scale)
 
     def hvp(self, x: Array, v: Array) -> Array:
-        return self.target.hvp(x, v) + self._curvature(x) * v
+        scale = per_coordinate(self.scale)
+        curvature = self.smoothing.curvature(self.xp, self._standard(x)) / (scale * scale)
+        return self.target.hvp(x, v) + curvature * v
 
     def _of_noise(self, x: Array) -> Array:
         return self.xp.sum(self.smoothing.log_density(self.xp, self._standard(x)), axis=-1)
-
-    def _curvature(self, x: Array) -> Array:
-        scale = per_coordinate(self.scale)
-        return self.smoothing.curvature(self.xp, self._standard(x)) / (scale * scale)
 
     def _standard(self, x: Array) -> Array:
         return (self.noisy - self.as_floating(x)) / per_coordinate(self.scale)

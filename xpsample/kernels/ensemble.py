@@ -212,12 +212,7 @@ def _at(xp: Any, x: Array, index: Array) -> Array:
 
 
 def check_walkers(x: Array) -> None:
-    """Raise unless positions are of ensembles, each half of whose walkers spans the space.
-
-    Raises
-    ------
-    PositionError
-    """
+    """Raise PositionError unless positions are of ensembles, each half of whose walkers spans the space."""
     *_, walkers, dim = (1, *x.shape) if x.ndim < 2 else x.shape
     if walkers % 2 or walkers < 2 * (dim + 1):
         raise PositionError(

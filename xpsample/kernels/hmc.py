@@ -162,17 +162,8 @@ def beyond_a_bound(end: Point, kinetic_energy_change: Array) -> Any:
     """Whether ends of trajectories are beyond a hard bound, declared or not, however small the steps are.
 
     The log density is -inf there. So it is where steps are too large and numbers overflow, or where a chain comes from
-    far out; but then the kinetic energy has changed by more than an energy error may be.
-
-    Parameters
-    ----------
-    end : Point
-        With log densities (*chains); where only ratios are known, no end is beyond a bound.
-    kinetic_energy_change : array, shape (*chains)
-
-    Returns
-    -------
-    array of bool, shape (*chains)
+    far out; but then the kinetic energy has changed by more than an energy error may be. Where only ratios of densities
+    are known, no end is beyond a bound.
     """
     moderate = (kinetic_energy_change > -MAX_ENERGY_ERROR) & (kinetic_energy_change < MAX_ENERGY_ERROR)
     return (end.log_density == -math.inf) & moderate

@@ -41,21 +41,9 @@ def shrink(
 ) -> Shrunk:
     """Try positions of a bracket until one is above the level, and shrink the bracket to those that are not.
 
-    Parameters
-    ----------
-    target : BoundTarget
-    current : Point
-        Where chains stay that find nothing in `MOST_TRIES`.
-    curve : callable
-    level : array, shape (*chains)
-        The logarithm of a uniform.
-    bracket : tuple of array
-        The first t that is tried, and both ends, with 0 between them.
-    tries : array, shape (*chains, MOST_TRIES)
-        Uniforms.
+    The level is the logarithm of a uniform, (*chains), and the bracket the first t that is tried and both ends, with 0
+    between them. `tries` are uniforms, (*chains, MOST_TRIES). Chains that find nothing stay.
 
-    Notes
-    -----
     To stay is exact. Of every number of tries, the step there by way of some positions that were missed is as probable
     as the step back by way of the same ones, since both shrink to the same brackets. So what moves within a number of
     tries is reversible, and what stays is, too.

@@ -24,13 +24,7 @@ class Strength(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Strength):
-    """The same alpha at every step; what a number or an array passed as ``alpha`` means.
-
-    Parameters
-    ----------
-    value : float or array
-        At least 0; broadcasts against the chain axes.
-    """
+    """The same alpha at every step; what a number or an array passed as ``alpha`` means."""
 
     value: Any = field(metadata=PER_CHAIN)
 

@@ -45,22 +45,12 @@ class TuningState(NamedTuple):
 class Tuning(Kernel[TuningState, Any]):
     """A kernel whose left-out hyper-parameters are tuned from step to step. `sample` makes and ends it.
 
-    In a warm-up the target stays the same, and the values settle. A kernel that is `following` moves particles whose
-    target changes: `follow` comes before each step, and the values never settle.
+    In a warm-up, of so many `steps`, the target stays the same, and the values settle. A kernel that is `following`
+    moves particles whose target changes: `follow` comes before each step, metrics are those of the sample that it is
+    given, and the values never settle. The last chain axis is `pooled`, if there is one; the others are groups.
 
-    Parameters
-    ----------
-    base : Kernel
-        With hyper-parameters left out.
-    steps : float
-        Of the warm-up.
-    pooled : bool
-        Whether the positions have a chain axis. The last one is pooled; the others are groups.
-    following : bool
-        Whether the target changes from step to step. Metrics are then those of each sample that `follow` is given.
-    heard : nested tuple of int, (*groups, chains), optional
-        For each chain the one of its group that the rules see in its place; each sees itself when not given. A chain
-        that is stuck far out says nothing of the steps that suit the others, and would tune them all to nothing.
+    `heard` (*groups, chains) has for each chain the one of its group that the rules see in its place, or is None. A
+    chain that is stuck far out says nothing of the steps that suit the others, and would tune them all to nothing.
     """
 
     base: Kernel

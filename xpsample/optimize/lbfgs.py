@@ -123,32 +123,12 @@ def climb(
 ) -> tuple[Ascent, Array, Array, Any]:
     """Climb a log density by L-BFGS from each start, to where it is flat, or can be followed no further.
 
-    Parameters
-    ----------
-    backend : Backend
-    evaluate : callable
-        Of positions ``(paths, 1, dim)``.
-    x : array, shape (paths, 1, dim)
-        Where they begin. What is not finite there, or on the way, is not moved to.
-    steps : int
-        The most of a path.
-    history : int
-        Moves that the inverse Hessian is made of.
-    see : callable
-        ``see(point, inverse_hessian, moved, seen) -> seen``, after each step; `moved` ``(paths, 1)`` says which paths
-        made one.
-    seen : tree of arrays
-        The first of them.
+    Paths begin at x, ``(paths, 1, dim)``, and make so many steps at most, by an inverse Hessian of their last moves,
+    `history` of them. What is not finite is not moved to. After each step ``see(point, inverse_hessian, moved, seen)``
+    gives the next `seen`; `moved` ``(paths, 1)`` says which paths made one.
 
-    Returns
-    -------
-    point : Ascent
-        Where the paths end.
-    endless : array of bool, shape (paths, 1)
-        Where the log density rises along a line as far as that can be followed.
-    evaluations : array, shape (paths, 1)
-        Of log density and score together.
-    seen : tree of arrays
+    Gives the points where the paths end; where the log density rises along a line as far as that can be followed;
+    how often log density and score were evaluated, both ``(paths, 1)``; and the last `seen`.
     """
     xp = backend.xp
 

@@ -38,13 +38,7 @@ def check_optimizer(name: str, value: Any) -> Any:
 
 
 def first_parameters(parameters: tree.Tree) -> tree.Tree:
-    """A copy of the parameters that an optimiser starts from.
-
-    Raises
-    ------
-    HyperparameterError
-        Unless all of them are arrays of floating numbers.
-    """
+    """A copy of the parameters that an optimiser starts from; all of them are arrays of floating numbers."""
     for path, leaf in tree.items(parameters):
         if not is_array(leaf) or not dtype_name(leaf).startswith("float"):
             raise HyperparameterError(
@@ -168,9 +162,9 @@ class Clipped:
         if any(leaf.ndim < self.runs for leaf in tree.leaves(gradients)):
             shapes = [tuple(leaf.shape) for leaf in tree.leaves(gradients)]
             raise HyperparameterError(f"runs is {self.runs}, and a leaf of the parameters has fewer axes: {shapes}")
-        squares = [_sum_of_squares(leaf, self.runs) for leaf in tree.leaves(gradients)]
+        xp = array_namespace(*tree.leaves(gradients))
+        squares = [xp.sum(g * g, axis=tuple(range(self.runs, g.ndim))) for g in tree.leaves(gradients)]
         norm = sum(squares[1:], squares[0]) ** 0.5
-        xp = array_namespace(norm)
         scale = xp.where(norm > self.max_norm, self.max_norm / norm, xp.ones_like(norm))
         clipped = tree.map(lambda g: g * scale[(..., *(None,) * (g.ndim - self.runs))], gradients)
         return self.optimizer.update(clipped, state, parameters)
@@ -302,7 +296,3 @@ def _one(leaf: Array) -> Array:
     """1, 0-d, with the dtype and on the device of a leaf."""
     xp = array_namespace(leaf)
     return xp.ones_like(xp.sum(leaf))
-
-
-def _sum_of_squares(leaf: Array, runs: int) -> Array:
-    return array_namespace(leaf).sum(leaf * leaf, axis=tuple(range(runs, leaf.ndim)))

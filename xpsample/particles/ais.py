@@ -16,11 +16,11 @@ from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base, check_given
 from xpsample.kernels.following import Piloted, following
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.schedules import at_step
+from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
 from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.errors import error_holds, ess_of, judge_weights
-from xpsample.particles.ladders import check_ladder, ladder_array, rung
+from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.smc import TemperedSMC
 from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer
 from xpsample.targets.bound import BoundTarget, counter
@@ -152,7 +152,7 @@ class AIS(Piloted):
         return self.base.noise(x)
 
     def step(self, target: BoundTarget, state: AISState, noise: dict[str, Array]) -> tuple[AISState, Any]:
-        now, later = (rung(target.xp, state.betas, state.n + ahead) for ahead in (0, 1))
+        now, later = (row(target.xp, state.betas, state.n + ahead) for ahead in (0, 1))
         increment = (later - now) * log_density_ratio(target, state.point)
         log_weight = state.log_weight + target.xp.where(later > now, increment, 0.0)
         kernel = at_step(target.xp, self.base, state.n, state.point.x.ndim - 1)

@@ -17,9 +17,10 @@ from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base, check_given, nested, unnested
 from xpsample.kernels.kernel import Info, Kernel, with_position
+from xpsample.kernels.schedules import row
 from xpsample.kernels.traits import Trait
 from xpsample.metrics.findings import Finding, judge_annealing
-from xpsample.particles.ladders import ladder_array, rung
+from xpsample.particles.ladders import ladder_array
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter
 from xpsample.targets.point import Capability, Costs, Point
@@ -216,10 +217,10 @@ class Level(DerivedTarget):
 
 def _level(target: BoundTarget, sigmas: Array, units: Array, n: Array) -> Level:
     """The target at the level of step n."""
-    data: Any = {**_own(target), "sigma": rung(target.xp, sigmas, n)}
+    data: Any = {**_own(target), "sigma": row(target.xp, sigmas, n)}
     if isinstance(target.data, DataAndAcceptance):
         data = target.data._replace(own=data)
-    return Level(target.with_data(data), rung(target.xp, units, n))
+    return Level(target.with_data(data), row(target.xp, units, n))
 
 
 def _own(target: BoundTarget) -> Any:

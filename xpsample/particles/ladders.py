@@ -1,7 +1,6 @@
 """Ladders: the sequences of inverse temperatures, or of noise levels, that particles go through."""
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from xpsample.core.declared import Numbers
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
-from xpsample.kernels.schedules import row
 from xpsample.kernels.tempering_state import TemperingState
 from xpsample.targets.bound import BoundTarget
 
@@ -100,8 +98,3 @@ def check_ladder(name: str, betas: Numbers) -> tuple[float, ...]:
 def ladder_array(target: BoundTarget, betas: Numbers, x: Array) -> Array:
     """Inverse temperatures as an array (rungs,) in the library, on the device and in the floating dtype of x."""
     return target.backend.from_host(np.asarray(betas, dtype=dtype_name(target.as_floating(x))), x)
-
-
-def rung(xp: Any, betas: Array, n: Array) -> Array:
-    """The inverse temperature of step n (0-d), 0-d; after the end of the ladder the last one."""
-    return row(xp, betas, n)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -71,7 +71,9 @@ class Laplace(ByGaussians):
 
         def path(x: Array) -> tuple[Ascent, Array, Array]:
             xp, rows = bound.xp, (paths, dim, dim)
-            at, _, tried, _ = climb(bound.backend, ascent(bound), x, self.steps, self.history, _see_nothing, ())
+            at, _, tried, _ = climb(
+                bound.backend, ascent(bound), x, self.steps, self.history, lambda at, h, moved, seen: seen, ()
+            )
             each = xp.eye(dim, dtype=x.dtype, device=device_of(x))
             hessian = bound.hvp(xp.broadcast_to(at.x, rows), xp.broadcast_to(each, rows))
             return at, hessian, tried
@@ -82,10 +84,6 @@ class Laplace(ByGaussians):
         dtype, home = to_host(x).dtype, bound.backend
         mean, root, log_scale, none = (home.from_host(a.astype(dtype), x) for a in found)
         return Gaussians(mean, (root,), log_scale, none), spent.plus(bound.costs.hvp.times(paths * dim))
-
-
-def _see_nothing(at: Any, h: Any, moved: Any, seen: Any) -> Any:
-    return seen
 
 
 def _at_modes(x: np.ndarray, score: np.ndarray, hessian: np.ndarray) -> tuple[np.ndarray, ...]:

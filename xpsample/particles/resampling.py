@@ -47,7 +47,9 @@ class InStrata(Resampling):
     """One draw in each of N equal parts of the unit interval."""
 
     def ancestors(self, xp: Any, weights: Array, uniforms: Array) -> Array:
-        return search(xp, weights, _strata(xp, weights, uniforms))
+        points = (_slots(xp, weights) + _in_float64(xp, uniforms)) / weights.shape[-1]
+        below_one = 1.0 - 0.5 * float(xp.finfo(points.dtype).eps)
+        return search(xp, weights, xp.where(points < below_one, points, below_one))
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,3 @@ def _in_float64(xp: Any, array: Array) -> Array:
 def _slots(xp: Any, weights: Array) -> Array:
     """0, 1, ... N - 1 in the widest dtype."""
     return _in_float64(xp, xp.arange(weights.shape[-1], dtype=weights.dtype, device=device_of(weights)))
-
-
-def _strata(xp: Any, weights: Array, uniforms: Array) -> Array:
-    points = (_slots(xp, weights) + _in_float64(xp, uniforms)) / weights.shape[-1]
-    below_one = 1.0 - 0.5 * float(xp.finfo(points.dtype).eps)
-    return xp.where(points < below_one, points, below_one)

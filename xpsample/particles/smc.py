@@ -6,7 +6,6 @@ particle filter" (2018), for the standard error.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,12 +22,12 @@ from xpsample.core.specs import Specs
 from xpsample.kernels.compose import check_base, of_move, of_moves
 from xpsample.kernels.following import follow, following, of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.kernels.schedules import at_step
+from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import Tuning
 from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost, judge_weights
-from xpsample.particles.ladders import check_ladder, ladder_array, rung
+from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer, Weights, log_sum_exp
 from xpsample.targets.bound import BoundTarget, counter
@@ -98,7 +97,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         In [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
     moves : int
-        Steps of the base kernel at each temperature, at least 1.
+        Steps of the base kernel at each temperature, at least 1. Double them until the estimate rises no more.
 
     See Also
     --------
@@ -183,7 +182,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         xp, base, eve, resamplings = target.xp, state.base, state.eve, state.resamplings
         ratio = log_density_ratio(target, state.point)
         if state.betas is not None:
-            beta = state.beta - state.beta + rung(xp, state.betas, state.n + 1)
+            beta = state.beta - state.beta + row(xp, state.betas, state.n + 1)
         else:
             beta = self._next(target, state, ratio)
         by = beta - state.beta
@@ -259,7 +258,7 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         fewer than 10 in effect, and no less than ``sqrt(1 / 8)`` of the root of the share of pairs that are of one
         family: below that it is noise. Without resampling it is that of `log_normalizer`. A run whose particles all
         have weight 0 has the value -inf. To combine independent runs, with an error, take
-        ``log_normalizer(result.value)``.
+        ``log_normalizer(result.value)``. With too few `moves` all runs are too low alike, and none tells it.
 
     See Also
     --------
@@ -291,12 +290,13 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
             f"particle_log_normalizer needs particles that have reached beta = 1; {np.sum(beta < 1)} of {beta.size} "
             f"runs are at {np.min(beta):.3g} or above: make more steps"
         )
-    resamplings = to_host(state.resamplings)
+    resamplings, eve, weights = to_host(state.resamplings), to_host(state.eve), np.exp(logs)
     value = to_host(state.weights.log_normalizer).astype(np.float64) + initial_log_normalizer
     error = np.full(value.shape, math.inf)
-    for run, families in _families(logs, to_host(state.eve)):
+    for run in np.ndindex(beta.shape):
         if lost[run]:
             continue
+        families = np.bincount(eve[run], weights=weights[run], minlength=logs.shape[-1])  # by their start particle
         if resamplings[run]:
             error[run] = error_of_lineages(families, int(resamplings[run]))
         elif error_holds(logs[run]):
@@ -308,10 +308,3 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
 def _lost(logs: np.ndarray) -> np.ndarray:
     """Which runs have no particle of a positive weight, (*runs)."""
     return ~np.any(logs > -math.inf, axis=-1)
-
-
-def _families(logs: np.ndarray, eve: np.ndarray) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-    """Of each run: the total weight of the descendants of each start particle, (particles,)."""
-    weights = np.exp(logs)
-    for run in np.ndindex(logs.shape[:-1]):
-        yield run, np.bincount(eve[run], weights=weights[run], minlength=logs.shape[-1])

@@ -29,8 +29,3 @@ def transposed_jacobian_product(f: Callable[..., Array], x: Array, v: Array, *ar
         return array_namespace(x).sum(f(x, *args) * v, axis=-1)
 
     return value_and_gradient(along, x, v, *args)[1]
-
-
-def quadratic_form(f: Callable[..., Array], x: Array, v: Array, *args: Any) -> Array:
-    """``v' J v``, (*chains), with J the Jacobian in x of ``f(x, *args)``."""
-    return array_namespace(x).sum(transposed_jacobian_product(f, x, v, *args) * v, axis=-1)

@@ -12,7 +12,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_function, check_number, check_numbers, settle
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.particles.batches import take_rows
-from xpsample.score_mh.derivatives import quadratic_form
+from xpsample.score_mh.derivatives import transposed_jacobian_product
 from xpsample.score_mh.losses import TrainingLoss, per_row, shaped, squares
 from xpsample.score_mh.networks import conditional_score_network, score_network
 
@@ -156,5 +156,5 @@ def _implicit(network: Callable[..., Array], parameters: tree.Tree, x: Array, v:
     """``E [|s|^2 / 2]`` plus `times` the mean of ``v' J v`` over directions (directions, rows, dim)."""
     xp = array_namespace(x)
     score = network(x, parameters)
-    curvature = quadratic_form(network, xp.broadcast_to(x, v.shape), v, parameters)
-    return 0.5 * xp.mean(xp.sum(score * score, axis=-1)) + times * xp.mean(curvature)
+    product = transposed_jacobian_product(network, xp.broadcast_to(x, v.shape), v, parameters)
+    return 0.5 * xp.mean(xp.sum(score * score, axis=-1)) + times * xp.mean(xp.sum(product * v, axis=-1))

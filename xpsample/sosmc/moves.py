@@ -85,6 +85,16 @@ class Move(ABC, Generic[State]):
         """After resampling: (state with its point under `after`, log incremental weights or None, info)."""
 
 
+class WeighedAfterwards(Move[State]):
+    """A move whose weights depend on where the particles go, and whose own field is its ``step_size``."""
+
+    def with_step_size(self, step_size: Array) -> "WeighedAfterwards[State]":
+        return replace_step_size(self, step_size)
+
+    def weigh(self, after: BoundTarget, state: State) -> tuple[State, None, Evaluations]:
+        return state, None, Evaluations()
+
+
 class LangevinState(NamedTuple):
     """The particles, and their drift (*runs, particles, dim), or None if it is the score."""
 
@@ -93,7 +103,7 @@ class LangevinState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LangevinMove(Move[LangevinState]):
+class LangevinMove(WeighedAfterwards[LangevinState]):
     """The unadjusted move ``x' = x + gamma d_{k-1}(x) + sqrt(2 gamma) sigma xi``, weighted by App. A.1 and Alg. 2.
 
     The backward kernel is the same move under theta_k. With the score as the drift d this is ULA; other drifts give
@@ -136,12 +146,6 @@ class LangevinMove(Move[LangevinState]):
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
-
-    def with_step_size(self, step_size: Array) -> "LangevinMove":
-        return replace_step_size(self, step_size)
-
-    def weigh(self, after: BoundTarget, state: LangevinState) -> tuple[LangevinState, None, Evaluations]:
-        return state, None, Evaluations()
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: LangevinState, noise: dict[str, Array]

@@ -16,15 +16,14 @@ from xpsample.core.checks import check_count, settle
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import ChainState, Info, normal_like
-from xpsample.sosmc.moves import Move, replace_step_size
+from xpsample.sosmc.moves import WeighedAfterwards
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
 @dataclass(frozen=True, eq=False)
-class SingleChain(Move[ChainState]):
+class SingleChain(WeighedAfterwards[ChainState]):
     """ULA from the last particle, as many steps as there are particles, which become the chain's positions in order.
 
     The first `burn_in` of them get weight 0, the others equal weights. SOSMC needs ``threshold=0``: a time average is
@@ -58,12 +57,6 @@ class SingleChain(Move[ChainState]):
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x)}
-
-    def with_step_size(self, step_size: Array) -> "SingleChain":
-        return replace_step_size(self, step_size)
-
-    def weigh(self, after: BoundTarget, state: ChainState) -> tuple[ChainState, None, Evaluations]:
-        return state, None, Evaluations()
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: ChainState, noise: dict[str, Array]

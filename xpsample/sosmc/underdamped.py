@@ -8,9 +8,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, exp, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, normal_like, select
-from xpsample.sosmc.moves import Move, replace_step_size
+from xpsample.sosmc.moves import WeighedAfterwards
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -24,7 +23,7 @@ class UnderdampedMoveState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class UnderdampedMove(Move[UnderdampedMoveState]):
+class UnderdampedMove(WeighedAfterwards[UnderdampedMoveState]):
     """Underdamped Langevin dynamics, weighted: a part of the momentum is drawn anew, then a leapfrog step is made.
 
     Drawing ``p = a p + sqrt(1 - a^2) xi`` leaves N(0, I) invariant. The leapfrog step kicks by the score under
@@ -59,12 +58,6 @@ class UnderdampedMove(Move[UnderdampedMoveState]):
 
     def noise(self, x: Array) -> Specs:
         return {"momentum": normal_like(x)}
-
-    def with_step_size(self, step_size: Array) -> "UnderdampedMove":
-        return replace_step_size(self, step_size)
-
-    def weigh(self, after: BoundTarget, state: UnderdampedMoveState) -> tuple[UnderdampedMoveState, None, Evaluations]:
-        return state, None, Evaluations()
 
     def step(
         self, before: BoundTarget, after: BoundTarget, state: UnderdampedMoveState, noise: dict[str, Array]

@@ -16,11 +16,11 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
-from xpsample.spaces.space import AsMany, Constrained, minus_size, put, settle_shape
+from xpsample.spaces.space import AsMany, Constrained, OfShape, minus_size, put, settle_shape
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Positive(AsMany):
+class Positive(OfShape, AsMany):
     """Positive numbers, ``value = exp(z)``, with log Jacobian ``sum(z)``.
 
     Parameters
@@ -46,11 +46,6 @@ class Positive(AsMany):
     >>> value.round(3), log_jacobian
     (array([1.   , 2.718]), array([0., 1.]))
     """
-
-    shape: tuple[int, ...] = ()
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape)
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return xp.exp(z), z
@@ -205,7 +200,7 @@ class Interval(AsMany):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Circular(Constrained):
+class Circular(OfShape):
     """Angles in (-pi, pi], each by two coordinates: ``value = atan2(z_2, z_1)``. The circle has no cut.
 
     The radius of (z_1, z_2) is free and its square has an exponential distribution, so the log Jacobian is the sum of
@@ -231,11 +226,6 @@ class Circular(Constrained):
     >>> bool(abs(np.mean(np.sin(trace["angle"] - 1))) < 0.1)
     True
     """
-
-    shape: tuple[int, ...] = ()
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape)
 
     @property
     def axes(self) -> tuple[int, ...]:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.spaces.space import Constrained, minus_size, put, settle_shape, tolerance
+from xpsample.spaces.space import OfShape, minus_size, put, tolerance
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CorrelationCholesky(Constrained):
+class CorrelationCholesky(OfShape):
     """Cholesky factors of n by n correlation matrices: rows of length 1; n (n - 1) / 2 coordinates.
 
     Coordinates go row by row below the diagonal. A row is a stick of squares that is broken at the partial correlations
@@ -42,11 +42,8 @@ class CorrelationCholesky(Constrained):
             [0.462, 1.   ]]])
     """
 
-    shape: tuple[int, ...]
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape, least=2)
-        object.__setattr__(self, "shape", (*self.shape, self.shape[-1]))
+    least = 2
+    square = True
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -81,7 +78,7 @@ class CorrelationCholesky(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CovarianceCholesky(Constrained):
+class CovarianceCholesky(OfShape):
     """Cholesky factors of n by n covariance matrices; n (n + 1) / 2 coordinates.
 
     The entries below the diagonal, row by row, are coordinates themselves; then come the logarithms of the diagonal
@@ -107,11 +104,8 @@ class CovarianceCholesky(Constrained):
             [0.   , 1.   ]]])
     """
 
-    shape: tuple[int, ...]
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape, least=1)
-        object.__setattr__(self, "shape", (*self.shape, self.shape[-1]))
+    least = 1
+    square = True
 
     @property
     def axes(self) -> tuple[int, ...]:

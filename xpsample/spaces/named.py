@@ -259,8 +259,10 @@ class Named(Space):
     def labels(self) -> tuple[str, ...]:
         """The names of the columns, such as ``mu``, ``theta[0]`` or ``theta[Lima]``."""
         found: list[str] = []
+        known = dict(self.coords)
         for name, part in zip(self.names, self.parts, strict=True):
-            axes = [self._labels_of(axis, n) for axis, n in zip(self.axes(name), part.shape, strict=True)]
+            sizes = zip(self.axes(name), part.shape, strict=True)
+            axes = [[*map(str, known.get(axis) or range(n))] for axis, n in sizes]
             every = _places(axes)
             found += [f"{name}[{', '.join(every[i])}]" if axes else name for i in _varying(part)]
         return tuple(found)
@@ -275,13 +277,13 @@ class Named(Space):
         """What the axes of a parameter's values are called; ``theta_dim_0`` where nothing else is said."""
         return dict(self.dims).get(name) or tuple(f"{name}_dim_{i}" for i in range(len(self.part(name).shape)))
 
-    def _labels_of(self, axis: str, size: int) -> tuple[str, ...]:
-        return tuple(map(str, dict(self.coords).get(axis) or range(size)))
-
     def to_json(self) -> dict[str, Any]:
         """As JSON values; `named_from_json` reads them."""
         return {
-            "spaces": {name: _form(part) for name, part in zip(self.names, self.parts, strict=True)},
+            "spaces": {
+                name: part.space.to_json() if isinstance(part, States) else part.to_json()
+                for name, part in zip(self.names, self.parts, strict=True)
+            },
             "dims": {name: list(axes) for name, axes in self.dims},
             "coords": {axis: list(labels) for axis, labels in self.coords},
         }
@@ -370,11 +372,6 @@ def _varying(part: Constrained) -> tuple[int, ...]:
     values = np.asarray(part.constrain(array_namespace(z), z)[0])
     first, second = values.reshape(2, math.prod(part.shape))
     return tuple(int(i) for i in np.flatnonzero(first != second))
-
-
-def _form(part: Constrained) -> dict[str, Any]:
-    """A part as JSON values."""
-    return part.space.to_json() if isinstance(part, States) else part.to_json()
 
 
 def _by_name(what: str, value: Any) -> list[tuple[str, Any]]:

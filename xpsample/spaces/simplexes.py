@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.spaces.space import AsMany, Constrained, minus_size, put, settle_shape, tolerance
+from xpsample.spaces.space import AsMany, OfShape, minus_size, put, tolerance
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Ordered(AsMany):
+class Ordered(OfShape, AsMany):
     """Increasing vectors, ``value_1 = z_1`` and ``value_k = value_{k-1} + exp(z_k)``.
 
     The log Jacobian is ``z_2 + ... + z_n`` (Stan, "Ordered vector"; NumPyro's ``OrderedTransform``).
@@ -37,10 +37,7 @@ class Ordered(AsMany):
     array([[0.   , 1.   , 3.718]])
     """
 
-    shape: tuple[int, ...]
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape, least=1)
+    least = 1
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         rest = z[..., 1:]
@@ -55,7 +52,7 @@ class Ordered(AsMany):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PositiveOrdered(AsMany):
+class PositiveOrdered(OfShape, AsMany):
     """Increasing vectors of positive numbers, ``value_k = exp(z_1) + ... + exp(z_k)``.
 
     The log Jacobian is ``z_1 + ... + z_n`` (Stan, "Positive ordered"). NumPyro's map is another one, the exponential of
@@ -79,10 +76,7 @@ class PositiveOrdered(AsMany):
     array([[1.   , 2.   , 4.718]])
     """
 
-    shape: tuple[int, ...]
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape, least=1)
+    least = 1
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return xp.cumulative_sum(xp.exp(z), axis=-1), z
@@ -96,7 +90,7 @@ class PositiveOrdered(AsMany):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Simplex(Constrained):
+class Simplex(OfShape):
     """Vectors of n positive numbers with sum 1, by breaking a stick: n - 1 coordinates.
 
     The k-th break takes the part ``v_k = sigmoid(z_k - log(n - k))`` of what is left: ``value_k = v_k left_k`` and
@@ -127,10 +121,7 @@ class Simplex(Constrained):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    shape: tuple[int, ...]
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape, least=2)
+    least = 2
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -161,7 +152,7 @@ class Simplex(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class UnitVector(AsMany):
+class UnitVector(OfShape, AsMany):
     """Vectors of n numbers of length 1, ``value = z / |z|``.
 
     The length of z is free and gets the distribution of a standard normal vector's: the log Jacobian is ``-|z|^2 / 2``
@@ -186,10 +177,7 @@ class UnitVector(AsMany):
     array([[0.6, 0. , 0.8]])
     """
 
-    shape: tuple[int, ...]
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape, least=2)
+    least = 2
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         half = 0.5 * self.shape[-1]

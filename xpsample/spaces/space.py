@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import device
@@ -164,7 +164,25 @@ class AsMany(Constrained):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Real(AsMany):
+class OfShape(Constrained):
+    """A space of which a user gives the shape alone.
+
+    Vectors have `least` entries at least, and None are numbers; of matrices, which are `square`, one length is given.
+    """
+
+    shape: tuple[int, ...]
+
+    least: ClassVar[int | None] = None
+    square: ClassVar[bool] = False
+
+    def __init__(self, *shape: int) -> None:
+        settle_shape(self, shape, self.least)
+        if self.square:
+            object.__setattr__(self, "shape", (*self.shape, self.shape[-1]))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Real(OfShape, AsMany):
     """Real numbers, which are their own coordinates.
 
     ``Real()`` is a number, ``Real(8)`` a vector, ``Real(3, 4)`` a matrix. As the space of a `Target`, ``Real()`` is
@@ -188,11 +206,6 @@ class Real(AsMany):
     >>> value
     array([[0.5, 1. ]])
     """
-
-    shape: tuple[int, ...] = ()
-
-    def __init__(self, *shape: int) -> None:
-        settle_shape(self, shape)
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return z, xp.zeros_like(z)

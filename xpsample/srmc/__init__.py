@@ -3,7 +3,6 @@
 from xpsample.srmc.diagnostics import Repellence as Repellence
 from xpsample.srmc.diagnostics import RepellenceReport as RepellenceReport
 from xpsample.srmc.diagnostics import exponent_scale as exponent_scale
-from xpsample.srmc.diagnostics import hvp_share as hvp_share
 from xpsample.srmc.diagnostics import theta_norm as theta_norm
 from xpsample.srmc.estimator import Estimates as Estimates
 from xpsample.srmc.estimator import Estimator as Estimator

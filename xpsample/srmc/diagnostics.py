@@ -14,7 +14,6 @@ from xpsample.srmc.kernel import SRMCState
 from xpsample.srmc.watch import LEAST_ACCEPTANCE, LIMIT, SHARE, Watch, judge, watch
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.trace.recorders import Recorder
-from xpsample.trace.summary import RunStatistics
 
 
 def theta_norm(state: SRMCState) -> Array:
@@ -27,21 +26,6 @@ def exponent_scale(state: SRMCState) -> Array:
     """``alpha_n |s(X_n) . theta_n|``, shape (*chains): how much the tilt changes the log density at X_n."""
     xp = array_namespace(state.theta)
     return state.alpha * xp.abs(xp.sum(state.score * state.theta, axis=-1))
-
-
-def hvp_share(run_statistics: RunStatistics, hvp_cost: float = 1.0) -> float:
-    """Share of a run's gradient work that was Hessian-vector products, in [0, 1].
-
-    Parameters
-    ----------
-    run_statistics : RunStatistics
-        ``trace.run_statistics``.
-    hvp_cost : float
-        What one product costs, in scores.
-    """
-    hvps = hvp_cost * run_statistics.evaluations["hvp"]
-    work = run_statistics.evaluations["score"] + hvps
-    return hvps / work if work else 0.0
 
 
 class RepellenceReport(NamedTuple):

@@ -11,7 +11,7 @@ from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Space
-from xpsample.targets.bound import BoundTarget, DerivedTarget, OnTarget, WrappedTarget
+from xpsample.targets.bound import BoundTarget, DerivedTarget, OnTarget, SameRatioTarget
 from xpsample.targets.point import Capability, Costs, Point
 from xpsample.targets.target import AbstractTarget, check_target
 from xpsample.targets.tempered import TemperedTarget
@@ -163,7 +163,7 @@ class BridgedTarget(OnTarget):
 
 
 @dataclass(frozen=True, eq=False)
-class AnnealedTarget(WrappedTarget):
+class AnnealedTarget(SameRatioTarget):
     """The member pi_0^(1 - beta) pi_1^beta of a bridge; its points carry the bridge's own in `base`."""
 
     target: BridgedTarget
@@ -186,9 +186,6 @@ class AnnealedTarget(WrappedTarget):
             beta = per_coordinate(per_coordinate(self.beta))
             differences = self._between(beta, first.differences, last.differences)
         return Point(base.x, density, score, base, differences)
-
-    def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
-        return None  # a bridge requires log densities of both ends
 
     def log_density(self, x: Array) -> Array:
         return self._between(self.beta, self.target.initial.log_density(x), self.target.target.log_density(x))

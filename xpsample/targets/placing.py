@@ -15,21 +15,8 @@ from xpsample.core.tree import dtype_name
 def placed(what: str, values: tree.Tree, backend: Backend, x: Array) -> tree.Tree:
     """A tree whose NumPy arrays are in the library of x, on its device and, floating ones, in its dtype.
 
-    Parameters
-    ----------
-    what : str
-        What messages call the tree.
-    values : tree of arrays
-    backend : Backend
-        Of x.
-    x : array
-
-    Raises
-    ------
-    BackendError
-        For arrays of another library or device.
-    HyperparameterError
-        For what is no plain array of numbers.
+    Messages call it `what`. BackendError for arrays of another library or device; HyperparameterError for what is no
+    plain array of numbers.
     """
     floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
 

@@ -161,19 +161,9 @@ def around(
 
 
 def pilot_starts(target: AbstractTarget, space: Space, x0: Array, seed: int) -> Array:
-    """Random positions for a pilot: its chains for each group of x0's, independent of where those are.
+    """Random positions for a pilot, (*groups, PILOTS, dim), whatever those of the run are, (*groups, chains, dim).
 
-    Standard normals where the log density is finite; on a discrete space uniform draws.
-
-    Parameters
-    ----------
-    space : Space
-        Of the target, bound to x0.
-    x0 : array, shape (*groups, chains, dim)
-
-    Returns
-    -------
-    array, shape (*groups, PILOTS, dim)
+    Standard normals where the log density is finite; on a discrete space, which is bound to x0, uniform draws.
     """
     if x0.ndim < 2:
         raise PositionError("the kernel is tuned for groups of chains, so that a chain needs an axis: pass x0[None, :]")

@@ -4,10 +4,11 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 `BoundTarget`, the thing that kernels call. Tilted, tempered and parametric targets are bound targets, too.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xpsample.core import tree
@@ -17,7 +18,6 @@ from xpsample.core.checks import check_flag, check_function, check_instance, giv
 from xpsample.core.errors import CapabilityError, GradientError
 from xpsample.core.registry import compiled
 from xpsample.gradients.choices import (
-    Analytic,
     Auto,
     Derivative,
     Evaluations,
@@ -34,7 +34,7 @@ from xpsample.targets.contract import check_array, check_functions, failed
 from xpsample.targets.placing import placed
 from xpsample.targets.point import Capability, Costs
 from xpsample.targets.prepared import PreparedTarget, positions_around
-from xpsample.targets.shaped import flattened, shape_of
+from xpsample.targets.shaped import flattened
 
 FUNCTIONS = {
     "log_density": "(x)",
@@ -99,8 +99,7 @@ class Target(AbstractTarget):
         differs from x in one variable, minus that at x, ``(*chains, dim) -> (*chains, variables, choices - 1)``, in the
         order of `Discrete.move`. Evaluated at all those positions when not given.
     gradient : GradientChoice
-        How derivatives that were not given are obtained: `Auto`, `NativeGradient`, `Via`, `FiniteDifference` or
-        `Analytic`.
+        How derivatives that were not given are obtained: `Auto`, `NativeGradient`, `Via` or `FiniteDifference`.
     data : tree of arrays, optional
         Arrays that the functions need. NumPy arrays are put, once, into the positions' library, on their device and
         (floating ones) into their dtype; arrays of another library or device are refused.
@@ -168,8 +167,6 @@ class Target(AbstractTarget):
         check_flag("constrained", self.constrained)
         if self.log_density is None and self.score is None:
             raise CapabilityError("a target needs a log density, a score, or both")
-        if shape_of(self.space) and isinstance(self.gradient, Analytic):
-            raise CapabilityError(f"on {self.space!r} give the derivatives as score=... and hvp=..., not by Analytic")
         given = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp)
         object.__setattr__(self, "of_coordinates", flattened(given, self.space))
 
@@ -203,7 +200,9 @@ class Target(AbstractTarget):
         log_density = self.of_coordinates.log_density
         if log_density is not None:
             try:
-                density = getattr(log_density, "raising", log_density)(at, *bound._args)
+                density = log_density(at, *bound._args)
+                if not bound.xp.any(density > -math.inf):  # what `batched` rejects everywhere is a mistake
+                    density = getattr(log_density, "raising", log_density)(at, *bound._args)
             except Exception as its:
                 if not is_of_a_function(its):
                     raise
@@ -319,9 +318,10 @@ class Target(AbstractTarget):
         """Log density and score at once."""
         if functions.log_density_and_score is not None:
             return Derivative(functions.log_density_and_score, Evaluations(score=1))
-        choice = self.gradient if functions.score is None else Analytic(functions.score)
+        if functions.score is not None:
+            return Derivative(partial(_together, functions.log_density, functions.score), Evaluations(score=1))
         try:
-            return choice.score(backend, functions, x)
+            return self.gradient.score(backend, functions, x)
         except GradientError as error:
             raise CapabilityError(f"the kernel needs a score: {error}") from error
 
@@ -373,6 +373,10 @@ def check_moves(space: Space, requires: Capability) -> None:
             f"the kernel moves on a discrete space and the target's space is {type(space).__name__}(): pass "
             "Target(..., space=Binary()), Spins(), Categorical(values) or OneHot(choices)"
         )
+
+
+def _together(log_density: Any, score: Callable[..., Array], *args: Any) -> tuple[Any, Array]:
+    return (None if log_density is None else log_density(*args)), score(*args)
 
 
 def _second(both: Callable[..., Any]) -> Callable[..., Array]:

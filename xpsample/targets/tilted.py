@@ -133,8 +133,22 @@ class Difference(ScoreTilt):
         return own - per_coordinate(tilted.alpha) * product
 
 
+class ByAcceptance(Tilt):
+    """A tilt that proposals do not see: only an accept step does."""
+
+    requires: ClassVar[Capability] = Capability.SCORE
+    needs_score = True
+    moves = False
+
+    def cost(self, costs: Costs) -> Evaluations:
+        return Evaluations()
+
+    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
+        return tilted.target.score(x) if own is None else own
+
+
 @dataclass(frozen=True)
-class Untilted(ScoreTilt):
+class Untilted(ByAcceptance, ScoreTilt):
     """No tilt of the score: the base kernel proposes as on the target itself, and only the accept step sees the tilt.
 
     Costs nothing, and is right for every kernel that accepts or rejects. The practical choice on discrete spaces.
@@ -151,19 +165,9 @@ class Untilted(ScoreTilt):
     >>> kernel = xps.SRMC(xps.MALA(0.5), alpha=0.5, tilt=xps.Untilted())
     """
 
-    requires: ClassVar[Capability] = Capability.SCORE
-    needs_score = True
-    moves = False
-
-    def cost(self, costs: Costs) -> Evaluations:
-        return Evaluations()
-
-    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
-        return tilted.target.score(x) if own is None else own
-
 
 @dataclass(frozen=True)
-class Ratio(Tilt):
+class Ratio(ByAcceptance):
     """As `Untilted`, with the discrete score s_i(x) = pi(x with x_i mirrored) / pi(x) - 1 (Eq. 17) in the tilt.
 
     Its mean under pi is zero, which the gradient's need not be on a discrete space. Needs the differences of all moves:
@@ -188,9 +192,6 @@ class Ratio(Tilt):
     """
 
     needs: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DIFFERENCES
-    requires: ClassVar[Capability] = Capability.SCORE
-    needs_score = True
-    moves = False
 
     def feature(self, target: BoundTarget, point: Point) -> Array:
         xp, space = target.xp, target.space
@@ -213,12 +214,6 @@ class Ratio(Tilt):
                 begin = end
         score = xp.zeros_like(point.x) if point.score is None else point.score
         return space.put(xp, score, parts) if parts else score
-
-    def cost(self, costs: Costs) -> Evaluations:
-        return Evaluations()
-
-    def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
-        return tilted.target.score(x) if own is None else own
 
 
 def _discrete_score(xp: Any, change: Array) -> Array:

@@ -8,8 +8,7 @@ import numpy as np
 
 from xpsample.targets.target import Target
 from xpsample.zoo.logistic import logistic_regression
-from xpsample.zoo.long_runs import long_run_moments
-from xpsample.zoo.moments import KnownMoments
+from xpsample.zoo.moments import KnownMoments, long_run_moments
 
 SPLIT_SEED = 569
 HELD_OUT = 0.2

@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 from xpsample.core.errors import DataError, unended
 from xpsample.files.archives import read_arrays, write_arrays
 from xpsample.files.common import reading
-from xpsample.zoo.data_sources import CONVERTERS
+from xpsample.zoo.data_sources import CONVERTERS, Arrays, Converters, Fetch
 
 VARIABLE = "XPSAMPLE_DATA"
 
@@ -50,9 +50,8 @@ class Dataset(NamedTuple):
     files: Mapping[str, SourceFile]
 
 
-def _datasets() -> dict[str, Dataset]:
-    """What ``xpsample/zoo/files/datasets.toml`` says."""
-    text = files("xpsample.zoo").joinpath("files/datasets.toml").read_text(encoding="utf-8")
+def listed(path: Any) -> dict[str, Dataset]:
+    """What a file such as ``xpsample/zoo/files/datasets.toml`` says."""
     return {
         name: Dataset(
             of["about"],
@@ -61,14 +60,14 @@ def _datasets() -> dict[str, Dataset]:
             of.get("digest", ""),
             {path: SourceFile(*known) for path, known in of.get("files", {}).items()},
         )
-        for name, of in tomllib.loads(text).items()
+        for name, of in tomllib.loads(path.read_text(encoding="utf-8")).items()
     }
 
 
-DATASETS = _datasets()
+DATASETS = listed(files("xpsample.zoo").joinpath("files/datasets.toml"))
 
 
-def load_dataset(name: str) -> dict[str, np.ndarray]:
+def load_dataset(name: str) -> Arrays:
     """Read ``NAME.npz`` of the data folder or, if ``XPSAMPLE_DATA`` is not set, download it once and keep it.
 
     A download needs ``pip install "xpsample[data]"``. The converted arrays are kept as ``NAME.npz`` in
@@ -90,9 +89,14 @@ def load_dataset(name: str) -> dict[str, np.ndarray]:
         If the name is not known. With ``XPSAMPLE_DATA``: if the file is missing, cannot be read or lacks an array.
         Without: if the data set cannot be downloaded, pooch or the network is missing, or a source has changed.
     """
-    if name not in DATASETS:
-        raise DataError(f"no data set is called {name!r}; there are: {', '.join(DATASETS)}")
-    dataset, folder = DATASETS[name], os.environ.get(VARIABLE)
+    return loaded(name, DATASETS, CONVERTERS)
+
+
+def loaded(name: str, known: Mapping[str, Dataset], converters: Converters) -> Arrays:
+    """As `load_dataset`, of the data sets that are known."""
+    if name not in known:
+        raise DataError(f"no data set is called {name!r}; there are: {', '.join(known)}")
+    dataset, folder = known[name], os.environ.get(VARIABLE)
     made_from = f"{name}.npz ({dataset.about}) is made from {dataset.source}; its arrays: {', '.join(dataset.arrays)}"
     if folder:
         path = Path(folder) / f"{name}.npz"
@@ -100,10 +104,10 @@ def load_dataset(name: str) -> dict[str, np.ndarray]:
             raise DataError(f"there is no {path} ({VARIABLE} is {folder}). {made_from}")
         return _read(path, dataset)
     by_hand = f"set {VARIABLE} to a folder that holds {name}.npz. {made_from}"
-    if name not in CONVERTERS:
+    if name not in converters:
         raise DataError(f"the data set {name} is not shipped, and is not downloaded: {by_hand}")
     try:
-        return _cached(name, dataset)
+        return _cached(name, dataset, converters[name])
     except DataError as error:
         raise DataError(f"the data set {name} could not be downloaded: {unended(error)}. Or {by_hand}") from error
 
@@ -117,7 +121,7 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def _read(path: Path, dataset: Dataset) -> dict[str, np.ndarray]:
+def _read(path: Path, dataset: Dataset) -> Arrays:
     with reading(path, DataError, f"it is damaged: {dataset.source} is what it is made from"):
         arrays = read_arrays(path, MOST_BYTES)
     missing = [key for key in dataset.arrays if key not in arrays]
@@ -126,7 +130,7 @@ def _read(path: Path, dataset: Dataset) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _cached(name: str, dataset: Dataset) -> dict[str, np.ndarray]:
+def _cached(name: str, dataset: Dataset, convert: Callable[[Fetch], Arrays]) -> Arrays:
     """Read the data set from the cache, or make it from its sources and keep it there."""
     folder = _cache_folder()
     path = folder / f"{name}.npz"
@@ -139,7 +143,7 @@ def _cached(name: str, dataset: Dataset) -> dict[str, np.ndarray]:
             return arrays
     repository = dataset.source.split(",")[0].replace("@", "/")
     try:
-        made = CONVERTERS[name](partial(_checked, name, f"https://raw.githubusercontent.com/{repository}"))
+        made = convert(partial(_checked, dataset.files, f"https://raw.githubusercontent.com/{repository}"))
         arrays = {key: made[key] for key in dataset.arrays}
     except DataError:
         raise
@@ -151,16 +155,12 @@ def _cached(name: str, dataset: Dataset) -> dict[str, np.ndarray]:
             f"the arrays converted from {dataset.source} have the SHA-256 digest {digest} instead of {dataset.digest}, "
             "and were not kept"
         )
-    _keep(path, arrays)
-    return arrays
-
-
-def _keep(path: Path, arrays: dict[str, np.ndarray]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(path, arrays)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error}") from error
+    return arrays
 
 
 def _cache_folder() -> Path:
@@ -171,9 +171,9 @@ def _cache_folder() -> Path:
     return Path(pooch.os_cache("xpsample"))
 
 
-def _checked(name: str, address: str, file: str) -> bytes:
+def _checked(files: Mapping[str, SourceFile], address: str, file: str) -> bytes:
     """The bytes of a source file, which nothing parses before they are known to be the right ones."""
-    expected, url = DATASETS[name].files[file], f"{address}/{file}"
+    expected, url = files[file], f"{address}/{file}"
     content = _fetch(url, expected.size)
     digest = hashlib.sha256(content).hexdigest()
     if digest != expected.digest:

@@ -10,8 +10,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import namespace
 from xpsample.targets.target import Target
 from xpsample.zoo.data import load_dataset
-from xpsample.zoo.long_runs import long_run_moments
-from xpsample.zoo.moments import KnownMoments
+from xpsample.zoo.moments import KnownMoments, long_run_moments
 
 NAME = "targets/german_credit"
 

@@ -1,7 +1,6 @@
 """Stochastic volatility of stock returns: 2,429 parameters, a random walk of log volatilities and two scales."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -41,15 +40,10 @@ def stochastic_volatility(returns: np.ndarray | None = None) -> Target:
         raise HyperparameterError(f"returns have shape (steps,); got {returns.shape}")
     steps = len(returns)
 
-    def parts(x: Array, squares: Array) -> tuple[Any, Array, Array, Array, Array, Array]:
-        """Namespace; exponentials of the last two, (*chains) each; s; its steps; squared returns over exp(2 s)."""
-        xp, s = namespace(x), x[..., :steps]
-        moves = s - xp.concat([xp.zeros_like(s[..., :1]), s[..., :-1]], axis=-1)
-        return xp, xp.exp(x[..., steps]), xp.exp(x[..., steps + 1]), s, moves, squares * xp.exp(-2.0 * s)
-
     def both(x: Array, squares: Array) -> tuple[Array, Array]:
-        xp, a, b, s, moves, ratio = parts(x, squares)
-        log_a, log_b = x[..., steps], x[..., steps + 1]
+        xp, s, log_a, log_b = namespace(x), x[..., :steps], x[..., steps], x[..., steps + 1]
+        a, b, ratio = xp.exp(log_a), xp.exp(log_b), squares * xp.exp(-2.0 * s)
+        moves = s - xp.concat([xp.zeros_like(s[..., :1]), s[..., :-1]], axis=-1)
         variance, nu = (SIGMA * a) ** 2, NU * b
         walk = xp.sum(moves * moves, axis=-1) / variance
         tails = xp.log1p(ratio / nu[..., None])

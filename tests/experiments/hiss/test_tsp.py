@@ -9,11 +9,11 @@ import pytest
 
 from xpsample import sample
 from xpsample.cli import main
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.experiments.hiss.tsp import lengths_of, random_tours, samplers
 from xpsample.hiss import HiSS
 from xpsample.kernels import DMALA
-from xpsample.zoo.data import load_dataset
 
 NAMES = [
     "GWG",

@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 from xpsample import ULA, Replay, sample
 from xpsample.cli import main
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.srmc.modes import (
     ALPHA,
     ALPHAS,
@@ -21,7 +22,6 @@ from xpsample.experiments.srmc.modes import (
     recorder,
     target_and_kernel,
 )
-from xpsample.zoo.data import load_dataset
 from xpsample.zoo.mixture import gaussian_mixture
 
 RUN = "srmc-modes"

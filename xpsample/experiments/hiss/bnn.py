@@ -12,6 +12,7 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.hiss.binary_network import binary_network, dimension, fit, predict
 from xpsample.experiments.hiss.uniform import UniformProposals
 from xpsample.experiments.runner import Experiment, Run, float32
@@ -21,7 +22,6 @@ from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering,
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.trace.recorders import Record
 from xpsample.zoo.breast_cancer import measurements
-from xpsample.zoo.data import load_dataset
 
 HIDDEN = 100
 ALPHA, SWEEPS, REFINEMENTS = 0.4, 10, 5

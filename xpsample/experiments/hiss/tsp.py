@@ -17,6 +17,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.hiss.exact_tours import LARGEST_DRAWN, draw_tours
 from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
@@ -30,7 +31,6 @@ from xpsample.metrics.tours import tour_diversity
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.targets import Target
 from xpsample.trace.recorders import Record
-from xpsample.zoo.data import load_dataset
 from xpsample.zoo.tsp import tsp
 
 ALPHA, ETA, SWEEPS, REFINEMENTS = 0.02, 2.0, 10, 4

@@ -14,6 +14,7 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import backend_of, to_host
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.sosmc.deblurring import UniformBlur, deblurring, likelihood_gradient, strength
@@ -24,7 +25,6 @@ from xpsample.optimize.optimizers import SGD
 from xpsample.particles.resampling import Systematic
 from xpsample.prox import AnisotropicTV, IsotropicTV, TotalVariation
 from xpsample.sosmc import Adaptation, Expectation, LangevinMove, Move, SOSMCHistory, Unweighted
-from xpsample.zoo.data import load_dataset
 
 SMOOTHING = 0.4
 STEP, LARGEST_STEP = 0.01, 0.99 * SMOOTHING

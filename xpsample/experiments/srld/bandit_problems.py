@@ -17,7 +17,7 @@ from array_api_compat import device as device_of
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.zoo.data import load_dataset
+from xpsample.experiments.data import load_dataset
 
 
 class Game(NamedTuple):

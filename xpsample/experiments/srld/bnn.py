@@ -15,6 +15,7 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.srld.regression_network import Predictive, dimension, predictive, regression_network
 from xpsample.experiments.table import Row, columns, interval, means_and_errors
@@ -24,7 +25,6 @@ from xpsample.particles.svgd import SVGD, AdaGrad
 from xpsample.srld import SRLD, Thinned
 from xpsample.targets import Target
 from xpsample.trace.recorders import Draws
-from xpsample.zoo.data import load_dataset
 
 HIDDEN, BATCH, PAST, PARTICLES = 50, 100, 10, 20
 TUNING_SPLITS = 3

@@ -15,6 +15,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.classes import modes_discovered
+from xpsample.experiments.data import load_dataset
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.table import Row, columns
@@ -23,7 +24,6 @@ from xpsample.kernels import ULA, Kernel
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import AbstractTarget, Capability, Tempered
 from xpsample.trace.recorders import Record
-from xpsample.zoo.data import load_dataset
 from xpsample.zoo.mixture import gaussian_mixture
 
 SIGMA, ETA, ALPHA, EPS = 4.0, 1.0, 0.15, 1e-3

@@ -6,9 +6,7 @@ from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle
-from xpsample.core.specs import Specs
-from xpsample.kernels.discrete.common import informed_step, space_of
-from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, uniform_per_chain
+from xpsample.kernels.discrete.common import OneVariable, space_of
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -47,7 +45,7 @@ class Max(Balancing):
 
 
 @dataclass(frozen=True, eq=False)
-class LocallyBalanced(MemorylessKernel[Info]):
+class LocallyBalanced(OneVariable):
     """A locally balanced proposal (Zanella 2020; SRMC Eq. 24), with the exact Metropolis-Hastings correction.
 
     A move takes one variable to one other value, x to y, with probability proportional to ``g(pi(y) / pi(x))``. The
@@ -85,14 +83,6 @@ class LocallyBalanced(MemorylessKernel[Info]):
     def __post_init__(self) -> None:
         settle(self, "balancing", check_instance, Balancing, "Barker()")
 
-    def noise(self, x: Array) -> Specs:
-        return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
-
-    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        def logits(point: Point) -> Array:
-            xp = target.xp
-            weights = self.balancing.log(xp, point.differences)
-            return space_of(target).valid(xp, weights)  # Max gives weight to what is not there
-
-        point, info = informed_step(target, state.point, noise, logits)
-        return ChainState(point), info
+    def logits(self, target: BoundTarget, point: Point) -> Array:
+        weights = self.balancing.log(target.xp, point.differences)
+        return space_of(target).valid(target.xp, weights)  # Max gives weight to what is not there

@@ -1,12 +1,12 @@
 """What kernels on discrete spaces share: choices by inverse CDF with one uniform each, and moves of one variable."""
 
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import per_coordinate
-from xpsample.core.specs import Uniform
-from xpsample.kernels.kernel import Info, metropolis
+from xpsample.core.specs import Specs, Uniform
+from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, uniform_per_chain
 from xpsample.spaces.discrete import Discrete, pick
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Point
@@ -90,26 +90,30 @@ def one_move(target: BoundTarget, x: Array, chosen: Array) -> tuple[Array, Array
     return choice, chosen - alternative + back
 
 
-def informed_step(
-    target: BoundTarget, point: Point, noise: dict[str, Array], logits: Callable[[Point], Array]
-) -> tuple[Point, Info]:
-    """One move of one variable, chosen with given weights and accepted by Metropolis-Hastings.
+class OneVariable(MemorylessKernel[Info]):
+    """One move of one variable, chosen by weights and accepted by Metropolis-Hastings."""
 
-    `logits` gives those of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen. The
-    noise has uniforms ``proposal`` and ``accept``, (*chains).
-    """
-    xp = target.xp
+    @abstractmethod
+    def logits(self, target: BoundTarget, point: Point) -> Array:
+        """Log weights of all moves from a point, ``(*chains, variables, choices - 1)``; -inf is never chosen."""
 
-    def flat(at: Point) -> Array:
-        moves = logits(at)
-        return xp.reshape(moves, (*moves.shape[:-2], -1))
+    def noise(self, x: Array) -> Specs:
+        return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
 
-    current = target.refresh(point)
-    weights = flat(current)
-    chosen = choose(xp, weights, noise["proposal"])
-    choice, back = one_move(target, current.x, chosen)
-    proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
-    log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
-    log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
-    spent = target.costs.refresh.plus(target.costs.evaluate)
-    return metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        xp = target.xp
+
+        def flat(at: Point) -> Array:
+            moves = self.logits(target, at)
+            return xp.reshape(moves, (*moves.shape[:-2], -1))
+
+        current = target.refresh(state.point)
+        weights = flat(current)
+        chosen = choose(xp, weights, noise["proposal"])
+        choice, back = one_move(target, current.x, chosen)
+        proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
+        log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
+        log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
+        spent = target.costs.refresh.plus(target.costs.evaluate)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+        return ChainState(point), info

@@ -13,7 +13,7 @@ from xpsample.core.checks import settle
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.discrete.colors import as_colors, check_colors
-from xpsample.kernels.discrete.common import choose_or_stay, informed_step, space_of, uniform_per_variable
+from xpsample.kernels.discrete.common import OneVariable, choose_or_stay, space_of, uniform_per_variable
 from xpsample.kernels.kernel import ChainState, Info, Kernel, MemorylessKernel, select, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED, Trait
 from xpsample.targets.bound import BoundTarget
@@ -21,7 +21,7 @@ from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
-class SingleFlip(MemorylessKernel[Info]):
+class SingleFlip(OneVariable):
     """Metropolis et al. (1953) with uniform proposals: one variable to one other value, all such moves alike.
 
     Needs a log density only: the control that an informed sampler has to beat.
@@ -45,18 +45,9 @@ class SingleFlip(MemorylessKernel[Info]):
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
     traits = ADJUSTED
 
-    def noise(self, x: Array) -> Specs:
-        return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
-
-    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+    def logits(self, target: BoundTarget, point: Point) -> Array:
         xp, space = target.xp, space_of(target)
-
-        def logits(point: Point) -> Array:
-            x = target.as_floating(point.x)
-            return space.valid(xp, xp.zeros_like(space.changes(xp, x, lambda v: v)))
-
-        point, info = informed_step(target, state.point, noise, logits)
-        return ChainState(point), info
+        return space.valid(xp, xp.zeros_like(space.changes(xp, target.as_floating(point.x), lambda v: v)))
 
 
 @dataclass(frozen=True, eq=False)

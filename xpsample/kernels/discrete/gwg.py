@@ -6,16 +6,14 @@ from typing import Any, ClassVar
 from xpsample.core.arrays import Array
 from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
-from xpsample.core.specs import Specs
-from xpsample.kernels.discrete.common import estimated_differences, informed_step
-from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, uniform_per_chain
+from xpsample.kernels.discrete.common import OneVariable, estimated_differences
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 
 @dataclass(frozen=True, eq=False)
-class GWG(MemorylessKernel[Info]):
+class GWG(OneVariable):
     """Gibbs with gradients (Grathwohl et al., 2021; SRMC Eq. 27), with the exact Metropolis-Hastings correction.
 
     A move takes one variable to one other value, with probability proportional to ``exp(temperature * D)``, D the
@@ -51,12 +49,5 @@ class GWG(MemorylessKernel[Info]):
     def __post_init__(self) -> None:
         settle(self, "temperature", check_range, 0, closed=True)
 
-    def noise(self, x: Array) -> Specs:
-        return {"proposal": uniform_per_chain(x), "accept": uniform_per_chain(x)}
-
-    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        def logits(point: Point) -> Array:
-            return estimated_differences(target, point, self.temperature)
-
-        point, info = informed_step(target, state.point, noise, logits)
-        return ChainState(point), info
+    def logits(self, target: BoundTarget, point: Point) -> Array:
+        return estimated_differences(target, point, self.temperature)
