@@ -20,7 +20,6 @@ NO_ALGORITHM = {
     "__init__",
     "blocks",
     "common",
-    "colors",
     "compose",
     "covariance",
     "cycles",

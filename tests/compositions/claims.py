@@ -10,7 +10,7 @@ from tests.compositions.trees import Place, Tree
 from xpsample import AIS, SOSMC, SRMC, TemperedSMC, sample
 from xpsample.conformance.distributions import Distribution
 from xpsample.kernels import Kernel, Trait
-from xpsample.sosmc import LangevinMove, Reversible
+from xpsample.sosmc import LangevinMove, Reversible, UnderdampedMove
 from xpsample.srmc import Adaptive, Frozen
 
 CHAINS, STEPS = 4000, 40
@@ -87,7 +87,7 @@ def weighs(setting: Setting, kernel: Kernel) -> bool:
     listed = setting.model in (*FINITE, *PERMUTATIONS)
     if isinstance(kernel, SOSMC):
         moving = (setting.model in FINITE or setting.model == "gaussian") and setting.kind == "family"
-        return moving and isinstance(kernel.move, (Reversible, LangevinMove))
+        return moving and isinstance(kernel.move, (Reversible, LangevinMove, UnderdampedMove))
     if setting.kind == "tempered" or not (listed or (setting.model, setting.kind) == ("gaussian", "bridge")):
         return False
     if isinstance(kernel, TemperedSMC):

@@ -11,7 +11,7 @@ import xpsample as xps
 from tests.compositions.settings import FINITE, KINDS, PERMUTATIONS, REAL, Setting
 from xpsample.core import tree
 from xpsample.kernels import Barker, Cosine, Kernel, Table
-from xpsample.sosmc import LangevinMove, MarginalLikelihood, SingleChain, Unweighted
+from xpsample.sosmc import LangevinMove, MarginalLikelihood, SingleChain, UnderdampedMove, Unweighted
 from xpsample.srld import Balanced
 from xpsample.srmc import Adaptive, Constant, Frozen, PowerLaw, Stable
 
@@ -211,13 +211,14 @@ def wrapped(draw: Any, name: str, inner: Tree) -> Tree:
     if name == "Minibatch":
         common = draw(st.booleans())
         return Tree(f"Minibatch({inner}, {common})", lambda place: xps.Minibatch(inner.make(place), 3, common))
-    move = draw(st.sampled_from(["kernel", "kernel", "Langevin", "unweighted", "single chain"]))
+    move = draw(st.sampled_from(["kernel", "kernel", "Langevin", "underdamped", "unweighted", "single chain"]))
     threshold = 0.0 if move == "single chain" else draw(st.sampled_from([0.0, 0.5, 1.0]))
 
     def sosmc(place: Place) -> Kernel:
         moves: Any = {
             "kernel": lambda: inner.make(place),
             "Langevin": lambda: LangevinMove(0.2),
+            "underdamped": lambda: UnderdampedMove(0.5),
             "unweighted": lambda: Unweighted(LangevinMove(0.2)),
             "single chain": lambda: SingleChain(0.2, 1),
         }

@@ -8,10 +8,11 @@ import pytest
 from tests.enumerated import CHAINS, SPACES, chi_square, listed, numbered, quadratic
 from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import Portable, Replay, sample
-from xpsample.core.errors import HyperparameterError
+from xpsample.core import tree
+from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
-from xpsample.kernels import ACS, DMALA, GWG, Cosine, Gibbs, LocallyBalanced, ParallelTempering
+from xpsample.kernels import ACS, ADJUSTED, DMALA, DULA, GWG, Cosine, Gibbs, LocallyBalanced, ParallelTempering, Trait
 from xpsample.spaces import Binary, Spins
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
@@ -288,6 +289,25 @@ def test_every_chain_has_its_scale():
             own[name] = np.take(rows, i, axis=axis)
         alone = sample(target, HiSS(GWG(), scales[i, 0], 2, 1), x0[i], 10, seed=Replay(own), progress=False)
         np.testing.assert_array_equal(together.draws[:, i], alone.draws)
+
+
+class Together(GWG):
+    """Chains that are put into another order at every step."""
+
+    traits = ADJUSTED & ~Trait.SEPARATE
+
+    def step(self, target, state, noise):
+        state, info = super().step(target, state, noise)
+        return tree.map(lambda leaf: np.roll(leaf, 1, axis=0), state), info
+
+
+def test_hiss_keeps_no_more_than_its_inner_kernel_does():
+    assert HiSS(GWG()).traits == ADJUSTED
+    assert HiSS(DULA(0.3)).traits == HiSS(GWG(), adjusted=False).traits == ADJUSTED & DULA.traits
+    assert HiSS(DULA(0.3), refinements=0).traits == ADJUSTED  # it makes no step
+    target, dim = quadratic("spins")
+    with pytest.raises(CapabilityError, match="HiSS cannot be cut, since its chains depend on each other"):
+        sample(target, HiSS(Together(), 1.0), np.ones((4, dim)), 2, seed=1, shards=2, progress=False)
 
 
 def test_integer_positions():

@@ -214,6 +214,19 @@ def test_walkers_are_not_cut_into_shards_and_ensembles_are():
     assert trace.draws.shape == (50, 4, 8, 2) and trace.summary().chains == 4
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_arviz_is_told_which_chains_are_walkers_of_an_ensemble(tmp_path, stored):
+    pytest.importorskip("zarr" if stored else "xarray")
+    recorders = (xps.Draws(store=tmp_path / "run") if stored else xps.Draws(),)
+    trace = xps.sample(NORMAL, xps.Ensemble(), walkers(3, 8, 2), 20, seed=1, recorders=recorders, progress=False)
+    x = trace.to_arviz()["posterior"]["x"]
+    assert x["ensemble"].values.tolist() == np.repeat([0, 1, 2], 8).tolist()
+    assert x["walker"].values.tolist() == np.tile(np.arange(8), 3).tolist()
+    means = x.groupby("ensemble").mean()
+    np.testing.assert_allclose(means.isel(draw=-1), np.mean(trace.draws[-1], axis=1))
+    assert "ensemble" not in xps.sample(NORMAL, xps.RWM(1.0), walkers(4, 2), 20, seed=1).to_arviz()["posterior"].coords
+
+
 @pytest.mark.parametrize(
     "around",
     [

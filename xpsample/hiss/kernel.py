@@ -145,8 +145,8 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
 
     @declared
     def traits(self) -> Trait:
-        exact = self.adjusted and (not self.refinements or Trait.INVARIANT in self.base.traits)
-        return ADJUSTED if exact else MEMORYLESS
+        own = ADJUSTED if self.adjusted else MEMORYLESS
+        return own & self.base.traits if self.refinements else own
 
     def init(self, target: BoundTarget, x: Array) -> HiSSState:
         start = self._conditional(target, target.as_floating(x))

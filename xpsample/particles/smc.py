@@ -7,6 +7,7 @@ particle filter" (2018), for the standard error.
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,11 +141,15 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
         return 1 if self.betas is None else len(self.betas) - 1
 
+    @cached_property
+    def _tuning(self) -> Kernel[Any, Any] | None:
+        base = following("TemperedSMC", self.base)
+        return base if isinstance(base, Tuning) else None
+
     @declared
     def tuning_inside(self) -> Kernel[Any, Any] | None:
         """The base kernel with its rules, where it leaves something out."""
-        base = following("TemperedSMC", self.base)
-        return base if isinstance(base, Tuning) else None
+        return self._tuning
 
     @declared
     def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
@@ -210,7 +215,8 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     def _base(self, xp: Any, n: Array, x: Array) -> Kernel:
         """The kernel of step n."""
-        return following("TemperedSMC", at_step(xp, self.base, n, x.ndim - 1))
+        base = at_step(xp, self.base, n, x.ndim - 1)
+        return base if self._tuning is None else following("TemperedSMC", base)
 
     def _next(self, target: BoundTarget, state: TemperedSMCState, ratio: Array) -> Array:
         """The next inverse temperatures, (*runs, 1)."""

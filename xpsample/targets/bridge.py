@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from xpsample.core import tree
@@ -122,9 +123,9 @@ class BridgedTarget(OnTarget):
         both, own = self.of_both, self.target.costs
         return both._replace(log_density=own.log_density, score=own.score, hvp=own.hvp)
 
-    @property
+    @cached_property
     def of_both(self) -> Costs:
-        """What calls of both ends cost."""
+        """What calls of both ends cost: added up once, and not at every step."""
         pairs = zip(self.initial.costs, self.target.costs, strict=True)
         return Costs(*(a.plus(b) for a, b in pairs))
 

@@ -63,6 +63,18 @@ def datatree(
     return tree
 
 
+def with_walkers(tree: Any, walkers: int) -> Any:
+    """A DataTree that says of every chain which ensemble it is of, and which of the walkers there."""
+
+    def named(group: Any) -> Any:
+        if "chain" not in group.sizes:
+            return group
+        chain = np.arange(group.sizes["chain"])
+        return group.assign_coords(ensemble=("chain", chain // walkers), walker=("chain", chain % walkers))
+
+    return tree.map_over_datasets(named)
+
+
 def add_prior(tree: Any, prior: Any) -> None:
     """Give a DataTree the draws of another, those of the prior."""
     for group, name in (("posterior", "prior"), ("sample_stats", "sample_stats_prior")):

@@ -293,7 +293,7 @@ class Trace:
         of a `Model` are there by name, with its `dims` and `coords`. Statistics are in ``sample_stats`` under ArviZ's
         names (``acceptance_rate``, ``diverging``, ``lp``). A slash in a name becomes a dot, since ArviZ has none.
         The metadata and the run statistics are attributes, as JSON where they are neither text nor a number. Results
-        of other recorders are left out.
+        of other recorders are left out. Walkers are chains there, with coordinates ``ensemble`` and ``walker``.
 
         Parameters
         ----------
@@ -361,7 +361,12 @@ class Trace:
         if isinstance(draws, StoredRows):
             found = open_datatree(draws.where, len(draws))
             found.attrs = attributes
-            return found
+        else:
+            found = conversions.datatree(*self._variables(draws), attributes)
+        return conversions.with_walkers(found, draws.shape[-2]) if self._known.get("ensembles") else found
+
+    def _variables(self, draws: Array) -> tuple[conversions.Variables, dict[str, Any], dict[str, np.ndarray]]:
+        """Draws, the labels of their axes, and statistics, on the host with one chain axis."""
         space, chain_axes = self._space, draws.ndim - 2
         names = () if space is not None else names_in(self.metadata, draws.shape[-1])
         values = {"x": (draws, ("x_dim",))} if space is None else {n: (self[n], space.axes(n)) for n in space.names}
@@ -370,12 +375,8 @@ class Trace:
         def flat(array: Array) -> np.ndarray:
             return conversions.one_chain_axis(to_host(array), chain_axes)
 
-        return conversions.datatree(
-            {name: (flat(own), axes) for name, (own, axes) in values.items()},
-            labels,
-            {name: flat(own) for name, own in self.statistics.items()},
-            attributes,
-        )
+        variables = {name: (flat(own), axes) for name, (own, axes) in values.items()}
+        return variables, labels, {name: flat(own) for name, own in self.statistics.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to a file, whole or not at all: a killed write leaves the old file.

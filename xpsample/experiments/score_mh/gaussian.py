@@ -33,24 +33,18 @@ density    by Eq. 5; direct: with a(x', x), the paper's; ratio: with min(1, a(x'
 
 
 class Size(NamedTuple):
-    """Trainings, chains and steps of each, rows of data and of batches; width; epochs of a cycle, cycles at most."""
+    """Trainings, chains and steps of each, rows of data; how scores and acceptances are trained."""
 
     runs: int
     chains: int
     steps: int
     rows: int
-    batch: int
-    hidden: int
-    epochs: int
-    cycles: int
-
-    def training(self, blocks: int, rate: float) -> Training:
-        """Of scores, without blocks, or of acceptances."""
-        return Training(self.hidden, blocks, self.epochs, self.batch, rate, self.rows // self.batch, self.cycles)
+    score: Training
+    acceptance: Training
 
 
-FULL = Size(5, 1000, 200, 10_000, 128, 32, 10, 8)
-QUICK = Size(2, 100, 20, 256, 32, 16, 2, 2)
+FULL = Size(5, 1000, 200, 10_000, Training(32, 0, 10, 128, 1e-2, 78, 8), Training(32, 2, 10, 128, 5e-3, 78, 8))
+QUICK = Size(2, 100, 20, 256, Training(16, 0, 2, 32, 1e-2, 8, 2), Training(16, 2, 2, 32, 5e-3, 8, 2))
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
@@ -73,10 +67,11 @@ def _targets(run: Run[Size], data: np.ndarray, validation: np.ndarray) -> Iterat
     """Whose score, which acceptance, and the target with it; networks are trained here."""
     size, true, proposal = run.size, gaussian(np.array([[SD**2]]), np.array([MEAN])), RandomWalk(SCALE)
     yield "", "density", true
-    trained = train_scores(run, data, size.runs, size.training(0, 1e-2), validation)
+    trained = train_scores(run, data, size.runs, size.score, validation)
     for name, score, parameters in (("true", true.score, true.data), ("learned", score_network, trained.parameters)):
-        how = size.training(2, 5e-3)
-        learned = train_acceptances(run, data, proposal, score, parameters, size.runs, how, validation=validation)
+        learned = train_acceptances(
+            run, data, proposal, score, parameters, size.runs, size.acceptance, validation=validation
+        )
         for label, acceptance in acceptances(Learned(acceptance_network, learned.parameters, proposal)).items():
             if isinstance(acceptance, Learned | LineIntegral):
                 yield name, label, Target(None, score=score, data=parameters, acceptance=acceptance)

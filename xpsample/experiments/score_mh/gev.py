@@ -59,27 +59,23 @@ COLOURS = {
 
 
 class Size(NamedTuple):
-    """Trainings, chains and steps of each, rows of data; of the networks batch, width, updates of scores.
-
-    Then of the acceptances epochs of a cycle, and at most how many cycles, see `models.Training`.
-    """
+    """Trainings, chains and steps of each, rows of data; how scores and acceptances are trained."""
 
     runs: int
     chains: int
     steps: int
     rows: int
-    batch: int
-    hidden: int
-    updates: int
-    epochs: int
-    cycles: int
+    score: models.Training
+    acceptance: models.Training
     shapes: tuple[float, ...] = SHAPES
     etas: tuple[float, ...] = (0.005, 0.1)
     """The paper's step size is 0.1: eta, or epsilon of which eta is half the square."""
 
 
-FULL = Size(5, 400, 300, 10_000, 128, 32, 3000, 50, 4)
-QUICK = Size(2, 80, 30, 200, 16, 8, 20, 2, 2, (-0.25, 0.5))
+FULL = Size(5, 400, 300, 10_000, models.Training(32, 0, 3000, 128, 1e-3), models.Training(32, 2, 50, 128, 5e-4, 78, 4))
+QUICK = Size(
+    2, 80, 30, 200, models.Training(8, 0, 20, 16, 1e-3), models.Training(8, 2, 2, 16, 5e-4, 12, 2), (-0.25, 0.5)
+)
 
 
 SWEPT = {"etas": "step size", "shapes": "shape xi"}
@@ -135,19 +131,18 @@ def samplers(run: Run[Size]) -> Iterator[tuple[str, str, Kernel, Target]]:
 
     rng = np.random.default_rng([run.seed, 1])
     data = gev_quantile(rng.random((size.rows, len(shapes))), shapes)
-    how = models.Training(size.hidden, 0, size.updates, size.batch, 1e-3)
-    scores = models.train_columns(run, data, size.runs, how)
+    scores = models.train_columns(run, data, size.runs, size.score)
     # Rows for each training and shape, which the acceptance networks of both step sizes share; others to validate.
     rows, validation = (
         np.tile(gev_quantile(rng.random((count, *each[1:])), shapes[:, None]).reshape(count, -1), len(etas))
         for count in (size.rows, size.rows // 10)
     )
     proposal = LangevinProposal(device.array(np.repeat(etas, rows.shape[-1] // len(etas))))
-    updates = size.rows // size.batch
-    how = models.Training(size.hidden, 2, size.epochs, size.batch, 5e-4, updates, size.cycles)
 
     def by_score(name: str, target: Target, score: Callable[..., Array], parameters: tree.Tree) -> Iterator[Any]:
-        trained = models.train_acceptance_columns(run, rows, proposal, bounded(score), parameters, how, validation)
+        trained = models.train_acceptance_columns(
+            run, rows, proposal, bounded(score), parameters, size.acceptance, validation
+        )
         learned = Learned(acceptance_network, models.arranged(trained.parameters, *each), LangevinProposal(steps))
         for label, acceptance in models.acceptances(learned).items():
             accepting = Target(None, score=target.score, data=target.data, acceptance=acceptance)
