@@ -33,7 +33,7 @@ def test_a_name_imports_what_it_needs_and_no_library():
     assert {"xpsample.kernels.mala", "xpsample.run.sampling"} <= loaded
     # The namespace of a library comes with its first array: that of NumPy takes twice the time of NumPy itself.
     assert not loaded & {"array_api_compat.numpy", "importlib.metadata", "xpsample.srmc", "xpsample.zoo"}
-    assert not loaded & {"array_api_extra", "xpsample.kernels.nuts", "xpsample.metrics.vendi", "xpsample.run.shards"}
+    assert not loaded & {"array_api_extra", "xpsample.kernels.nuts", "xpsample.metrics.tours", "xpsample.run.shards"}
 
 
 def test_type_checkers_see_the_names_that_are_there():

@@ -74,26 +74,25 @@ def test_a_chunk_begins_with_the_same_numbers_however_many_are_drawn(typed_libra
         assert_same(part, {name: array[:stop] for name, array in whole.items()})
 
 
-@pytest.mark.parametrize(("asked", "last"), [({}, 1024), ({"multiple": 1}, 6), ({"multiple": 16}, 16)])
-def test_of_the_last_chunk_no_more_is_drawn_than_is_needed(asked, last):
+@pytest.mark.parametrize(
+    ("start", "stop", "asked", "chunks"),
+    [
+        (1000, 1030, {}, [(0, 1024), (1, 1024)]),
+        (1000, 1030, {"multiple": 1}, [(0, 1024), (1, 6)]),
+        (1000, 1030, {"multiple": 16}, [(0, 1024), (1, 16)]),
+        (2060, 2070, {"multiple": 1}, [(2, 22)]),
+    ],
+)
+def test_of_the_last_chunk_no_more_is_drawn_than_is_needed(start, stop, asked, chunks):
     drawn = []
 
     def draw(name, spec, chunk, steps):
         drawn.append((chunk, steps))
         return 1024 * chunk + np.arange(steps)
 
-    (steps,) = draw_chunks(draw, {"a": Normal(())}, 1000, 1030, numpy_xp, **asked).values()
-    np.testing.assert_array_equal(steps, np.arange(1000, 1030))
-    assert drawn == [(0, 1024), (1, last)]
-
-
-@pytest.mark.parametrize("multiple", [1, 1024])
-def test_a_block_late_in_a_run_has_its_steps_and_no_more(multiple):
-    def draw(name, spec, chunk, steps):
-        return 1024 * chunk + np.arange(steps)
-
-    (steps,) = draw_chunks(draw, {"a": Normal(())}, 2060, 2070, numpy_xp, multiple).values()
-    np.testing.assert_array_equal(steps, np.arange(2060, 2070))
+    (steps,) = draw_chunks(draw, {"a": Normal(())}, start, stop, numpy_xp, **asked).values()
+    np.testing.assert_array_equal(steps, np.arange(start, stop))
+    assert drawn == chunks
 
 
 def test_cuts_are_at_multiples():
@@ -285,14 +284,4 @@ def test_what_checkpoints_keep_of_a_source():
     assert Portable(2).describe() == {"source": "Portable", "seed": 2}
     replay = Replay({"b": np.zeros((1, 1)), "a": np.zeros((1, 1))}, first=3)
     described = replay.describe()
-    assert described["first"] == 3 and list(described["arrays"]) == ["a", "b"]
-
-
-def test_sources_describe_themselves_apart():
-    described = [
-        Native(1).describe(),
-        Native(2).describe(),
-        Portable(1).describe(),
-        Replay({"a": np.zeros((1, 1))}).describe(),
-    ]
-    assert len({str(d) for d in described}) == 4
+    assert (described["source"], described["first"], list(described["arrays"])) == ("Replay", 3, ["a", "b"])

@@ -10,8 +10,8 @@ from array_api_compat import numpy as numpy_xp
 import xpsample as xps
 from xpsample.metrics.places import judge_start
 from xpsample.metrics.ranks import CHANCE, SUPERCHAINS, mixing, nested_rhat
-from xpsample.trace.diagnosis import diagnose, worst
-from xpsample.trace.screen import Screen
+from xpsample.trace.diagnosis import diagnose
+from xpsample.trace.screen import Screen, worst
 from xpsample.trace.summary import RunStatistics, summarize
 from xpsample.watchers.until import Stopping, Until
 

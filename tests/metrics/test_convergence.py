@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics import autocorrelation, chain_ess, mcse_mean, split_rhat
+from xpsample.metrics import chain_ess, mcse_mean, split_rhat
 
 LIBRARIES = ["numpy", "torch", "jax.numpy", "array_api_strict"]
 DIAGNOSTICS = [chain_ess, split_rhat, mcse_mean]
@@ -156,14 +156,3 @@ def test_bad_draws(diagnostic):
         diagnostic(np.ones((10, 2, 3), dtype=np.int64))
     with pytest.raises(ValueError, match=r"\(draw, \*chains, dim\), not \(10,\)"):
         diagnostic(np.ones(10))
-
-
-def test_autocorrelation_is_the_sum_written_out(library):
-    draws = np.cumsum(np.random.default_rng(0).normal(size=(50, 2, 3)), axis=0)
-    centred = draws - draws.mean(axis=0)
-    expected = [np.sum(centred[lag:] * centred[: 50 - lag], axis=0) / np.sum(centred**2, axis=0) for lag in range(8)]
-    np.testing.assert_allclose(library.host(autocorrelation(library.array(draws), 7)), expected, rtol=1e-9)
-    still = library.host(autocorrelation(library.array(np.ones((5, 2, 1))), 2))
-    assert np.all(np.isnan(still))
-    with pytest.raises(ValueError, match="below the 5 draws; got 5"):
-        autocorrelation(library.array(np.ones((5, 1))), 5)

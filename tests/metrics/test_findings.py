@@ -79,6 +79,23 @@ def test_a_heavy_tail_is_no_start():
     assert start(RNG.standard_cauchy((64, 4, 1)), RNG.standard_cauchy((2000, 4, 1))) is None
 
 
+def settling(chains, start):
+    """AR(1) chains of unit variance that begin with the standard deviation `start`, in three coordinates."""
+    rng, rows = np.random.default_rng(3), [None]
+    rows[0] = start * rng.normal(size=(chains, 3))
+    for _ in range(99):
+        rows.append(0.97 * rows[-1] + np.sqrt(1 - 0.97**2) * rng.normal(size=(chains, 3)))
+    return places.judge_settling([*ONE, ((), "y"), ((), "z")], np.stack(rows) ** 3)
+
+
+def test_many_chains_that_come_in_together():
+    """Each is too short to tell. Of chains that stay, cubed for a heavy tail, one run in 100,000 may be found."""
+    assert settling(200, 3.0).kind == "transient" and settling(200, 3.0).value > 5
+    assert "-" in settling(200, 3.0).what and "-" not in settling(200, 0.1).what  # from within
+    assert settling(200, 1.0) is None and settling(1000, 1.0) is None
+    assert settling(16, 3.0) is None  # the split R-hat sees these
+
+
 def test_chains_that_never_moved():
     assert steps.judge_stuck(np.array([0.3, 0.4]), 100) is None
     assert steps.judge_stuck(np.array([0.0, 0.4]), 9) is None

@@ -14,7 +14,7 @@ import xpsample as xps
 from tests.run.test_shards import TARGET, X0, log_density, same
 from xpsample.core.errors import ConvergenceWarning, Interrupted
 from xpsample.run.shards import rounds
-from xpsample.trace.diagnosis import worst
+from xpsample.trace.screen import worst
 
 ENOUGH = xps.Until(ess=800, rhat=1.01)
 long = partial(xps.sample, TARGET, xps.MALA(), X0, 20_000, seed=1, warmup=50, shards=3)

@@ -2,15 +2,10 @@
 
 import pytest
 
-from tests.conftest import open_library
-from tests.storage.checkpoint_support import KERNEL, TARGET, start
-from xpsample import (
-    sample,
-)
+from tests.storage.checkpoint_support import run
 
 
 @pytest.fixture
 def saved(tmp_path):
-    library = open_library("numpy", "float64")
-    sample(TARGET, KERNEL, start(library), 20, seed=1, checkpoint=tmp_path, progress=False)
-    return tmp_path, library
+    run(20, tmp_path)
+    return tmp_path

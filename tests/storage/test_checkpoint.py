@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 from tests.conftest import open_library
-from tests.storage.checkpoint_support import KERNEL, TARGET, same, start
+from tests.storage.checkpoint_support import run, same, start
 from xpsample import (
     HMC,
     MALA,
     RWM,
     SRMC,
+    ULA,
     BatchMeans,
     Checkpoint,
     Draws,
@@ -29,12 +30,12 @@ from xpsample import (
     Moments,
     Portable,
     Record,
+    Statistics,
     Target,
     load,
-    sample,
 )
 from xpsample.conformance import scenarios
-from xpsample.core.errors import CheckpointError
+from xpsample.core.errors import CheckpointError, TraceError
 from xpsample.engine.noise import NoiseSource
 from xpsample.files import atomic
 from xpsample.files.folder import INDEX, Folder
@@ -44,16 +45,12 @@ from xpsample.zoo.gaussian import gaussian
 
 
 def test_extended_run_equals_one_run(tmp_path, library):
-    settings = {"seed": 3, "burn_in": 10, "thinning": 3, "progress": False}
-    settings["recorders"] = (
-        *sample.__kwdefaults__["recorders"],
-        Moments(),
-        BatchMeans(7),
-        Record("theta", lambda state: {"theta": state.theta}),
-    )
-    whole = sample(TARGET, KERNEL, start(library), 300, **settings)
+    theta = Record("theta", lambda state: {"theta": state.theta})
+    recorders = (Draws(), Statistics(), Moments(), BatchMeans(7), theta)
+    make = partial(run, x0=start(library), seed=3, burn_in=10, thinning=3, recorders=recorders)
+    whole = make(300)
     for draws in (1, 100, 300):
-        resumed = sample(TARGET, KERNEL, start(library), draws, checkpoint=tmp_path, **settings)
+        resumed = make(draws, tmp_path)
     same(library, (whole.draws, whole.statistics, whole.state), (resumed.draws, resumed.statistics, resumed.state))
     same(library, whole.recorded, resumed.recorded)
     assert resumed.run_statistics.steps == whole.run_statistics.steps == 900
@@ -68,20 +65,20 @@ def test_a_resumed_run_rounds_as_an_uninterrupted_one(tmp_path, name, cut):
     """A state's arrays lie in memory as before: else torch sums a discrete target's differences in another order."""
     library = open_library(name, "float64")
     (scenario,) = (s for s in scenarios() if s.name == "balanced-barker")
-    run = scenario.target(library.array), scenario.kernel(library.array)
-    x0 = library.array(scenario.stationary.draw(np.random.default_rng(3), 6))
-    whole = sample(*run, x0, 100, seed=Portable(1), progress=False)
-    sample(*run, x0, cut, seed=Portable(1), checkpoint=tmp_path, progress=False)
-    resumed = sample(*run, x0, 100, seed=Portable(1), checkpoint=tmp_path, progress=False)
+    made = {"target": scenario.target(library.array), "kernel": scenario.kernel(library.array), "seed": Portable(1)}
+    made["x0"] = library.array(scenario.stationary.draw(np.random.default_rng(3), 6))
+    whole = run(100, **made)
+    run(cut, tmp_path, **made)
+    resumed = run(100, tmp_path, **made)
     assert library.host(resumed.state.point.differences).strides == library.host(whole.state.point.differences).strides
     for statistic, values in whole.statistics.items():
         np.testing.assert_array_equal(library.host(resumed.statistics[statistic]), library.host(values))
 
 
 def test_finished_run_is_read_back(tmp_path, library):
-    first = sample(TARGET, KERNEL, start(library), 50, seed=1, checkpoint=tmp_path, progress=False)
+    first = run(50, tmp_path, start(library))
     stamp = (tmp_path / "run.json").stat().st_mtime_ns
-    again = sample(TARGET, KERNEL, start(library), 50, seed=1, checkpoint=tmp_path, progress=False)
+    again = run(50, tmp_path, start(library))
     same(library, first.draws, again.draws)
     assert (tmp_path / "run.json").stat().st_mtime_ns == stamp
 
@@ -90,7 +87,7 @@ SCRIPT = """
     import sys
     import numpy as np
     from tests.conftest import open_library
-    from tests.storage.test_checkpoint import KERNEL, TARGET, start
+    from tests.storage.checkpoint_support import KERNEL, TARGET, start
     from xpsample import Checkpoint, sample
     library = open_library(sys.argv[1], "float64")
     print("started", flush=True)
@@ -145,46 +142,37 @@ def test_killed_run_resumes_exactly(tmp_path, name):
     ],
 )
 def test_checkpoint_of_another_run_is_refused(saved, change, named):
-    path, library = saved
-    settings = {"kernel": KERNEL, "seed": 1, **change}
     with pytest.raises(CheckpointError, match=rf"another run \({named}"):
-        sample(TARGET, settings.pop("kernel"), start(library), 20, checkpoint=path, progress=False, **settings)
+        run(20, saved, **change)
 
 
 def test_other_start_target_or_library_is_refused(saved):
-    path, library = saved
     with pytest.raises(CheckpointError, match="positions array: "):
-        sample(TARGET, KERNEL, start(library) + 1e-3, 20, seed=1, checkpoint=path, progress=False)
+        run(20, saved, start() + 1e-3)
     with pytest.raises(CheckpointError, match=r"another run \(target data"):
-        sample(gaussian(np.eye(2)), KERNEL, start(library), 20, seed=1, checkpoint=path, progress=False)
-    strict = open_library("array_api_strict", "float64")
+        run(20, saved, target=gaussian(np.eye(2)))
     with pytest.raises(CheckpointError, match="backend: numpy there, array_api_strict here"):
-        sample(TARGET, KERNEL, start(strict), 20, seed=1, checkpoint=path, progress=False)
+        run(20, saved, start(open_library("array_api_strict", "float64")))
 
 
 def test_damaged_older_and_newer_checkpoints_are_refused(saved):
-    path, library = saved
-    index = path / "run.json"
+    index = saved / "run.json"
     content = json.loads(index.read_text())
     for schema in (2, 99):
         index.write_text(json.dumps({**content, "schema": schema}))
         with pytest.raises(CheckpointError, match=rf"schema version {schema} and .* reads 3: use the version of"):
-            sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+            run(30, saved)
     index.write_text("{")
     with pytest.raises(CheckpointError, match="cannot be read"):
-        sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+        run(30, saved)
     index.write_text(json.dumps(content))
-    (path / content["state"][0]).write_bytes(b"not an archive")
-    with pytest.raises(
-        CheckpointError, match=r"state-0.*\.npz cannot be read .*as it was written.*remove the directory"
-    ):
-        sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+    (saved / content["state"][0]).write_bytes(b"not an archive")
+    with pytest.raises(CheckpointError, match=r"state-0.*\.npz cannot be read .*as it was written.*remove the dir"):
+        run(30, saved)
 
 
 def test_no_pickle_and_no_leftovers(tmp_path):
-    library = open_library("numpy", "float64")
-    settings = Checkpoint(tmp_path, every=0.0)
-    sample(TARGET, KERNEL, start(library), 600, seed=1, checkpoint=settings, progress=False)
+    run(600, Checkpoint(tmp_path, every=0.0))
     names = sorted(p.name for p in tmp_path.iterdir())
     assert len([n for n in names if n.startswith("state-")]) == 1
     assert len([n for n in names if n.startswith("rows-")]) >= 3  # more where steps are slow
@@ -218,73 +206,51 @@ def test_the_seconds_of_a_resumed_run_are_those_of_all_its_steps(tmp_path, monke
 
     monkeypatch.setattr(Store, "_save", slowly)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    x0 = start(open_library("numpy", "float64"))
     before, seconds = clock[0], []
     for draws in (256, 768, 768):
-        trace = sample(TARGET, KERNEL, x0, draws, seed=Slow(clock), checkpoint=tmp_path, progress=False)
+        trace = run(draws, tmp_path, seed=Slow(clock))
         assert trace.metadata["seconds"] == load(tmp_path).metadata["seconds"]
         seconds.append(trace.metadata["seconds"])
     assert 1.0 <= seconds[0] < seconds[1] == seconds[2] < clock[0] - before - 200.0  # but for the looks at a row
 
 
 def test_saves_are_spaced_in_time(tmp_path, monkeypatch):
-    library = open_library("numpy", "float64")
-    sample(TARGET, KERNEL, start(library), 600, seed=1, checkpoint=Checkpoint(tmp_path, every=1e9), progress=False)
+    run(600, Checkpoint(tmp_path, every=1e9))
     assert len(list(tmp_path.glob("rows-*"))) == 1  # only the one at the end
 
 
 def test_a_target_without_density_can_be_checkpointed(tmp_path):
-    from xpsample import ULA
-
-    library = open_library("numpy", "float64")
-    target = Target(None, score=lambda x: -x)
-    sample(target, ULA(0.1), start(library), 20, seed=1, checkpoint=tmp_path, progress=False)
-    longer = sample(target, ULA(0.1), start(library), 40, seed=1, checkpoint=tmp_path, progress=False)
-    whole = sample(target, ULA(0.1), start(library), 40, seed=1, progress=False)
-    np.testing.assert_array_equal(longer.draws, whole.draws)
+    make = partial(run, kernel=ULA(0.1), target=Target(None, score=lambda x: -x))
+    make(20, tmp_path)
+    np.testing.assert_array_equal(make(40, tmp_path).draws, make(40).draws)
 
 
 # ---- fewer draws, and reading ------------------------------------------------------------------------------------
 
 
 def test_fewer_draws_are_the_first_ones(tmp_path, library):
-    settings = {"seed": 3, "burn_in": 10, "progress": False}
-    run = partial(sample, TARGET, KERNEL, start(library), checkpoint=Checkpoint(tmp_path, every=0), **settings)
-    whole = run(300)
+    make = partial(run, checkpoint=Checkpoint(tmp_path, every=0), x0=start(library), seed=3, burn_in=10)
+    whole = make(300)
     assert len(list(tmp_path.glob("rows-*"))) > 1
     for draws in (1, 200, 299):
-        fewer = run(draws)
+        fewer = make(draws)
         same(library, fewer.draws, whole.draws[:draws, ...])
         same(library, fewer.statistics, {name: a[:draws, ...] for name, a in whole.statistics.items()})
         assert fewer.state is None and fewer.run_statistics.steps == 300
-    same(library, run(300).draws, whole.draws)
+    same(library, make(300).draws, whole.draws)
 
 
 def test_what_cannot_be_cut_back_is_refused(tmp_path):
-    run = partial(
-        sample,
-        TARGET,
-        RWM(1.0),
-        np.zeros((3, 2)),
-        seed=1,
-        checkpoint=tmp_path,
-        progress=False,
-        recorders=(Draws(), Moments()),
-    )
-    run(20)
+    run(20, tmp_path, recorders=(Draws(), Moments()))
     with pytest.raises(CheckpointError, match="holds 20 draws, and moments cannot be cut back to 10"):
-        run(10)
+        run(10, tmp_path, recorders=(Draws(), Moments()))
 
 
 def test_load_reads_a_checkpoint(tmp_path, library):
-    recorders = (
-        *sample.__kwdefaults__["recorders"],
-        Moments(),
-        Record("pairs", lambda state: {"theta": state.theta, "x": (state.point.x[..., 0], None)}),
-    )
-    settings = {"seed": 3, "burn_in": 10, "recorders": recorders, "progress": False}
+    pairs = Record("pairs", lambda state: {"theta": state.theta, "x": (state.point.x[..., 0], None)})
+    settings = {"seed": 3, "burn_in": 10, "recorders": (Draws(), Statistics(), Moments(), pairs)}
     for draws in (100, 300):
-        trace = sample(TARGET, KERNEL, start(library), draws, checkpoint=Checkpoint(tmp_path, every=0), **settings)
+        trace = run(draws, Checkpoint(tmp_path, every=0), start(library), **settings)
         found = load(tmp_path, like=start(library))
         assert type(found.draws) is type(trace.draws)
         same(library, (found.draws, found.statistics), (trace.draws, trace.statistics))
@@ -315,34 +281,27 @@ class Doubled(Recorder):
 
 
 def test_load_reads_a_result_that_is_made_of_the_rows(tmp_path):
-    trace = sample(TARGET, RWM(0.5), np.zeros((4, 2)), 20, seed=1, recorders=(Draws(), Doubled()), checkpoint=tmp_path)
+    trace = run(20, tmp_path, recorders=(Draws(), Doubled()))
     np.testing.assert_array_equal(load(tmp_path).recorded["doubled"], 2.0 * trace.draws)
 
 
 def test_load_in_the_burn_in_and_without_a_checkpoint(tmp_path):
-    from xpsample.core.errors import TraceError
-
     with pytest.raises(TraceError, match="holds no checkpoint"):
         load(tmp_path)
-    library, texts = open_library("numpy", "float64"), []
+    texts = []
 
     def look(state):
         texts.append(repr(load(tmp_path)))
         return state.point.x
 
-    settings = {"checkpoint": Checkpoint(tmp_path, every=0), "progress": False, "seed": 1, "burn_in": 600}
     probe = Record("look", lambda state: look(state) if (tmp_path / INDEX).exists() else state.point.x)
-    sample(TARGET, KERNEL, start(library), 2, recorders=[Draws(), probe], **settings)
+    run(2, Checkpoint(tmp_path, every=0), recorders=[Draws(), probe], burn_in=600)
     assert texts[0].startswith("Trace(draws=None")
 
 
 def test_load_of_a_run_that_saves_at_the_same_time(saved, monkeypatch):
     """The state that was read about is gone: the index is read again."""
-    path, library = saved
-    rows, more = (
-        Folder.rows,
-        partial(sample, TARGET, KERNEL, start(library), 40, seed=1, checkpoint=path, progress=False),
-    )
+    rows, more = Folder.rows, partial(run, 40, saved)
 
     def late(self, count=None):
         monkeypatch.setattr(Folder, "rows", rows)
@@ -350,15 +309,15 @@ def test_load_of_a_run_that_saves_at_the_same_time(saved, monkeypatch):
         return rows(self, count)
 
     monkeypatch.setattr(Folder, "rows", late)
-    np.testing.assert_array_equal(load(path).draws, more().draws)
+    np.testing.assert_array_equal(load(saved).draws, more().draws)
 
 
 def test_resuming_holds_the_draws_once(tmp_path):
     """A peak of one and a half times the draws: the buffers of the run, and no second copy of them."""
-    run = partial(sample, TARGET, RWM(1.0), np.zeros((1000, 2)), seed=1, progress=False, recorders=[Draws()])
-    size = run(2000, checkpoint=tmp_path).draws.nbytes
+    make = partial(run, 2000, tmp_path, np.zeros((1000, 2)), RWM(1.0), recorders=[Draws()])
+    size = make().draws.nbytes
     tracemalloc.start()
-    run(2000, checkpoint=tmp_path)
+    make()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert size > 10e6
@@ -377,6 +336,6 @@ def test_names_are_on_the_disk(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(atomic, "sync_folder", synced.append)
     path = tmp_path / "a" / "b"
-    sample(TARGET, RWM(1.0), np.zeros((5, 2)), 20, seed=1, checkpoint=path, progress=False)
+    run(20, path)
     assert synced[:2] == [path.parent, tmp_path]
     assert synced[2:] == [path] * 3  # rows, state and index

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import open_library
 from tests.damage import damages, every_damage
-from tests.storage.checkpoint_support import KERNEL, TARGET, start
+from tests.storage.checkpoint_support import run, start
 from xpsample import (
     MALA,
     RWM,
@@ -25,9 +25,9 @@ from xpsample import (
     Portable,
     Record,
     Replay,
+    Statistics,
     Target,
     load,
-    sample,
 )
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.engine import pace
@@ -41,13 +41,10 @@ from xpsample.zoo.gaussian import gaussian
 
 
 def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
-    library = open_library("numpy", "float64")
-    with (
-        atomic.exclusive(tmp_path / LOCK),
-        pytest.raises(CheckpointError, match=rf"in use by process {os.getpid()} on .*, since 20"),
-    ):
-        sample(TARGET, KERNEL, start(library), 20, seed=1, checkpoint=tmp_path, progress=False)
-    sample(TARGET, KERNEL, start(library), 20, seed=1, checkpoint=tmp_path, progress=False)
+    refused = pytest.raises(CheckpointError, match=rf"in use by process {os.getpid()} on .*, since 20")
+    with atomic.exclusive(tmp_path / LOCK), refused:
+        run(20, tmp_path)
+    run(20, tmp_path)
     assert not (tmp_path / LOCK).exists()
 
 
@@ -55,7 +52,7 @@ def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
 def test_a_lock_that_a_process_left_is_free(tmp_path, number):
     """Also where the number in it is that of another process by now."""
     (tmp_path / LOCK).write_text(f"process {number} on this-machine, since 2001-01-01 00:00:00")
-    sample(TARGET, KERNEL, start(open_library("numpy", "float64")), 20, seed=1, checkpoint=tmp_path, progress=False)
+    run(20, tmp_path)
 
 
 HOLDING = """
@@ -84,18 +81,18 @@ HOLDING = """
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", ["sample", "fit"])
 def test_a_process_that_was_killed_leaves_a_lock_that_is_free(tmp_path, kind):
-    def run(then):
+    def held(then):
         command = [sys.executable, "-c", textwrap.dedent(HOLDING), kind, str(tmp_path), then]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert run("kill").returncode == -9
+    assert held("kill").returncode == -9
     assert (tmp_path / LOCK).read_text().startswith("process ")
-    done = run("go on")
+    done = held("go on")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / LOCK).exists()
     for schema in (2, 4):
         changed(tmp_path, schema=schema)
-        assert f"schema version {schema} and this version of xpsample reads 3" in run("go on").stderr
+        assert f"schema version {schema} and this version of xpsample reads 3" in held("go on").stderr
 
 
 THREE = """
@@ -128,15 +125,13 @@ def test_three_processes_in_one_directory(tmp_path):
         assert ("whole" in end[:2]) != (end[2] == "whole")
         seed = seeds[end.index("whole")]
         if seed not in expected:
-            settings = {"seed": seed, "progress": False}
-            expected[seed] = sample(gaussian(np.eye(2)), MALA(0.3), np.ones((300, 2)), 600, **settings).draws
+            expected[seed] = run(600, None, np.ones((300, 2)), MALA(0.3), gaussian(np.eye(2)), seed=seed).draws
         np.testing.assert_array_equal(load(tmp_path / str(number)).draws, expected[seed])
 
 
 def test_without_locks_the_last_to_save_wins_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "fcntl", None)
-    x0, calls = start(open_library("numpy", "float64")), []
-    other = partial(sample, TARGET, KERNEL, x0, 600, seed=1, checkpoint=Checkpoint(tmp_path, every=0), progress=False)
+    calls, other = [], partial(run, 600, Checkpoint(tmp_path, every=0))
 
     def interfere(state):
         calls.append(state)
@@ -153,7 +148,7 @@ def test_without_locks_the_last_to_save_wins_whole(tmp_path, monkeypatch):
 
 
 def test_what_killed_runs_left_goes_and_what_others_put_there_stays(saved):
-    path, library = saved
+    path = saved
     left = [
         "state-000000000512-0123456789ab.npz",
         ".run.json.0123456789ab.tmp",
@@ -162,7 +157,7 @@ def test_what_killed_runs_left_goes_and_what_others_put_there_stays(saved):
     others = ["state-of-the-art.npz", "rows.npz", ".notes.tmp", "run.json.old", ".other.npz.0123456789ab.tmp"]
     for name in left + others:
         (path / name).write_bytes(b"")
-    sample(TARGET, KERNEL, start(library), 20, seed=1, checkpoint=path, progress=False)
+    run(20, path)
     names = {p.name for p in path.iterdir()}
     assert not names & set(left) and set(others) <= names
 
@@ -176,18 +171,16 @@ def full_disk(*_args, **_kwargs):
 
 @pytest.mark.parametrize("what", ["write_arrays", "write_whole"])
 def test_a_failing_save_warns_and_the_run_goes_on(tmp_path, monkeypatch, what):
-    library = open_library("numpy", "float64")
-    run = partial(sample, TARGET, KERNEL, start(library), seed=1, checkpoint=tmp_path, progress=False)
-    first = run(20)
+    first = run(20, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(folder, what, full_disk)
         with pytest.warns(CheckpointWarning, match="could not be saved .*No space left.*before stays as it is"):
-            trace = run(40)
-    whole = sample(TARGET, KERNEL, start(library), 40, seed=1, progress=False)
+            trace = run(40, tmp_path)
+    whole = run(40)
     np.testing.assert_array_equal(trace.draws, whole.draws)
     np.testing.assert_array_equal(load(tmp_path).draws, first.draws)
     assert len(list(tmp_path.iterdir())) == 3  # run.json, one state, one file of rows
-    np.testing.assert_array_equal(run(40).draws, whole.draws)
+    np.testing.assert_array_equal(run(40, tmp_path).draws, whole.draws)
 
 
 @pytest.mark.parametrize(
@@ -209,16 +202,7 @@ def test_where_nothing_can_be_saved_no_step_is_made(tmp_path, monkeypatch, path,
         return state.point.x
 
     with pytest.raises(CheckpointError, match=message):
-        sample(
-            TARGET,
-            KERNEL,
-            start(open_library("numpy", "float64")),
-            20,
-            seed=1,
-            checkpoint=tmp_path / path,
-            progress=False,
-            recorders=(*sample.__kwdefaults__["recorders"], Record("steps", count)),
-        )
+        run(20, tmp_path / path, recorders=(Draws(), Statistics(), Record("steps", count)))
     assert len(steps) <= 2  # what tells a row, before the first step
 
 
@@ -230,16 +214,7 @@ def test_a_record_of_objects_is_refused_before_the_first_step(tmp_path):
         return np.asarray([{}], dtype=object)
 
     with pytest.raises(CheckpointError, match="recorded/texts has dtype object"):
-        sample(
-            TARGET,
-            RWM(1.0),
-            np.zeros((1, 2)),
-            9,
-            seed=1,
-            checkpoint=tmp_path,
-            progress=False,
-            recorders=[Record("texts", texts)],
-        )
+        run(9, tmp_path, np.zeros((1, 2)), RWM(1.0), recorders=[Record("texts", texts)])
     assert len(calls) <= 2  # what tells a row
 
 
@@ -256,23 +231,12 @@ def test_a_record_of_objects_is_refused_before_the_first_step(tmp_path):
 )
 def test_names_that_cannot_be_saved_are_refused_before_the_first_step(tmp_path, recorders, message):
     with pytest.raises(CheckpointError, match=message):
-        sample(TARGET, RWM(1.0), np.zeros((1, 2)), 9, seed=1, checkpoint=tmp_path, recorders=recorders, progress=False)
+        run(9, tmp_path, np.zeros((1, 2)), RWM(1.0), recorders=recorders)
 
 
 def test_a_seed_of_numpys_is_a_seed(tmp_path):
     for seed in (np.int64(1), Portable(np.uint32(1))):
-        first, again = (
-            sample(
-                TARGET,
-                RWM(1.0),
-                np.zeros((1, 2)),
-                9,
-                seed=seed,
-                checkpoint=tmp_path / type(seed).__name__,
-                progress=False,
-            )
-            for _ in range(2)
-        )
+        first, again = (run(9, tmp_path / type(seed).__name__, np.zeros((1, 2)), RWM(1.0), seed=seed) for _ in "12")
         np.testing.assert_array_equal(first.draws, again.draws)
 
 
@@ -298,19 +262,9 @@ def test_clocks_set_back_by_an_hour(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoints.Store, "save", saved)
     monkeypatch.setattr(pace, "SECONDS", 1e-9)
-    settings = {"seed": 1, "progress": False}
-    trace = sample(
-        TARGET,
-        KERNEL,
-        start(open_library("numpy", "float64"), 4),
-        12,
-        checkpoint=Checkpoint(tmp_path, every=0.0),
-        **settings,
-    )
+    trace = run(12, Checkpoint(tmp_path, every=0.0), start(chains=4))
     assert steps == list(range(1, 13)) and other.exists()
-    np.testing.assert_array_equal(
-        trace.draws, sample(TARGET, KERNEL, start(open_library("numpy", "float64"), 4), 12, **settings).draws
-    )
+    np.testing.assert_array_equal(trace.draws, run(12, x0=start(chains=4)).draws)
     np.testing.assert_array_equal(load(tmp_path).draws, trace.draws)
 
 
@@ -326,17 +280,17 @@ def changed(path, **changes):
 
 @pytest.mark.parametrize("name", ["step", "rows", "state", "statistics_steps", "now"])
 def test_an_index_that_was_changed_is_refused(saved, name):
-    path, library = saved
+    path = saved
     text = (path / INDEX).read_text()
     content = json.loads(text)
     content[name] = content[name] + 1 if isinstance(content[name], int) else content[name][::-1] + [1]
     (path / INDEX).write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match=r"run.json cannot be read .*not as it was written"):
-        sample(TARGET, KERNEL, start(library), 30, seed=1, checkpoint=path, progress=False)
+        run(30, path)
 
 
 def test_files_of_two_steps_are_not_mixed(saved):
-    path, _ = saved
+    path = saved
     rows = next(path.glob("rows-*"))
     content = rows.read_bytes()
     shutil.copy(next(path.glob("state-*")), rows)
@@ -348,30 +302,26 @@ def test_files_of_two_steps_are_not_mixed(saved):
 
 @pytest.mark.parametrize("outside", ["../secret.npz", "/secret.npz", "state-1-0123456789ab.npz/../../secret.npz"])
 def test_an_index_names_no_files_elsewhere(saved, outside):
-    path, _ = saved
-    np.savez(path.parent / "secret.npz", x=np.ones(1))
-    changed(path, state=[outside, "0" * 64])
+    np.savez(saved.parent / "secret.npz", x=np.ones(1))
+    changed(saved, state=[outside, "0" * 64])
     with pytest.raises(CheckpointError, match="names files that no checkpoint has"):
-        load(path)
+        load(saved)
 
 
 def test_other_versions_may_read_and_not_go_on(saved, monkeypatch):
-    path, library = saved
-    run = partial(sample, TARGET, KERNEL, start(library), seed=1, checkpoint=path, progress=False)
-    first = run(20)
+    first = run(20, saved)
     monkeypatch.setattr(np, "__version__", "1.0")
-    np.testing.assert_array_equal(run(20).draws, first.draws)
+    np.testing.assert_array_equal(run(20, saved).draws, first.draws)
     with pytest.raises(CheckpointError, match=r"numpy: .* there, 1\.0 here.*xpsample\.load"):
-        run(30)
+        run(30, saved)
 
 
 def test_another_device_is_refused(tmp_path):
     library = open_library("array_api_strict", "float64")
-    settings = {"seed": 1, "checkpoint": tmp_path, "progress": False}
-    sample(TARGET, KERNEL, start(library), 20, **settings)
+    run(20, tmp_path, start(library))
     elsewhere = library.xp.asarray(library.host(start(library)), device=library.xp.Device("CPU_DEVICE"))
     with pytest.raises(CheckpointError, match=r"devices: \['device1'\] there, \['cpu'\] here"):
-        sample(TARGET, KERNEL, elsewhere, 30, **settings)
+        run(30, tmp_path, elsewhere)
 
 
 def shift(offset):
@@ -394,34 +344,34 @@ def moved(offset, state):
     ids=["closure", "partial", "array", "code", "default"],
 )
 def test_functions_of_one_name_are_told_apart(tmp_path, one, other):
-    run = partial(sample, TARGET, RWM(1.0), np.zeros((3, 2)), seed=1, checkpoint=tmp_path, progress=False)
-    run(20, recorders=[Record("f", one)])
-    run(30, recorders=[Record("f", one)])
+    recorded = partial(run, checkpoint=tmp_path, x0=np.zeros((3, 2)), kernel=RWM(1.0))
+    recorded(20, recorders=[Record("f", one)])
+    recorded(30, recorders=[Record("f", one)])
     with pytest.raises(CheckpointError, match=r"another run \(recorders"):
-        run(40, recorders=[Record("f", other)])
+        recorded(40, recorders=[Record("f", other)])
 
 
 def test_other_numbers_to_replay_are_refused(tmp_path):
-    def run(draws, seed):
+    def replayed(draws, seed):
         rng = np.random.default_rng(seed)
         noise = Replay({"proposal": rng.standard_normal((50, 3, 2)), "accept": rng.uniform(size=(50, 3))})
-        return sample(TARGET, RWM(1.0), np.zeros((3, 2)), draws, seed=noise, checkpoint=tmp_path, progress=False)
+        return run(draws, tmp_path, np.zeros((3, 2)), RWM(1.0), seed=noise)
 
-    run(20, 1)
-    assert run(30, 1).draws.shape[0] == 30
+    replayed(20, 1)
+    assert replayed(30, 1).draws.shape[0] == 30
     with pytest.raises(CheckpointError, match="noise arrays"):
-        run(40, 2)
+        replayed(40, 2)
 
 
 def test_another_choice_of_gradients_is_refused(tmp_path):
-    def run(draws, eps):
+    def by_differences(draws, eps):
         target = Target(lambda x: -np.sum(x**2, axis=-1), gradient=FiniteDifference(eps))
-        return sample(target, MALA(0.1), np.zeros((3, 2)), draws, seed=1, checkpoint=tmp_path, progress=False)
+        return run(draws, tmp_path, np.zeros((3, 2)), MALA(0.1), target)
 
-    run(20, 1e-4)
-    run(30, 1e-4)
+    by_differences(20, 1e-4)
+    by_differences(30, 1e-4)
     with pytest.raises(CheckpointError, match=r"target gradient eps: 0\.0001 there, 1e-05 here"):
-        run(40, 1e-5)
+        by_differences(40, 1e-5)
 
 
 WIDTH = [1.0]
@@ -430,17 +380,17 @@ WIDTH = [1.0]
 def test_a_target_that_differs_elsewhere_than_at_the_start_is_refused(tmp_path):
     """What cannot be known of a function is not part of the identity; its values where the chains are now differ."""
 
-    def run(draws):
+    def wide(draws):
         target = Target(lambda x: -np.sum(x**2, axis=-1) / globals()["WIDTH"][0])
-        return sample(target, RWM(1.0), np.zeros((3, 2)), draws, seed=1, checkpoint=tmp_path, progress=False)
+        return run(draws, tmp_path, np.zeros((3, 2)), RWM(1.0), target)
 
-    run(20)
+    wide(20)
     for draws in (20, 30):
         WIDTH[0] = 4.0
         with pytest.raises(CheckpointError, match="another target: at the saved positions"):
-            run(draws)
+            wide(draws)
         WIDTH[0] = 1.0
-        run(draws)
+        wide(draws)
 
 
 # ---- damage ------------------------------------------------------------------------------------------------------
@@ -456,12 +406,12 @@ def means_the_same(one, other):
 
 @pytest.mark.parametrize("pattern", [INDEX, "state-*", "rows-*"])
 def test_every_damage_is_one_error_that_names_the_file(saved, pattern):
-    path, library = saved
+    path = saved
     file = next(path.glob(pattern))
     whole, content = load(path), file.read_bytes()
     for damaged in damages(content):
         file.write_bytes(damaged)
-        for read in (partial(load, path), partial(sample, TARGET, KERNEL, start(library), 20, seed=1, checkpoint=path)):
+        for read in (partial(load, path), partial(run, 20, path)):
             if file.name == INDEX and means_the_same(damaged, content):
                 np.testing.assert_array_equal(read().draws, whole.draws)
             else:
@@ -476,7 +426,7 @@ def test_every_damage_is_one_error_that_names_the_file(saved, pattern):
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", [INDEX, "state-*", "rows-*"])
 def test_every_length_and_a_bit_of_every_byte(tmp_path, pattern):
-    whole = sample(TARGET, RWM(0.5), np.zeros((2, 2)), 4, seed=1, checkpoint=tmp_path, progress=False)
+    whole = run(4, tmp_path, np.zeros((2, 2)), RWM(0.5))
     file = next(tmp_path.glob(pattern))
     content = file.read_bytes()
     for damaged in every_damage(content):

@@ -11,8 +11,7 @@ import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.engine import pace
 from xpsample.engine.noise import segments
-from xpsample.run import shards
-from xpsample.trace.diagnosis import worst
+from xpsample.trace.screen import worst
 from xpsample.watchers import until
 from xpsample.zoo.gaussian import gaussian
 
@@ -81,8 +80,7 @@ def test_states_are_looked_at_and_not_their_numbers(monkeypatch, tmp_path):
     assert worst(draws)[1] < 1.01 and worst(draws, categorical=True)[1] > 1.2
 
     looks = []
-    for module in (until, shards):
-        monkeypatch.setattr(module, "worst", lambda draws, categorical, _: looks.append(categorical) or worst(draws))
+    monkeypatch.setattr(until, "worst", lambda draws, categorical, _: looks.append(categorical) or worst(draws))
     target = xps.Target(lambda x: 0.0 * x[..., 0], space=xps.Categorical([0.0, 1.0, 2.0]))
     shared = {"seed": 1, "until": xps.Until(ess=50)}
     xps.sample(target, xps.Gibbs(), np.ones((4, 1)), 500, **shared)

@@ -45,7 +45,7 @@ class Processes:
         """The largest number of all processes; its own, at once, where there is one."""
         return self.backend.synchronize(carry, number) if self.several else number
 
-    def any_of(self, reasons: Sequence[Any], carry: Tree) -> bool:
+    def any_of(self, reasons: Sequence[str | None], carry: Tree) -> bool:
         """Whether one of these processes has a reason: all of them are asked, and told the same."""
         return self.largest(carry, any(reason is not None for reason in reasons)) > 0
 

@@ -1,4 +1,4 @@
-"""Measures of runs and of samples: convergence, discrepancies, modes and classes."""
+"""Measures of runs and of samples: convergence, discrepancies, distances on few states."""
 
 from xpsample.core.lazily import lazily
 

@@ -1,12 +1,5 @@
 # The names of this room, each with its home. Type checkers read them here, and `__init__.py` at run time.
 
-from xpsample.metrics.classes import class_shares as class_shares
-from xpsample.metrics.classes import classes_covered as classes_covered
-from xpsample.metrics.classes import cumulative_class_shares as cumulative_class_shares
-from xpsample.metrics.classes import kl_to_uniform as kl_to_uniform
-from xpsample.metrics.classes import normalised_entropy as normalised_entropy
-from xpsample.metrics.classes import tv_to_uniform as tv_to_uniform
-from xpsample.metrics.convergence import autocorrelation as autocorrelation
 from xpsample.metrics.convergence import chain_ess as chain_ess
 from xpsample.metrics.convergence import mcse_mean as mcse_mean
 from xpsample.metrics.convergence import split_rhat as split_rhat
@@ -20,17 +13,7 @@ from xpsample.metrics.discrete import frequencies as frequencies
 from xpsample.metrics.discrete import kl_divergence as kl_divergence
 from xpsample.metrics.discrete import log_mean_absolute_error as log_mean_absolute_error
 from xpsample.metrics.discrete import prominent_states as prominent_states
-from xpsample.metrics.discrete import state_counts as state_counts
 from xpsample.metrics.discrete import total_variation as total_variation
-from xpsample.metrics.images import mean_squared_error as mean_squared_error
-from xpsample.metrics.images import structural_similarity as structural_similarity
-from xpsample.metrics.modes import modes_discovered as modes_discovered
-from xpsample.metrics.modes import nearest_centre as nearest_centre
 from xpsample.metrics.tours import TourDiversity as TourDiversity
 from xpsample.metrics.tours import canonical_tours as canonical_tours
 from xpsample.metrics.tours import tour_diversity as tour_diversity
-from xpsample.metrics.transport import marginal_wasserstein as marginal_wasserstein
-from xpsample.metrics.transport import wasserstein as wasserstein
-from xpsample.metrics.transport import wasserstein_1d as wasserstein_1d
-from xpsample.metrics.vendi import cosine_similarity as cosine_similarity
-from xpsample.metrics.vendi import vendi_score as vendi_score

@@ -51,12 +51,7 @@ def some_come_in(rows: np.ndarray, dim: int) -> bool:
     """Whether chains come in from afar: in the second half of these steps, the log density of one rises nearly always,
     and from the first half of that to the second by many standard deviations of the log density of a Gaussian.
 
-    Parameters
-    ----------
-    rows : array (step, *chains)
-        Log densities. What is not finite says nothing.
-    dim : int
-        Coordinates.
+    Log densities are (step, *chains), of positions with `dim` coordinates. What is not finite says nothing.
     """
     half = np.ma.masked_invalid(rows[rows.shape[0] // 2 :].astype(np.float64))
     way = np.sign(np.ma.diff(half, axis=0))

@@ -42,21 +42,11 @@ def quadratic(x: np.ndarray, score: np.ndarray) -> np.ndarray:
 
 
 def corrected(values: np.ndarray, x: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Values less what polynomials of positions and scores tell of their deviations from the mean.
+    """Values (draw, chain, m) less what polynomials of positions and scores tell of their deviations from the mean.
 
-    Chains are cut into four groups. What is subtracted from those of a group was fitted and chosen on the others, so
-    that the mean of every corrected chain is as unbiased as it was. Where nothing lowers the estimated error, nothing
-    is subtracted.
-
-    Parameters
-    ----------
-    values : numpy.ndarray, shape (draw, chain, m)
-    x, scores : numpy.ndarray, shape (draw, chain, dim)
-        At least four chains.
-
-    Returns
-    -------
-    numpy.ndarray, shape (draw, chain, m)
+    These are (draw, chain, dim), of four chains or more, which are cut into four groups. What is subtracted from those
+    of a group was fitted and chosen on the others, so that the mean of every corrected chain is as unbiased as it was.
+    Where nothing lowers the estimated error, nothing is subtracted.
     """
     found = values.copy()
     groups = np.array_split(np.arange(x.shape[1]), GROUPS)

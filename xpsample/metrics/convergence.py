@@ -6,7 +6,6 @@ rank normalisation. They are pure functions of arrays with no branch on a value,
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
@@ -78,38 +77,6 @@ def chain_ess(draws: Array) -> Array:
     tau = xp.maximum(tau, xp.full_like(tau, 1.0 / math.log10(n * chains)))
     moves = xp.any(deviations != 0, axis=(0, 1))
     return xp.where(scaled.valid & moves, n * chains / tau, scaled.nan)
-
-
-def autocorrelation(draws: Array, lags: int) -> Array:
-    """Autocorrelation of every chain and coordinate, by FFT. Autocovariances are divided by n, not by n - lag.
-
-    Parameters
-    ----------
-    draws : array, shape (draw, *chains, dim)
-        Draws of a real floating dtype.
-    lags : int
-        The largest lag, below the number of draws.
-
-    Returns
-    -------
-    array, shape (lags + 1, *chains, dim)
-        1 at lag 0; nan for a chain that is constant.
-
-    Raises
-    ------
-    TypeError
-        If `draws` is not of a real floating dtype.
-    ValueError
-        If `draws` has fewer than two axes, or not more than `lags` draws.
-    """
-    xp = array_namespace(check_reals("draws", draws, "an array (draw, *chains, dim)"))
-    _check_draws(xp, draws)
-    if not 0 <= lags < draws.shape[0]:
-        raise ValueError(f"lags must be at least 0 and below the {draws.shape[0]} draws; got {lags}")
-    acov = _autocovariance(xp, draws - xp.mean(draws, axis=0, keepdims=True))
-    constant = xp.all(draws == draws[:1, ...], axis=0, keepdims=True)
-    rho = acov[: lags + 1, ...] / xp.where(constant, xp.ones_like(acov[:1, ...]), acov[:1, ...])
-    return xp.where(constant, xp.full_like(rho, math.nan), rho)
 
 
 @whole
@@ -187,13 +154,6 @@ def mcse_mean(draws: Array) -> Array:
     return sd / xp.sqrt(chain_ess(draws))
 
 
-def _check_draws(xp: Any, draws: Array) -> None:
-    if not xp.isdtype(draws.dtype, "real floating"):
-        raise TypeError(f"draws must be of a real floating dtype, not {draws.dtype}")
-    if draws.ndim < 2:
-        raise ValueError(f"draws must have shape (draw, *chains, dim), not {tuple(draws.shape)}")
-
-
 class _Scaled(NamedTuple):
     values: Array  # (draw, chain, dim): centred, in units of the range; 0 where not valid
     unit: Array  # (dim,): the range
@@ -203,7 +163,10 @@ class _Scaled(NamedTuple):
 
 def _scaled(xp: Any, draws: Array) -> _Scaled:
     """Draws with one chain axis, centred and scaled, so that sums keep their digits and no square overflows."""
-    _check_draws(xp, draws)
+    if not xp.isdtype(draws.dtype, "real floating"):
+        raise TypeError(f"draws must be of a real floating dtype, not {draws.dtype}")
+    if draws.ndim < 2:
+        raise ValueError(f"draws must have shape (draw, *chains, dim), not {tuple(draws.shape)}")
     n, *chains, dim = draws.shape
     values = xp.reshape(draws, (n, math.prod(chains), dim))
     nan = xp.sum(xp.zeros_like(values), axis=(0, 1)) + math.nan
@@ -231,16 +194,11 @@ def _halves(xp: Any, values: Array) -> tuple[Array, Array]:
 
 def _mean_autocovariance(xp: Any, deviations: Array) -> Array:
     """Autocovariances (lag, dim) averaged over the chains, each divided by n rather than n - lag."""
-    # Averaging the spectra first leaves one inverse transform to make.
-    return _autocovariance(xp, deviations, lambda power: xp.mean(power, axis=1))
-
-
-def _autocovariance(xp: Any, deviations: Array, reduce: Callable[[Array], Array] = lambda power: power) -> Array:
-    """Autocovariances (lag, ...), from spectra that `reduce` may average."""
     n = deviations.shape[0]
     size = 1 << (2 * n - 1).bit_length()  # padded with zeros against wrapping round, to a fast length
     transform = xp.fft.rfft(deviations, n=size, axis=0)
-    power = reduce(xp.real(transform) ** 2 + xp.imag(transform) ** 2)
+    # Averaging the spectra first leaves one inverse transform to make.
+    power = xp.mean(xp.real(transform) ** 2 + xp.imag(transform) ** 2, axis=1)
     return xp.fft.irfft(xp.astype(power, transform.dtype), n=size, axis=0)[:n, ...] / n
 
 

@@ -7,11 +7,9 @@ import math
 
 import numpy as np
 from array_api_compat import array_namespace
-from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array, Mask, Same
-from xpsample.core.registry import backend_of
-from xpsample.spaces.discrete import Discrete, as_index
+from xpsample.spaces.discrete import Discrete
 from xpsample.targets.target import Target
 
 
@@ -40,39 +38,6 @@ def exact_probabilities(target: Target, dim: int) -> np.ndarray:
     return weights / np.sum(weights)
 
 
-def state_counts(space: Discrete, draws: Array) -> Array:
-    """How often each chain was in each state.
-
-    Parameters
-    ----------
-    space : Discrete
-    draws : array, shape (draw, *chains, dim)
-
-    Returns
-    -------
-    array of int, shape (*chains, states)
-        For a long run, let the recorder `Histogram` count as the run goes.
-
-    Raises
-    ------
-    PositionError
-        If there are too many states.
-    """
-    xp, bound = array_namespace(draws), space.bind(backend_of(draws), draws)
-    assert isinstance(bound, Discrete)
-    number = as_index(xp, bound.number(xp, draws))
-    states, chains = math.prod(space.sizes(draws.shape[-1])), draws.shape[1:-1]
-
-    def count(n: int) -> Array:
-        return xp.arange(n, dtype=number.dtype, device=device_of(number))
-
-    # The chains' states one after another; sorted, a state's count is the length of its run.
-    rows = math.prod(chains)
-    flat = xp.reshape(number, (-1, rows)) + states * count(rows)
-    edges = xp.searchsorted(xp.sort(xp.reshape(flat, (-1,))), count(states * rows + 1))
-    return xp.reshape(edges[1:] - edges[:-1], (*chains, states))
-
-
 def frequencies(counts: Array, like: Same) -> Same:
     """Counts (..., states) as shares, in the floating dtype of `like`."""
     xp = array_namespace(counts)
@@ -86,22 +51,15 @@ def total_variation(p: Same, q: Same) -> Same:
     return 0.5 * xp.sum(xp.abs(p - q), axis=-1)
 
 
-def kl_divergence(p: Same, q: Same, floor: float = 0.0) -> Same:
+def kl_divergence(p: Same, q: Same) -> Same:
     """KL(p || q) = sum of ``p log(p / q)`` in nats, (..., states) to (...), with 0 log 0 = 0.
 
-    Parameters
-    ----------
-    p, q : array, shape (..., states)
-        For KL(exact || estimate), p is the exact distribution; it is infinite if a possible state was never seen.
-    floor : float
-        Smaller entries of q are raised to it, without normalising q again. 0 gives the definition.
+    For KL(exact || estimate), p is the exact distribution; it is infinite if a possible state was never seen.
     """
     xp = array_namespace(p, q)
     p, q = xp.broadcast_arrays(p, q)
-    least = xp.where(q > floor, q, xp.full_like(q, floor))
-    seen, possible = p > 0, least > 0
-    one = xp.ones_like(p)
-    terms = p * (xp.log(xp.where(seen, p, one)) - xp.log(xp.where(possible, least, one)))
+    seen, possible, one = p > 0, q > 0, xp.ones_like(p)
+    terms = p * (xp.log(xp.where(seen, p, one)) - xp.log(xp.where(possible, q, one)))
     return xp.sum(xp.where(seen & ~possible, xp.full_like(p, math.inf), terms), axis=-1)
 
 

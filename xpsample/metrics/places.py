@@ -30,6 +30,9 @@ SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
 """Draws that are a start, how many times as far out they are as nearly all draws of the second half, and how many times
 as far as any such number of these in a row."""
 
+SETTLING, FEWEST_SETTLING = 1e-5, 32
+"""The largest probability with which chains that do not change are said to settle, and the fewest that are asked."""
+
 
 def judge_modes(
     columns: Sequence[Column], means: np.ndarray, sds: np.ndarray, walks: np.ndarray | None = None
@@ -257,6 +260,35 @@ def judge_start(
         )
     what = "draws that begin far out, {worst:.3g} times as far as nearly all later ones,"
     return of_worst(kind, what, advice, columns, far > FAR_OUT, far)
+
+
+def judge_settling(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
+    """Whether many chains, (draw, chain, column), were further out or further in at first than at the end.
+
+    Each is too short to tell, and the nested R-hat compares means. Compared are a chain's mean distances from the
+    median in its first and its last quarter, in each column and in all of a group together. A chain that does not
+    change can be read backwards, so that the difference of the two has either sign. Then its sum over chains exceeds t
+    times the root of the sum of squares with a probability of at most 2 exp(-t^2 / 2), whatever the distribution
+    (Efron, Journal of the American Statistical Association 64, 1969, 1278-1302).
+    """
+    n = draws.shape[0] // 4
+    if n < 2 or draws.shape[1] < FEWEST_SETTLING:
+        return None
+    groups = np.asarray([str(group) for group, _ in columns])
+    with np.errstate(all="ignore"):
+        distance = np.abs(draws - np.median(draws, axis=(0, 1)))
+        distance /= np.mean(distance, axis=(0, 1))
+        change = np.nan_to_num(np.mean(distance[:n], axis=0) - np.mean(distance[-n:], axis=0))  # (chain, column)
+        together = np.stack([np.mean(change[:, groups == group], axis=1) for group in groups], axis=1)
+        badness, of_group = (np.abs(np.sum(a, axis=0)) / np.sqrt(np.sum(a**2, axis=0)) for a in (change, together))
+    settles = np.fmax(badness, of_group) > np.sqrt(2 * np.log(4 * len(badness) / SETTLING))
+    size = np.mean(change, axis=0)
+    kind, advice = "transient", "give a longer warm-up, or set burn_in"
+    what = (
+        "chains are not settled: from the first to the last quarter of the draws their mean distance from the median "
+        "changes by {by:.2g} of it"
+    )
+    return of_worst(kind, what, advice, columns, settles, badness, by=-size)
 
 
 def _farthest(distance: np.ndarray, size: int) -> np.ndarray:

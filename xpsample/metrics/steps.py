@@ -148,31 +148,20 @@ def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
     `declared`, only one that is often met is found.
     """
     outside, unknown = float(np.mean(around == -np.inf)), float(np.mean(np.isnan(around)))
+    better = "sample a parameter that has no bound, as Model(..., x=Positive()) does"
     if declared:
         what = f"the log density is -inf at {outside:.0%} of the places around the draws, beyond the bound"
-        advice = (
-            "moves that end there are rejected: sample a parameter that has no bound, as Model(..., x=Positive()) does"
-        )
+        advice = f"moves that end there are rejected: {better}"
         return Finding("bound", what, outside, advice) if outside >= OFTEN_BEYOND else None
     if max(outside, unknown) < OFTEN_OUTSIDE:
         return None
+    better = f"say so: Target(..., constrained=True), or better {better}"
     if outside >= unknown:
         what = f"the log density is -inf at {outside:.0%} of the places around the draws, and no bound is declared"
-        return Finding(
-            "bound",
-            what,
-            outside,
-            "if a hard bound is meant, say so: Target(..., constrained=True), or better sample a parameter that has no "
-            "bound, as Model(..., x=Positive()) does; else the density underflows there",
-        )
+        advice = f"if a hard bound is meant, {better}; else the density underflows there"
+        return Finding("bound", what, outside, advice)
     what = f"the log density is nan, or fails, at {unknown:.0%} of the places around the draws"
-    return Finding(
-        "bound",
-        what,
-        unknown,
-        "if a hard bound is meant, return -inf beyond it and say so: Target(..., constrained=True), or better sample a "
-        "parameter that has no bound, as Model(..., x=Positive()) does",
-    )
+    return Finding("bound", what, unknown, f"if a hard bound is meant, return -inf beyond it and {better}")
 
 
 def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:

@@ -6,18 +6,21 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from xpsample.core.backend import Buffers
 from xpsample.core.ending import Ending
 from xpsample.core.errors import Interrupted
 from xpsample.engine.loop import View, Watcher
 from xpsample.engine.noise import NoiseSource, segments
 from xpsample.engine.processes import Processes
 from xpsample.engine.signals import Signals
+from xpsample.metrics.findings import Finding
 from xpsample.steppers.limits import example_row
 from xpsample.steppers.program import Carry, Program
 from xpsample.storage.checkpoint import Store, Unsaved
 from xpsample.storage.sinks import InMemory, OnDisk
 from xpsample.storage.store import RowStore
 from xpsample.trace.diagnosis import own_findings
+from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.trace import Trace
 from xpsample.watchers.bar import Bar
 from xpsample.watchers.totals import Totals, shown
@@ -114,18 +117,22 @@ class Course:
 
     def _figures(self, view: View) -> tuple[float, float]:
         """The least ESS and the largest R-hat."""
-        return figures(
-            self.program, view.carry, partial(self.rows.so_far, self.program, view), self.metadata["diagnosis"]
-        )
+        program, draws = self.program, None
+        at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
+        if at is not None and (rows := self.rows.so_far(program, view)) is not None:
+            draws = rows[at]
+        pairs = zip(program.recorders, view.carry.recorder_states, strict=True)
+        told = (program.result(r, s, None) for r, s in pairs if isinstance(r, Moments | BatchMeans))
+        return figures(draws, told, self.metadata["diagnosis"])
 
 
 def trace_of(
     program: Program,
     carry: Carry,
-    buffers: tuple[Any, ...] | None,
+    buffers: Buffers,
     totals: Totals,
     metadata: dict[str, Any],
-    found: Sequence[Any] = (),
+    found: Sequence[Finding] = (),
 ) -> Trace:
     """The trace of a program's rows and last carry."""
     rows = buffers if buffers is not None else tuple(None for _ in program.recorders)

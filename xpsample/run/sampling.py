@@ -147,13 +147,12 @@ def sample(
             check_score(target, kernel, x0)
         made = (draws, seed, warmup, burn_in, thinning, recorders, compile)
         whole = Whole(target, kernel, x0, *made, checkpoint, until, progress, watchers)
-        trace = _sharded(whole, shards, executor) if cut else whole.trace()
+        if cut:
+            from xpsample.run.shards import Sharded  # which imports multiprocessing
+
+            trace = Sharded(whole, shards, executor).trace()
+        else:
+            trace = whole.trace()
         trace, findings = examined(trace, target.space, lambda: target.prepare(x0, kernel.requires))
         warn(findings)
         return trace
-
-
-def _sharded(whole: Whole, shards: int | None, executor: Pool | None) -> Trace:
-    from xpsample.run.shards import Sharded  # which imports multiprocessing
-
-    return Sharded(whole, shards, executor).trace()

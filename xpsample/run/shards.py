@@ -46,13 +46,11 @@ from xpsample.steppers.limits import check_limits
 from xpsample.steppers.program import Carry, Program
 from xpsample.storage.checkpoint import INDEX, SHARD, Checkpoint, steps_in
 from xpsample.storage.loading import moved_to, on_arrays
-from xpsample.trace.diagnosis import worst
 from xpsample.trace.joined import Start, join
 from xpsample.trace.recorders import Record, Recorder, without_store
-from xpsample.trace.running import running
 from xpsample.trace.trace import Trace
 from xpsample.watchers.bar import progress_bar
-from xpsample.watchers.until import Stopping, Unlimited
+from xpsample.watchers.until import Stopping, Unlimited, figures
 
 FIRST, LATER = 200, 1.5
 """Draws after which `until` looks first, and how many times as many there are from one look to the next."""
@@ -88,13 +86,13 @@ class Sharded:
             try:
                 for draws in looks:
                     trace = run_shards(draws, parts, workers, program.recorders, start, bar)
-                    if stopping.holds(draws, partial(_figures, trace)):
+                    known = trace.metadata["diagnosis"]
+                    if stopping.holds(draws, partial(figures, trace.draws, trace.recorded.values(), known)):
                         break
             except Interrupted as stop:
                 if stop.trace is not None:
                     stop.trace = of_all(stop.trace)
                 raise
-        known = trace.metadata["diagnosis"]
         found = [*known["findings"], *(finding.to_json() for finding in stopping.findings(draws))]
         return of_all(replace(trace, metadata=trace.metadata | {"diagnosis": known | {"findings": found}}))
 
@@ -279,15 +277,6 @@ def run_shards(
             f"{'' if traces else NONE_WORKED}"
         ) from error
     return join([traces[i] for i in range(len(shards))], recorders, start)
-
-
-def _figures(trace: Trace) -> tuple[float, float]:
-    """The least ESS and the largest R-hat."""
-    known = trace.metadata["diagnosis"]
-    if trace.draws is not None:
-        return worst(trace.draws, known["categorical"], known["ensembles"])
-    told = running(trace.recorded.values(), ensembles=known["ensembles"])
-    return (math.nan, math.nan) if told is None else told.worst()
 
 
 @contextmanager

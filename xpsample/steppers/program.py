@@ -9,7 +9,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Backend, Carry, Step
+from xpsample.core.backend import Backend, Buffers, Carry, Step, Stepper
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.registry import compiled, to_host
@@ -21,19 +21,8 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder, part_of
 
 
-class Kept(Protocol):
+class Kept(Stepper, Protocol):
     """What a checkpoint asks of the stepper that it keeps: a `Program`, or the epochs of a training."""
-
-    @property
-    def backend(self) -> Backend:
-        """Of the arrays."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """Its steps and rows."""
-
-    def like(self, carry: Carry) -> Array:
-        """An array of those that the run is made of."""
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
@@ -157,12 +146,12 @@ def as_one(backend: Backend, begin: Callable[..., Any], *args: tree.Tree) -> Any
         return begin(*args)
 
 
-def first_rows(backend: Backend, buffers: Any, rows: int) -> Any:
+def first_rows(backend: Backend, buffers: Buffers, rows: int) -> Buffers:
     """The first rows of all buffers."""
     return compiled(backend, lambda buffers: tree.map(lambda buffer: buffer[:rows, ...], buffers))(buffers)
 
 
-def named_rows(program: Kept, rows: Any) -> Iterator[tuple[str, Any]]:
+def named_rows(program: Kept, rows: Buffers) -> Iterator[tuple[str, Any]]:
     """The rows of all recorders, by their names in a trace."""
     for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
         yield from tree.items(own, part_of(recorder))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xpsample.core import tree
+from xpsample.core.backend import Buffers
 from xpsample.core.checks import check_number, check_path, settle
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
@@ -88,7 +89,7 @@ class Unsaved:
     def check(self, row: Row) -> None:
         """Nothing will be saved."""
 
-    def buffers(self, row: Row) -> tuple[Any, ...] | None:
+    def buffers(self, row: Row) -> Buffers:
         """The rows that are saved."""
         return None
 
@@ -109,7 +110,7 @@ class Store:
         program: Kept,
         carry: Carry,
         identity: dict[str, Any],
-        metadata: Any,
+        metadata: dict[str, Any] | None,
         disk: RowStore | None = None,
     ) -> None:
         self.path, self.every, self.program = Path(settings.path), settings.every, program
@@ -179,7 +180,7 @@ class Store:
             _check_cut(self.program, carry, self.step)
         return View(self.step, carry)
 
-    def buffers(self, row: Row) -> tuple[Any, ...] | None:
+    def buffers(self, row: Row) -> Buffers:
         """The rows that are saved, in buffers for all; `row` gives one of each recorder."""
         saved = {} if self.folder is None else self.folder.rows(self.program.schedule.draws)
         return _restore(self.program, row(), saved) if saved else None
@@ -195,7 +196,7 @@ class Store:
         """Save, if it is time to."""
         self.save(view.step, view.carry, self.totals, view.buffers, final=last)
 
-    def save(self, step: int, carry: Carry, totals: Totals, buffers: Any, final: bool) -> None:
+    def save(self, step: int, carry: Carry, totals: Totals, buffers: Buffers, final: bool) -> None:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
         if step == self.step or (not final and 0.0 <= time.monotonic() - self.last < self.every):
             return  # a clock that was set back says nothing
@@ -212,7 +213,7 @@ class Store:
         self.last = time.monotonic()
         self.spent -= self.last - began
 
-    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Any, now: list[float]) -> None:
+    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Buffers, now: list[float]) -> None:
         seconds, rows, new = self.seconds(), self.program.schedule.rows(step), {}
         if self.disk is None:
             lo = self.keeper.count
@@ -348,7 +349,7 @@ def _stored(path: Path, counted: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _results(
-    program: Kept, carry: Carry, totals: Totals, buffers: Any, rows: int
+    program: Kept, carry: Carry, totals: Totals, buffers: Buffers, rows: int
 ) -> tuple[dict[str, np.ndarray], Any, dict[str, str]]:
     """What a trace holds beside rows, the structure of all of it, and what of it is in a store, under which names."""
     kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}}

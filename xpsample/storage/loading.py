@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core import tree
+from xpsample.core.arrays import Array
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of
@@ -18,8 +19,6 @@ from xpsample.storage.checkpoint import load_folder
 from xpsample.trace.stored import StoredRows, is_address, load_store
 from xpsample.trace.summary import RunStatistics
 from xpsample.trace.trace import Trace
-
-Array = Any
 
 
 def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from xpsample.core.backend import Buffers
 from xpsample.engine.loop import Sink, View
 from xpsample.engine.pace import MOST_STEPS
 from xpsample.steppers.program import Program, first_rows
@@ -18,17 +19,17 @@ class InMemory:
     where: str | None = None
 
     def begin(
-        self, program: Program, view: View, saved: Store | Unsaved, row: Row, metadata: Any, totals: Totals
-    ) -> tuple[Any, ...]:
+        self, program: Program, view: View, saved: Store | Unsaved, row: Row, metadata: dict[str, Any], totals: Totals
+    ) -> tuple[Program, View]:
         """The program, and where it begins, with the rows that are there."""
         return program, view._replace(buffers=saved.buffers(row))
 
-    def so_far(self, program: Program, view: View) -> tuple[Any, ...] | None:
+    def so_far(self, program: Program, view: View) -> Buffers:
         """The rows of each recorder."""
         rows, held = program.schedule.rows(view.step), program.schedule.held
         return first_rows(program.backend, view.buffers, rows) if rows < held else view.buffers
 
-    def in_trace(self, program: Program, view: View) -> tuple[Any, ...] | None:
+    def in_trace(self, program: Program, view: View) -> Buffers:
         """Those that a trace gets."""
         return self.so_far(program, view)
 
@@ -51,8 +52,8 @@ class OnDisk:
         return (self,)
 
     def begin(
-        self, program: Program, view: View, saved: Store | Unsaved, row: Row, metadata: Any, totals: Totals
-    ) -> tuple[Any, ...]:
+        self, program: Program, view: View, saved: Store | Unsaved, row: Row, metadata: dict[str, Any], totals: Totals
+    ) -> tuple[Program, View]:
         """The program, whose buffers hold the rows of two chunks, and where it begins."""
         counted = saved.counted if view.step else None
         self.totals = totals

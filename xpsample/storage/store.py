@@ -24,6 +24,7 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.backend import Buffers
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.files.archives import structure
@@ -146,7 +147,7 @@ class RowStore:
             with handling(self.where, "written to", WRITING):
                 self._put_about()
 
-    def append(self, buffers: tuple[Any, ...] | None, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
+    def append(self, buffers: Buffers, rows: int, run_statistics: RunStatistics, whole: bool) -> None:
         """Write rows that are not there yet: up to `rows` if `whole`, else the full chunks among them.
 
         From then on they count, and under a checkpoint they are on the disk; there, full chunks alone do not count yet.
@@ -339,7 +340,7 @@ class RowStore:
 
     # ---- what is written ---------------------------------------------------------------------------------------------
 
-    def _write(self, buffers: tuple[Any, ...] | None, lo: int, hi: int) -> None:
+    def _write(self, buffers: Buffers, lo: int, hi: int) -> None:
         """Write rows of one chunk."""
         slot, part = lo // self.chunk % 2 * self.chunk, slice(lo % self.chunk, lo % self.chunk + hi - lo)
         block = tree.map(lambda buffer: to_host(buffer[slot : slot + self.chunk, ...])[part], buffers)

@@ -28,13 +28,7 @@ ARVIZ_NAMES = {
 
 
 def installed(module: str, advice: str) -> Any:
-    """A module that not every installation has.
-
-    Raises
-    ------
-    ImportError
-        With the advice, if it is not there.
-    """
+    """A module that not every installation has; ImportError with the advice if it is not there."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -51,25 +45,10 @@ def datatree(
     statistics: Mapping[str, np.ndarray],
     attributes: Mapping[str, Any],
 ) -> Any:
-    """Draws and statistics, under ArviZ's names for groups, axes and statistics.
+    """Draws and statistics as an ``xarray.DataTree``, under ArviZ's names for groups, axes and statistics.
 
-    Parameters
-    ----------
-    posterior : mapping of str to (array, sequence of str)
-    labels : mapping of str to sequence
-        What the places along an axis are called; they are counted from 0 where nothing is said.
-    statistics : mapping of str to array, each of shape (draw, chain, ...)
-    attributes : mapping
-        Of the root.
-
-    Returns
-    -------
-    xarray.DataTree
-
-    Raises
-    ------
-    ImportError
-        If xarray is not installed.
+    `labels` are what the places along an axis are called, which are counted from 0 where nothing is said. Statistics
+    are (draw, chain, ...), and the attributes are those of the root.
     """
     xarray = installed("xarray", 'to_arviz() needs xarray: pip install "xpsample[arviz]"')
     groups = {"posterior": _dataset(posterior, labels)}
@@ -97,21 +76,10 @@ def add_observations(
     dims: Mapping[str, Any],
     labels: Mapping[str, Sequence[Any]],
 ) -> None:
-    """Give a DataTree groups with a value for each observation.
+    """Give a DataTree groups with a value for each observation; TraceError if a shape does not fit.
 
-    Parameters
-    ----------
-    tree : DataTree
-    given : mapping of str to (values, sequence of int)
-        Of each group arrays, or None, and ``(draw, *chains)`` of the draws that they were made of; () of what was
-        observed.
-    dims, labels : mapping
-        Names for the axes of observations, and what the places along an axis are called.
-
-    Raises
-    ------
-    TraceError
-        If a shape does not fit.
+    Each is given as arrays, or None, and the axes ``(draw, *chains)`` of the draws that they were made of; () of what
+    was observed. `dims` are names for the axes of observations, and `labels` what the places along an axis are called.
     """
     unused = set(dims)
     for group, (values, drawn) in given.items():

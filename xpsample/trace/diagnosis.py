@@ -36,8 +36,6 @@ from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.permutations import Permutations
 from xpsample.spaces.space import Space
 from xpsample.trace.screen import Figures, Screen
-from xpsample.trace.screen import indicators as indicators
-from xpsample.trace.screen import worst as worst
 from xpsample.trace.stored import StoredColumns, StoredRows
 from xpsample.trace.summary import RunStatistics
 
@@ -89,22 +87,10 @@ def diagnose(
 ) -> tuple[Finding, ...]:
     """What is wrong with a run, causes first.
 
-    Parameters
-    ----------
-    draws : array or StoredColumns, shape (draw, *chains, dim), or None
-    names : sequence of str
-        Of the coordinates.
-    run_statistics : RunStatistics
-    statistics : mapping
-        Of every draw.
-    known : mapping
-        What `about` gave, and under ``findings`` what the recorders found.
-    figures : Figures, optional
-        Of all columns, where they are there already.
-    running : (Figures, int, int, int or None), optional
-        Figures of a run without draws, how many draws and chains they are of, and the draws of a batch.
-    angles : sequence of int
-        The coordinates that are angles.
+    Known are its draws (draw, *chains, dim), if there are any, with the names of the coordinates, and which of these
+    are angles; the statistics of every draw; and what `about` gave, with what recorders found under ``findings``. Of
+    some runs the `figures` of all columns are there already. Of one without draws `running` has figures, of how many
+    draws and chains they are, and the draws of a batch.
     """
     found: list[Finding | None] = [Finding.from_json(fields) for fields in known.get("findings", ())]
     moved, accepted = (np.asarray(a) for a in (run_statistics.moved, run_statistics.acceptance_probability))

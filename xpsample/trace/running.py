@@ -9,8 +9,8 @@ import numpy as np
 from xpsample.core.registry import to_host
 from xpsample.metrics.findings import judge_batches
 from xpsample.metrics.ranks import Mixing
-from xpsample.trace.diagnosis import Figures
 from xpsample.trace.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
+from xpsample.trace.screen import Figures
 from xpsample.trace.summary import RunStatistics, Summary
 
 FEWEST_BATCHES = 10
@@ -35,11 +35,6 @@ class Running(NamedTuple):
     batch: int | None
     walkers: int = 1
 
-    @property
-    def has_ess(self) -> bool:
-        """Whether there are batches, and enough of them."""
-        return self.batch is not None
-
     def summary(self, names: Sequence[str], run_statistics: RunStatistics) -> Summary:
         """The table of these figures; without findings."""
         shape = self.mean.shape
@@ -49,7 +44,7 @@ class Running(NamedTuple):
             mean=self.mean,
             sd=self.sd,
             mcse=self.mcse,
-            ess_bulk=np.reshape(ess, shape) if self.has_ess else np.full(shape, np.nan),
+            ess_bulk=np.reshape(ess, shape) if self.batch is not None else np.full(shape, np.nan),
             ess_tail=np.full(shape, np.nan),
             rhat=np.reshape(rhat, shape),
             method="of running moments: the mean's ESS by batch means, R-hat of whole chains",
@@ -72,16 +67,8 @@ def running(
     """The figures of what `Moments` and `BatchMeans` gave; None without moments, or without draws.
 
     With m chains of mean variance W, whose means have the mean square error V by batch means, the ESS is m W / V.
-
-    Parameters
-    ----------
-    results : iterable
-        Results of recorders.
-    names : callable, optional
-        ``names(dim)``: what the coordinates are called.
-    ensembles : bool
-        Whether the chains of the last axis are walkers of an ensemble, which counts as one chain. Batches of single
-        walkers do not tell its ESS.
+    ``names(dim)`` are what the coordinates are called. In `ensembles` the chains of the last axis are walkers, and
+    count as one chain; batches of single walkers do not tell its ESS.
     """
     found = {getattr(result, "_fields", ()): result for result in results}  # those of a file have classes of their own
     moments, batches = found.get(RunningMoments._fields), found.get(BatchStatistics._fields)
@@ -94,15 +81,16 @@ def running(
         mean, variance = _pooled(np.mean(mean, axis=-2)), _pooled(_of_all(mean, variance, draws))
         draws = walkers * draws
     *groups, chains, dim = mean.shape
-    has_ess = batches is not None and int(batches.batches) >= FEWEST_BATCHES
-    batch = draws // int(batches.batches) if batches is not None and has_ess else None
+    if batches is not None and int(batches.batches) < FEWEST_BATCHES:
+        batches = None
+    batch = None if batches is None else draws // int(batches.batches)
     with np.errstate(all="ignore"):
         within = np.mean(variance, axis=-2)
         between = np.var(mean, axis=-2, ddof=1) if chains > 1 else np.full_like(within, np.nan)
         rhat = np.sqrt((draws - 1) / draws + between / within)
         sd = np.sqrt(_of_all(mean, variance, draws))
         ess, mcse = np.full_like(within, np.inf), np.full_like(within, np.nan)
-        if batches is not None and has_ess:
+        if batches is not None:
             error = np.mean(_pooled(to_host(batches.mcse)) ** 2, axis=-2)
             ess, mcse = chains * within / error, np.sqrt(np.where(error > 0, error, np.nan) / chains)
     unknown = np.full(ess.size, np.nan)

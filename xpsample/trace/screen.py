@@ -20,6 +20,7 @@ from xpsample.metrics.places import (
     judge_crossings,
     judge_growth,
     judge_modes,
+    judge_settling,
     judge_start,
     judge_walk,
     spread,
@@ -65,13 +66,8 @@ class Figures(NamedTuple):
 def worst(draws: Array | StoredColumns, categorical: bool = False, ensembles: bool = False) -> tuple[float, float]:
     """The least ESS (bulk or tail) of the columns that look worst, and the largest R-hat; nan if there is none.
 
-    Parameters
-    ----------
-    draws : array or StoredColumns, shape (draw, *chains, dim)
-    categorical : bool
-        Whether coordinates are names of states: each state then has a column, of its indicator.
-    ensembles : bool
-        As in `Screen`.
+    Of draws (draw, *chains, dim). The columns of names of states (`categorical`) are indicators, one for each state.
+    Chains are `ensembles` as in `Screen`.
     """
     screen = Screen(draws, [""] * draws.shape[-1], ensembles=ensembles)
     if screen.rows < FEWEST_DRAWS:
@@ -88,17 +84,9 @@ def worst(draws: Array | StoredColumns, categorical: bool = False, ensembles: bo
 class Screen:
     """All columns of a run at some draws, from which those are chosen that are looked at closely.
 
-    Parameters
-    ----------
-    draws : array or StoredColumns, shape (draw, *chains, dim)
-    names : sequence of str
-        Of the coordinates.
-    angles : sequence of int
-        The coordinates that are angles: they are taken as differences from their mean, which no cut of the circle is
-        near.
-    ensembles : bool
-        Whether the chains of the last axis depend on one another. They are then walkers of an ensemble, which counts as
-        one chain beside those of the axis before it.
+    Draws are (draw, *chains, dim). Coordinates that are angles are taken as differences from their mean, which no cut
+    of the circle is near. In `ensembles` the chains of the last axis depend on one another: they are walkers, and an
+    ensemble counts as one chain beside those of the axis before it.
     """
 
     rows: int
@@ -160,20 +148,13 @@ class Screen:
     def judge_places(
         self, stuck: np.ndarray, unmixed: Mapping[str, Sequence[str]], high: bool, known: Mapping[str, Any]
     ) -> list[Finding | None]:
-        """The rules that compare chains and parts of the run.
+        """The rules that compare chains and parts of the run, where `about` gave what is known.
 
-        Parameters
-        ----------
-        stuck : numpy.ndarray of bool, shape (*chains)
-            Chains that never moved: they are in no mode, and groups of nothing else are left out.
-        unmixed : mapping of str to sequence of str
-            By the kind of finding, the names of columns whose figures are bad, the worst first.
-        high : bool
-            Whether nearly all steps are accepted.
-        known : mapping
-            What `about` gave.
+        Chains that are `stuck`, (*chains), never moved: they are in no mode, and groups of nothing else are left out.
+        `unmixed` has the names of columns whose figures are bad, the worst first, by the kind of finding. `high` says
+        that nearly all steps are accepted.
         """
-        still, names = self.groups_of(stuck), self.columns
+        still, names, tilted = self.groups_of(stuck), self.columns, known.get("tilted", False)
         keep = [i for i, (group, _) in enumerate(names) if not still[group]]
         columns, first, values = [names[i] for i in keep], self.first[..., keep], self.values[..., keep]
         with np.errstate(all="ignore"):
@@ -192,7 +173,8 @@ class Screen:
             judge_walk(columns, walks, ratio, high),
             judge_correlation(columns, second, np.asarray(bad, dtype=int)),
             None if known.get("adjusted", True) else judge_growth(columns, values),
-            judge_start(columns, first, second, known.get("tilted", False), self.step),
+            judge_start(columns, first, second, tilted, self.step),
+            None if tilted or self.walkers > 1 else judge_settling(columns, values),
         ]
 
     def judge_numbers(self, categorical: bool, diverged: bool) -> list[Finding | None]:
@@ -286,11 +268,7 @@ def indicators(
 ) -> tuple[list[Column], np.ndarray, np.ndarray | None]:
     """Columns of states as columns of indicators, one for each state that occurs: ``x[0]=2`` is 1 where x[0] is 2.
 
-    Parameters
-    ----------
-    columns : sequence of (group, name)
-    some, every : numpy.ndarray, shape (draw, chain, column)
-        Draws of the same columns, and perhaps more of them. A column of more than 64 states stays as it is.
+    Of some draws (draw, chain, column), and perhaps of more of the same columns. One of over 64 states stays as it is.
     """
     names: list[Column] = []
     parts = [some] if every is None else [some, every]

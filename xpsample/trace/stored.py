@@ -167,11 +167,7 @@ class StoredRows:
     ) -> np.ndarray:
         """Some rows on the host, chunk by chunk: memory holds one chunk and the result.
 
-        Parameters
-        ----------
-        rows : slice
-        pick : callable
-            What to take of a block of rows (draw, *shape); it leaves their axis.
+        ``pick(block)`` is what to take of a block of rows (draw, *shape); it leaves their axis.
         """
         chosen = range(len(self))[rows]
         if chosen.step < 0:
@@ -195,12 +191,7 @@ class StoredRows:
 class StoredColumns:
     """Entries of several `StoredRows` of the same draws and chains, side by side: (draw, *chains, column).
 
-    Parameters
-    ----------
-    parts : sequence of (StoredRows, sequence of int)
-        Which entries of each, counted in order over the axes beyond the chains.
-    chains : tuple of int
-        The chain axes.
+    Of each part these are the entries that are named, counted in order over the axes beyond the chains.
     """
 
     def __init__(self, parts: Sequence[tuple[StoredRows, Sequence[int]]], chains: tuple[int, ...]) -> None:
@@ -255,13 +246,7 @@ def column_blocks(values: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def zarr3() -> Any:
-    """The zarr package.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed.
-    """
+    """The zarr package; ImportError if it is not installed."""
     advice = 'a store of draws needs zarr 3: pip install "xpsample[io]"'
     installed("zarr.dtype", advice)
     return installed("zarr", advice)
@@ -273,13 +258,7 @@ def is_address(where: str) -> bool:
 
 
 def read_about(where: str) -> dict[str, Any] | None:
-    """What a store tells of its run; None where there is none.
-
-    Raises
-    ------
-    StoreError
-        If it is not one of ours, or cannot be read.
-    """
+    """What a store tells of its run; None where there is none. StoreError if it is not ours, or cannot be read."""
     zarr = zarr3()
     with handling(where, "read", READING):
         try:
@@ -323,17 +302,7 @@ def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None
 
 
 def open_datatree(where: str, rows: int) -> Any:
-    """A store as an ArviZ DataTree whose numbers are read when they are used.
-
-    Returns
-    -------
-    xarray.DataTree
-
-    Raises
-    ------
-    ImportError
-        If xarray is not installed.
-    """
+    """A store as an ``xarray.DataTree`` for ArviZ, whose numbers are read when they are used."""
     xarray = installed("xarray", 'to_arviz() needs xarray: pip install "xpsample[arviz]"')
     with handling(where, "read", READING):
         about = read_about(where)

@@ -60,22 +60,10 @@ def tabulate(
     angles: Sequence[int],
     by: int | Sequence[int] | None,
 ) -> Summary:
-    """The table of all columns, with findings from its figures.
+    """The table of all columns, (draw, *chains, column), with findings from its figures.
 
-    Parameters
-    ----------
-    columns : array or StoredColumns, shape (draw, *chains, column)
-    labels : sequence of str
-        Of the columns.
-    run_statistics : RunStatistics
-    statistics : mapping
-        Of every draw.
-    known : mapping
-        What `xpsample.trace.diagnosis.about` gave.
-    angles : sequence of int
-        The columns that are angles.
-    by : int or sequence of int, optional
-        The chain axes that are groups; all but the last when not given.
+    Columns have labels, and some are angles. The statistics are those of every draw, and `known` is what
+    `xpsample.trace.diagnosis.about` gave. `by` are the chain axes that are groups: all but the last when not given.
     """
     shape = tuple(columns.shape[:-1])
     ensembles = known.get("ensembles", False)

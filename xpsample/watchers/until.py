@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 from xpsample.core.arrays import is_array
-from xpsample.core.checks import check_instance, check_number, settle
+from xpsample.core.checks import check_instance, check_number, settle_given
 from xpsample.core.errors import HyperparameterError
 from xpsample.engine.loop import View
 from xpsample.metrics.findings import Finding
-from xpsample.steppers.program import Carry, Program
-from xpsample.trace.diagnosis import worst
-from xpsample.trace.recorders import BatchMeans, Draws, Moments
+from xpsample.trace.recorders import Draws
 from xpsample.trace.running import can_tell, running
+from xpsample.trace.screen import worst
 from xpsample.trace.stored import StoredRows
 
 LATER = 1.1
@@ -75,8 +74,7 @@ class Until:
         if self.ess is None and self.rhat is None and self.seconds is None:
             raise HyperparameterError("Until() would never stop: give ess, rhat or seconds")
         for name, low in (("ess", 0), ("rhat", 1), ("seconds", 0)):
-            if getattr(self, name) is not None:
-                settle(self, name, check_number, low)
+            settle_given(self, name, check_number, low)
 
     @property
     def needs_figures(self) -> bool:
@@ -192,24 +190,15 @@ class Unlimited:
         return []
 
 
-def figures(
-    program: Program, carry: Carry, rows: Callable[[], tuple[Any, ...] | None], known: dict[str, Any]
-) -> tuple[float, float]:
-    """The least ESS and the largest R-hat of a run, from its rows and what the diagnosis knows of it."""
-    at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
-    if at is None:
-        results = (
-            r.result(program.target, s, None)
-            for r, s in zip(program.recorders, carry.recorder_states, strict=True)
-            if isinstance(r, Moments | BatchMeans)
-        )
+def figures(draws: Any, results: Iterable[Any], known: dict[str, Any]) -> tuple[float, float]:
+    """The least ESS and the largest R-hat of a run, nan where nothing tells them.
+
+    Of its draws, if it keeps them, or of the results of recorders, and what the diagnosis knows of it.
+    """
+    if draws is None:
         told = running(results, ensembles=known["ensembles"])
-        assert told is not None
-        return told.worst()
-    found = rows()
-    assert found is not None
-    draws = found[at].columns() if isinstance(found[at], StoredRows) else found[at]
-    return worst(draws, known["categorical"], known["ensembles"])
+        return (math.nan, math.nan) if told is None else told.worst()
+    return worst(draws.columns() if isinstance(draws, StoredRows) else draws, known["categorical"], known["ensembles"])
 
 
 def _looks(ends: Iterable[int], rows: Callable[[int], int]) -> Iterator[int]:

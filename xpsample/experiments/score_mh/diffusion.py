@@ -13,14 +13,15 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.classes import class_shares, classes_covered, tv_to_uniform
 from xpsample.experiments.digits import CLASSES, Digits, classify
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh.digits import options
 from xpsample.experiments.score_mh.digits_models import DATA
 from xpsample.experiments.score_mh.unet import init_unet, unet
 from xpsample.experiments.table import Row, columns
+from xpsample.experiments.transport import wasserstein
 from xpsample.kernels import MALA, ULA, Kernel
-from xpsample.metrics import class_shares, classes_covered, tv_to_uniform, wasserstein
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.annealed import Annealed
 from xpsample.score_mh import (
@@ -136,7 +137,7 @@ def anneal(
 def measured(images: np.ndarray, known: Digits, held_out: np.ndarray) -> Row:
     """Of images (chains, dim)."""
     found = classify(images, known)
-    shares = class_shares(found.labels[None], CLASSES, np.zeros(()))
+    shares = class_shares(found.labels[None], CLASSES)
     return {
         "w1": float(wasserstein(images[None].astype(np.float64), held_out[None].astype(np.float64))[0]),
         "distance": np.mean(found.distance),

@@ -16,14 +16,16 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.classes import class_shares, classes_covered, tv_to_uniform
 from xpsample.experiments.digits import CLASSES, Digits, classify
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.files import write_rows
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.score_mh.digits_models import DATA, LearnedAtLevels, LevelBalance, Networks, NormULA
 from xpsample.experiments.table import Row, columns
+from xpsample.experiments.transport import wasserstein
 from xpsample.kernels import MALA, ULA, Kernel
-from xpsample.metrics import class_shares, classes_covered, squared_mmd, tv_to_uniform, wasserstein
+from xpsample.metrics import squared_mmd
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.annealed import Annealed
 from xpsample.score_mh import AnnealedDenoising, TrainingLoss
@@ -218,7 +220,7 @@ def measured(problem: Problem, images: np.ndarray) -> Row:
     groups, held_out = images.reshape(problem.run.size.groups, -1, images.shape[-1]), problem.held_out
     w1 = wasserstein(groups, np.broadcast_to(held_out, (len(groups), *held_out.shape)))
     found, empty = classify(groups, problem.known), problem.empty
-    shares = class_shares(found.labels, CLASSES, np.zeros(()))
+    shares = class_shares(found.labels, CLASSES)
     return {
         "w1": np.mean(w1),
         "w1_sd": np.std(w1, ddof=1),

@@ -15,8 +15,8 @@ from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh.models import Training, acceptances, train_acceptances, train_scores
 from xpsample.experiments.table import Row, columns, mean_and_error
+from xpsample.experiments.transport import wasserstein_1d
 from xpsample.kernels import RWM
-from xpsample.metrics import wasserstein_1d
 from xpsample.score_mh import Learned, RandomWalk, acceptance_network, score_network
 from xpsample.targets import LineIntegral, Target
 from xpsample.zoo.gaussian import gaussian

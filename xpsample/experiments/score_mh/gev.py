@@ -21,8 +21,9 @@ from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
 from xpsample.experiments.score_mh.gev_problem import gev, gev_quantile
 from xpsample.experiments.table import Row, columns, mean_and_error
+from xpsample.experiments.transport import wasserstein_1d
 from xpsample.kernels import MALA, ULA, Kernel
-from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein_1d
+from xpsample.metrics import median_bandwidth, squared_mmd
 from xpsample.metrics.stein import RBF
 from xpsample.score_mh import LangevinProposal, Learned, acceptance_network, score_network
 from xpsample.targets import Target

@@ -23,8 +23,9 @@ from xpsample.experiments.score_mh import models
 from xpsample.experiments.score_mh.toys_figures import GRID, STARTS, plot_draws, plot_maps, plot_sweeps, plot_weights
 from xpsample.experiments.table import Column, Columns, Row, columns, mean_and_error
 from xpsample.experiments.toys import TOYS
+from xpsample.experiments.transport import wasserstein
 from xpsample.kernels import MALA, PCN, RWM, ULA, Kernel
-from xpsample.metrics import median_bandwidth, squared_mmd, wasserstein
+from xpsample.metrics import median_bandwidth, squared_mmd
 from xpsample.metrics.stein import RBF
 from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, Proposal, RandomWalk, log_sigmoid, score_network
 from xpsample.score_mh import acceptance_network as logit

@@ -7,6 +7,7 @@ gain is told from what the step gains.
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from xpsample.experiments.sosmc.deblurring import UniformBlur, deblurring, likel
 from xpsample.experiments.sosmc.methods import THRESHOLD, Method
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MYULA
-from xpsample.metrics import mean_squared_error, structural_similarity
 from xpsample.optimize.optimizers import SGD
 from xpsample.particles.resampling import Systematic
 from xpsample.prox import AnisotropicTV, IsotropicTV, TotalVariation
@@ -218,17 +218,22 @@ def _mean_image(x: np.ndarray, logs: np.ndarray) -> np.ndarray:
 
 
 def _errors(truth: np.ndarray, images: np.ndarray, logs: np.ndarray) -> Row:
-    """Of weighted images (particle, height, width); without scikit-image the similarities are nan."""
-    mean = _mean_image(images, logs)
-    try:
-        similar = structural_similarity(np.concatenate([images, mean[None]]), truth)
-    except ImportError:
-        similar = np.full(len(images) + 1, np.nan)
+    """Of weighted images (particle, height, width): mean squared errors, and the SSIM of Wang et al. (2004).
+
+    Without scikit-image the similarities are nan.
+    """
+    truth = truth.astype(np.float64)
+    every = np.concatenate([images, _mean_image(images, logs)[None]])
+    squared, similar = np.mean((every - truth) ** 2, axis=(-2, -1)), np.full(len(every), np.nan)
+    with suppress(ImportError):
+        from skimage.metrics import structural_similarity
+
+        similar = np.asarray([structural_similarity(truth, one, data_range=np.ptp(truth)) for one in every])
     return {
-        "mse": float(_mean_image(mean_squared_error(images, truth), logs)),
+        "mse": float(_mean_image(squared[:-1], logs)),
         "ssim": float(_mean_image(similar[:-1], logs)),
-        "mse_mean": float(mean_squared_error(mean, truth)),
-        "ssim_mean": similar[-1],
+        "mse_mean": float(squared[-1]),
+        "ssim_mean": float(similar[-1]),
     }
 
 

@@ -14,8 +14,8 @@ from xpsample.core.arrays import Array
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.srld import matched
 from xpsample.experiments.table import Row, columns, means_and_errors
+from xpsample.experiments.transport import marginal_wasserstein
 from xpsample.kernels import MALA
-from xpsample.metrics import autocorrelation, marginal_wasserstein
 from xpsample.targets import Target
 
 ETA, ALPHA, DROPPED = 0.01, 10.0, 100
@@ -108,7 +108,7 @@ def _measures(draws: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
         "mmd2": matched.mmd2(runs, truth),
         "marginal_w1": marginal_wasserstein(runs, truth),
         "ess": matched.ess(runs),
-        "acf10": np.mean(autocorrelation(draws, 10)[10], axis=-1),
+        "acf10": np.mean(matched.autocorrelation(draws, 10)[10], axis=-1),
     } | matched.exact_w1(runs[:, ::W1_EVERY], truth)
 
 

@@ -17,8 +17,9 @@ from xpsample.core.specs import Specs
 from xpsample.experiments.figures import band
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Column, Row, columns, interval
+from xpsample.experiments.transport import marginal_wasserstein, wasserstein
 from xpsample.kernels import ULA, Kernel, Trait
-from xpsample.metrics import autocorrelation, chain_ess, marginal_wasserstein, squared_mmd, wasserstein
+from xpsample.metrics import chain_ess, squared_mmd
 from xpsample.metrics.stein import RBF, Bandwidth, Median, MedianFromPoint
 from xpsample.srld import SRLD, Thinned
 from xpsample.targets import BoundTarget, Capability, Target
@@ -121,6 +122,13 @@ def mmd2(runs: np.ndarray, truth: np.ndarray, kernel: RBF = MMD) -> np.ndarray:
 def ess(runs: np.ndarray) -> np.ndarray:
     """Of a chain's mean, averaged over coordinates, (repeat,)."""
     return np.array([chain_ess(x[:, None]).mean() for x in runs])
+
+
+def autocorrelation(draws: np.ndarray, lags: int) -> np.ndarray:
+    """Of every chain and coordinate, (lags + 1, ...) of draws (draw, ...); sums of products, not their means."""
+    centred = draws - np.mean(draws, axis=0)
+    sums = [np.sum(centred[lag:] * centred[: len(draws) - lag], axis=0) for lag in range(lags + 1)]
+    return np.stack(sums) / sums[0]
 
 
 def exact_w1(runs: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:

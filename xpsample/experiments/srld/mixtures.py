@@ -18,7 +18,8 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.experiments.runner import Experiment, Run
 from xpsample.experiments.srld import matched
 from xpsample.experiments.table import Row, columns, means_and_errors
-from xpsample.metrics import autocorrelation, marginal_wasserstein, median_bandwidth
+from xpsample.experiments.transport import marginal_wasserstein
+from xpsample.metrics import median_bandwidth
 from xpsample.metrics.stein import RBF
 from xpsample.targets import Target
 from xpsample.zoo.gaussian import gaussian
@@ -161,7 +162,7 @@ def _problem(run: Run[Size], device: DeviceDtype, name: str, setting: str) -> It
 def _measures(draws: np.ndarray, truth: np.ndarray, square: float) -> dict[str, np.ndarray]:
     """Of each repeat, (repeat,)."""
     runs, lags = np.moveaxis(draws, 0, 1), min(10, len(draws) - 1)
-    acf = np.mean(autocorrelation(draws, lags), axis=-1)
+    acf = np.mean(matched.autocorrelation(draws, lags), axis=-1)
     return {
         "mmd2": matched.mmd2(runs, truth),
         "mmd2_median": matched.mmd2(runs, truth, RBF(float(median_bandwidth(truth)))),

@@ -14,21 +14,20 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.experiments.digits import CLASSES, Digits, classify, load_digits
-from xpsample.experiments.runner import Experiment, Run, float32
-from xpsample.experiments.srmc.rbm_training import train_rbm
-from xpsample.experiments.table import Row, columns
-from xpsample.kernels import GWG, Kernel, ParallelTempering, SingleFlip
-from xpsample.metrics import (
+from xpsample.experiments.classes import (
     class_shares,
     classes_covered,
-    cosine_similarity,
     cumulative_class_shares,
     kl_to_uniform,
     normalised_entropy,
     tv_to_uniform,
     vendi_score,
 )
+from xpsample.experiments.digits import CLASSES, Digits, classify, load_digits
+from xpsample.experiments.runner import Experiment, Run, float32
+from xpsample.experiments.srmc.rbm_training import train_rbm
+from xpsample.experiments.table import Row, columns
+from xpsample.kernels import GWG, Kernel, ParallelTempering, SingleFlip
 from xpsample.particles.ais import AIS, log_normalizer
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC, PowerLaw
@@ -113,8 +112,7 @@ def _machine(run: Run[Size], known: Digits) -> RBM:
 
 def _row(sampler: str, alpha: float, labels: np.ndarray, images: np.ndarray, known: Digits) -> Row:
     """The measures of labels (row, chain) and of the last images (chain, 784)."""
-    like = np.zeros((), dtype=np.float64)
-    shares = class_shares(labels[-1], CLASSES, like)
+    shares = class_shares(labels[-1], CLASSES)
     votes = classify(2 * images - 1, known).votes
     return {
         "sampler": sampler,
@@ -124,8 +122,8 @@ def _row(sampler: str, alpha: float, labels: np.ndarray, images: np.ndarray, kno
         "kl": float(kl_to_uniform(shares)),
         "tv": float(tv_to_uniform(shares)),
         "entropy": float(normalised_entropy(shares)),
-        "cumulative_kl": float(kl_to_uniform(cumulative_class_shares(labels, CLASSES, like))[-1]),
-        "vendi": float(vendi_score(cosine_similarity(votes))),
+        "cumulative_kl": float(kl_to_uniform(cumulative_class_shares(labels, CLASSES))[-1]),
+        "vendi": float(vendi_score(votes)),
         "theta": 0.0,
         "moved": 1.0,
         "seconds": 0.0,
@@ -158,7 +156,7 @@ def _escape(
         row["theta"] = value * float(np.mean(np.linalg.norm(theta[k], axis=-1)))
         row["moved"] = float(np.mean(trace.run_statistics.moved[k]))
         rows.append(row | {"seconds": trace.metadata["seconds"] / len(ALPHAS)})
-        shares = cumulative_class_shares(labels[:, k], CLASSES, np.zeros(()))
+        shares = cumulative_class_shares(labels[:, k], CLASSES)
         curves[f"{name}, alpha = {value:g}" if value else name] = np.asarray(kl_to_uniform(shares))
     return rows, curves, x[:, :, :8]
 
@@ -217,14 +215,14 @@ def _anneal(run: Run[Size], machine: RBM, known: Digits, device: DeviceDtype) ->
         trace, kept = _sample(run, machine, annealing, x0, 1, len(betas) - 1, f"{device} annealed {name}")
         x, weights = kept[-1], to_host(trace.state.log_weight)
         voted = classify(2 * x - 1, known)
-        shares = class_shares(voted.labels, CLASSES, np.zeros(()))
+        shares = class_shares(voted.labels, CLASSES)
         estimate = log_normalizer(weights, x.shape[-1] * math.log(2.0))
         rows.append(
             {
                 "sampler": f"{name} {device.backend.name}",
                 "alpha": alpha,
                 "entropy": float(normalised_entropy(shares)) * math.log(CLASSES),
-                "vendi": float(vendi_score(cosine_similarity(voted.votes))),
+                "vendi": float(vendi_score(voted.votes)),
                 "log_z": estimate.value,
                 "log_z_se": estimate.standard_error,
                 "weight_ess": estimate.weight_ess,

@@ -11,6 +11,16 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.classes import (
+    class_shares,
+    classes_covered,
+    cumulative_class_shares,
+    kl_to_uniform,
+    modes_discovered,
+    normalised_entropy,
+    tv_to_uniform,
+    vendi_score,
+)
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import CLASSES, Classified, Digits, classify, load_digits
 from xpsample.experiments.figures import tidy
@@ -27,17 +37,6 @@ from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.table import Row, columns, mean_and_error
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import ULA
-from xpsample.metrics import (
-    class_shares,
-    classes_covered,
-    cosine_similarity,
-    cumulative_class_shares,
-    kl_to_uniform,
-    modes_discovered,
-    normalised_entropy,
-    tv_to_uniform,
-    vendi_score,
-)
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Target, Tempered
 from xpsample.trace.recorders import Record
@@ -120,7 +119,7 @@ def model(parameters: Parameters) -> Target:
 
 def measures(labels: np.ndarray) -> dict[str, np.ndarray]:
     """The paper's measures of classes (..., sample), each (...)."""
-    shares = class_shares(labels, CLASSES, np.zeros(1))
+    shares = class_shares(labels, CLASSES)
     return {
         "covered": classes_covered(shares).astype(np.float64),
         "kl": kl_to_uniform(shares),
@@ -186,8 +185,8 @@ def _rows(part: str, path: Path, device: DeviceDtype) -> list[Row]:
     """Rows of a part: one for every alpha, and of the parallel one for every size of group."""
     rows = []
     chains = path.labels.shape[-1]
-    cumulative = kl_to_uniform(cumulative_class_shares(path.labels, CLASSES, np.zeros(1)))
-    vendi = vendi_score(cosine_similarity(path.last.votes))
+    cumulative = kl_to_uniform(cumulative_class_shares(path.labels, CLASSES))
+    vendi = vendi_score(path.last.votes)
     for i, alpha in enumerate(ALPHAS):
         base: Row = {"part": part, "backend": device.backend.name, "dtype": device.dtype, "alpha": alpha}
         base |= {
@@ -292,7 +291,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
         classes.bar(np.arange(CLASSES) + 0.2 * (i - 1.5), counts, 0.2, color=colour, label=name)
         for part, style in (("parallel", "-"), ("seven", "--")):
             labels = shown[part].labels[:, i]
-            kl = kl_to_uniform(cumulative_class_shares(labels, CLASSES, np.zeros(1)))
+            kl = kl_to_uniform(cumulative_class_shares(labels, CLASSES))
             curves.plot(EVERY * np.arange(1, len(kl) + 1), kl, style, color=colour, lw=1.2)
     classes.axhline(shown["parallel"].labels.shape[-1] / CLASSES, color="black", lw=0.8, ls=":")
     classes.set(xticks=range(CLASSES), xlabel="class", title="classes of the last states from noise")

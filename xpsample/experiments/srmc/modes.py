@@ -14,12 +14,12 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.experiments.classes import modes_discovered
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.table import Row, columns
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import ULA, Kernel
-from xpsample.metrics import modes_discovered, nearest_centre
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import AbstractTarget, Capability, Tempered
 from xpsample.trace.recorders import Record
@@ -162,7 +162,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 def recorder(means: Array) -> Record:
     """Records nearest centre, its component's probability, and number of balls that hold the state, of every chain.
 
-    The nearest centre is that of `nearest_centre`; it shares a matrix product with the rest.
+    The nearest centre is that in Euclidean distance (Appendix D.2.1).
     """
     xp = array_namespace(means)
     half = 0.5 * xp.sum(means * means, axis=-1)
@@ -209,10 +209,9 @@ def _ended(
     """For alphas (groups, 1) the modes visited by the end of the ablation, and the size of the correction there."""
     target, kernel = target_and_kernel(unit, 1.0, device.array(alphas), eps)
     x0 = device.array(np.broadcast_to(unit[int(START * len(unit))], (len(alphas), run.size.chains, unit.shape[-1])))
-    means = device.array(unit)
-    recorder = Record("nearest", lambda state: nearest_centre(state.point.x, means))
-    trace = run.sample(target, kernel, x0, run.size.ablation, recorders=(recorder,), label=f"{device!s:20} {label}")
-    counts = to_host(modes_discovered(trace.recorded["nearest"]))[-1]
+    recorders, label = (recorder(device.array(unit)),), f"{device!s:20} {label}"
+    trace = run.sample(target, kernel, x0, run.size.ablation, recorders=recorders, label=label)
+    counts = modes_discovered(to_host(trace.recorded["modes"]["nearest"]))[-1]
     ratios = correction(unit, to_host(trace.state.point.x), to_host(trace.state.theta))
     return [
         {"backend": device.backend.name, "alpha": alpha, "eps": eps, "modes": int(count), "ratio": np.mean(ratio)}
