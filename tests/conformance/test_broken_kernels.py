@@ -295,3 +295,17 @@ def test_a_wrong_self_repulsion_is_caught(spoil):
     outcome = run_check("tilted step", replace(scenario, kernel=lambda asarray: kernel), reference())
     assert outcome.passed is False
     assert float(outcome.detail) > 1e-2
+
+
+def test_noise_that_depends_on_where_a_block_begins(monkeypatch):
+    """A run by an integer seed would go on with other numbers than an uninterrupted one draws."""
+    where, case = reference(), SCENARIOS["mala"]
+
+    def keyed_by_its_start(backend, seed, specs, start, stop, like):
+        rng = np.random.default_rng([seed, start])
+        return {name: rng.random((stop - start, *spec.shape)) for name, spec in specs.items()}
+
+    assert run_check("resume exact", case, where).passed
+    monkeypatch.setattr(type(where.backend), "noise", keyed_by_its_start)
+    found = run_check("resume exact", case, where)
+    assert found.passed is False and "noise(" in found.detail

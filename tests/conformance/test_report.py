@@ -7,7 +7,7 @@ import pytest
 from xpsample import cli
 from xpsample.conformance import cli as command
 from xpsample.conformance import timing
-from xpsample.conformance.checks import reference
+from xpsample.conformance.checks import check_all, reference
 from xpsample.core.devices import device_dtypes
 
 
@@ -37,6 +37,19 @@ def test_a_report_that_is_stopped_has_what_was_found(tmp_path, monkeypatch):
     assert cli.main(["conformance", "--backend", "numpy", "--kernel", "rwm", "--quick", "--report", str(path)]) == 130
     assert "2 of 2 rows passed" in path.read_text()
     assert "| RWM | numpy-cpu-float32 | 10 | 2 | 3 | 0.4 |" in path.read_text()
+
+
+def test_a_report_of_a_stopped_suite_says_so(tmp_path, monkeypatch):
+    def one(cases, where, quick):
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        made.append(1)
+        return check_all(cases, where, quick)
+
+    made, path = [], tmp_path / "report.md"
+    monkeypatch.setattr(command, "check_all", one)
+    assert cli.main(["conformance", "--backend", "numpy", "--kernel", "rwm", "--quick", "--report", str(path)]) == 130
+    assert "1 of 1 rows passed, then the suite was stopped.\n" in path.read_text()
 
 
 def test_a_report_that_cannot_be_written_is_known_before_the_suite_runs(tmp_path, monkeypatch, capsys):

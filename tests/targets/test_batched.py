@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError, WorkerError
+from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError, LogDensityError, WorkerError
 
 X0 = np.random.default_rng(0).normal(size=(8, 2))
 
@@ -80,6 +80,20 @@ def test_exceptions_that_mean_no_density(pool):
     f = xps.batched(positive, rejects=ValueError, executor=pool)
     trace = xps.sample(xps.Target(f, constrained=True), xps.RWM(0.5), np.abs(X0), 50, seed=1)
     assert trace.draws[..., 0].min() >= 0
+
+
+def test_exceptions_at_some_start_positions_are_no_mistake():
+    """As where a prior reaches further than a simulator; what fails everywhere is told."""
+    x0 = np.linspace(-1.0, 2.0, 8)[:, None]
+    prior = xps.Target(lambda x: -0.5 * np.sum((x - 1) ** 2, axis=-1))
+    bridge = xps.Bridge(prior, xps.Target(xps.batched(positive, rejects=ValueError), constrained=True))
+    assert np.isfinite(
+        xps.sample(bridge, xps.TemperedSMC(xps.RWM(0.5), [0, 1]), x0, 1, seed=1).state.weights.log_normalizer
+    )
+    with pytest.raises(LogDensityError, match=r"not finite at the start .* \(0,\): -inf"):
+        xps.sample(xps.Target(xps.batched(positive, rejects=ValueError)), xps.RWM(0.5), x0, 5, seed=1)
+    with pytest.raises(LogDensityError, match="a negative rate"):
+        xps.sample(xps.Target(xps.batched(positive, rejects=ValueError)), xps.RWM(0.5), -1 - x0**2, 5, seed=1)
 
 
 @pytest.mark.slow

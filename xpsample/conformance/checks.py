@@ -28,7 +28,7 @@ from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.engine.eager import eager_repeat
-from xpsample.engine.noise import Portable, Replay
+from xpsample.engine.noise import Native, Portable, Replay
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.traits import Trait
@@ -252,7 +252,10 @@ def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) ->
 
 
 def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
-    """A run that is killed after a third of its steps and called again gives the bits of an uninterrupted one."""
+    """A run that is killed after a third of its steps and called again gives the bits of an uninterrupted one.
+
+    So must the backend's own noise, which a run by an integer seed draws: the same for a step wherever a block begins.
+    """
     whole, (target, kernel, x0) = _run(scenario, device), _setting(scenario, device)
     source, third = Portable(1), STEPS // 3
     # The first third is driven by the program of `_run`: a run of fewer draws would compile another one.
@@ -271,6 +274,13 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
         strict=True,
     )
     different = [path for (path, a), (_, b) in pairs if not np.array_equal(to_host(a), to_host(b))]
+    specs, like = program.specs(carry), program.like(carry)
+    every, later = (Native(1).block(device.backend, specs, start, STEPS, like) for start in (0, third))
+    for name in specs:
+        if not np.array_equal(to_host(every[name][third:, ...]), to_host(later[name])):
+            different.append(
+                f"noise(..., {third}, {STEPS}, ...) of {name} is not the end of noise(..., 0, {STEPS}, ...)"
+            )
     return Outcome(not different, ", ".join(different))
 
 

@@ -101,13 +101,15 @@ def _reported(
         yield
         return
     times: list[Timed] = []
-    write_whole(args.report, report(devices, rows, times).encode())  # what cannot be written is known at once
+    write_whole(args.report, report(devices, rows, times, False).encode())  # what cannot be written is known at once
+    whole = False
     try:
         yield
+        whole = True
         with progress.doing(f"timing kernels for {args.seconds:g} seconds"):
             times.extend(timed(devices, args.seconds))
     finally:
-        write_whole(args.report, report(devices, rows, times).encode())
+        write_whole(args.report, report(devices, rows, times, whole).encode())
     progress.say(f"{args.report} is a report to paste into an issue")
 
 

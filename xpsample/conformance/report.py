@@ -56,8 +56,8 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 TIMES = ("kernel", "device", "chains", "a step, us", "a run by itself, ms", "a first run, s")
 
 
-def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[Timed]) -> str:
-    """Versions, devices, the table of conformance and that of times, in Markdown."""
+def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[Timed], whole: bool = True) -> str:
+    """Versions, devices, the table of conformance and that of times, in Markdown; it says if it is not `whole`."""
     made = made_with(devices)
     models = {f"{d.backend.name} {found.name}": found.model for d in devices for found in d.backend.devices()}
     about = [
@@ -66,7 +66,7 @@ def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[
         *((name, model or "no model is known") for name, model in models.items()),
         *((f"code of {package}", digest) for package, digest in made["code"].items()),
     ]
-    passed = sum(row.passed for row in rows)
+    passed, end = sum(row.passed for row in rows), "" if whole else ", then the suite was stopped"
     timed = [
         (t.kernel, t.device, f"{t.chains:,}", f"{1e6 * t.step:.3g}", f"{1e3 * t.run:.3g}", f"{t.first:.3g}")
         for t in times
@@ -75,7 +75,7 @@ def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[
         [
             "# xpsample on this machine\n",
             _table(("", ""), about),
-            f"## Conformance\n\n{passed} of {len(rows)} rows passed.\n",
+            f"## Conformance\n\n{passed} of {len(rows)} rows passed{end}.\n",
             markdown(rows),
             f"## Times\n\nOn a standard normal of {DIM} coordinates, whose score is given; nothing is recorded. A step",
             "is the difference of two runs, divided by that of their steps. A run by itself is what is left of the",

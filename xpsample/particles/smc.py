@@ -97,7 +97,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         In [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
     moves : int
-        Steps of the base kernel at each temperature, at least 1.
+        Steps of the base kernel at each temperature, at least 1. Double them until the estimate rises no more.
 
     See Also
     --------
@@ -253,7 +253,7 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         fewer than 10 in effect, and no less than ``sqrt(1 / 8)`` of the root of the share of pairs that are of one
         family: below that it is noise. Without resampling it is that of `log_normalizer`. A run whose particles all
         have weight 0 has the value -inf. To combine independent runs, with an error, take
-        ``log_normalizer(result.value)``.
+        ``log_normalizer(result.value)``. With too few `moves` all runs are too low alike, and none tells it.
 
     See Also
     --------

@@ -42,8 +42,8 @@ def batched(
         ``f(x, *data)`` with x of shape (dim,). That of a `Model` is ``f(p, *data)``, the parameters of one chain.
     rejects : exception class or tuple of such, optional
         Exceptions that mean a log density of -inf at a position, such as `ValueError`: that chain's proposal is
-        rejected, and the others go on. At the start they are errors. Compiled functions, as those of JAX, raise when
-        they are traced and not where a value is wrong: give -inf there by ``where``.
+        rejected, and the others go on. Where every start position raises one, it is an error. Compiled functions, as
+        those of JAX, raise when they are traced and not where a value is wrong: give -inf there by ``where``.
     executor : concurrent.futures.Executor, optional
         Whose workers evaluate the positions, each by itself, such as a `ProcessPoolExecutor` or those of loky, dask and
         mpi4py. It pays where an evaluation takes a millisecond or more. Not for JAX arrays, whose runs are compiled.

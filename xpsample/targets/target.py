@@ -4,6 +4,7 @@ A `Target` is what a user writes down. `Target.prepare` fits it to an array libr
 `BoundTarget`, the thing that kernels call. Tilted, tempered and parametric targets are bound targets, too.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -203,7 +204,9 @@ class Target(AbstractTarget):
         log_density = self.of_coordinates.log_density
         if log_density is not None:
             try:
-                density = getattr(log_density, "raising", log_density)(at, *bound._args)
+                density = log_density(at, *bound._args)
+                if not bound.xp.any(density > -math.inf):  # what `batched` rejects everywhere is a mistake
+                    density = getattr(log_density, "raising", log_density)(at, *bound._args)
             except Exception as its:
                 if not is_of_a_function(its):
                     raise
