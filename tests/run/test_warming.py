@@ -10,6 +10,7 @@ import xpsample as xps
 from xpsample.core.errors import Interrupted
 from xpsample.core.registry import namespace, to_host
 from xpsample.kernels.tuning import with_tuning
+from xpsample.metrics.findings import Finding
 from xpsample.run import rounds, warming
 from xpsample.run.warm_up import heard_chains, judge_chains, warm_up_steps
 
@@ -45,7 +46,7 @@ def chains_behind(trace):
 def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
     """Chains leave the lower mode after some hundred steps each; the wrong variant does not look at them.
 
-    A round of theirs comes first, as long as the usual one, and then one of all, twice as long.
+    A round of theirs comes first, as long as the usual one, and then one of all, twice as long, since one is left.
     """
     usual = warm_up_steps(xps.HMC(), on_two_levels(), None)
     run = lambda: xps.sample(two_levels(15), xps.HMC(), on_two_levels(), 100, seed=1, progress=False)  # noqa: E731
@@ -56,6 +57,15 @@ def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
     blind = run()
     assert blind.metadata["warmup"] == usual
     assert np.sum(blind.draws[0, :, 0] > 7) > 0
+
+
+def test_a_round_of_all_is_no_longer_where_those_that_were_behind_have_come_in():
+    theirs = rounds.Plan(100, 3, (1, 1), alone=True, before=1)
+    moving, late = Finding("warmup", "", 1.0, ""), Finding("behind", "", 40.0, "", chains=((1,),))
+    assert theirs.after(None, None, None, (2,)) == rounds.Plan(100, 3, before=1)
+    for findings in ((moving, None), (None, late)):
+        assert theirs.after(*findings, None, (2,)) == rounds.Plan(200, 3, before=1)
+    assert rounds.Plan(100, 3).after(moving, None, None, (2,)) == rounds.Plan(200, 2)
 
 
 def test_chains_that_stay_behind_end_the_warm_up_and_are_told():

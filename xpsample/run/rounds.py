@@ -21,8 +21,8 @@ class Plan:
 
     Where the chains are still on their way at its end, another one follows, twice as long. Where only some are, far
     behind the others and fewer than before, a round comes first that tunes to them alone: steps that suit the others
-    may not let them come in. Those that are stuck even so have no say in what the next one tunes, and one more follows
-    where further ones are.
+    may not let them come in. If they do come in, the one that follows is no longer. Those that are stuck even so have
+    no say in what the next one tunes, and one more follows where further ones are.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ class Plan:
         if late is not None and moving is None and not self.alone and behind < self.before:
             return Plan(self.steps, left, those_behind(late, chains), True, behind)
         if self.alone or moving is not None or (behind and heard != self.heard):
-            return Plan(2 * self.steps, left, heard, False, self.before)
+            arrived = moving is None and late is None
+            return Plan(self.steps if arrived else 2 * self.steps, left, heard, False, self.before)
         return None
 
 
