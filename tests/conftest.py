@@ -23,6 +23,7 @@ from xpsample.core import terminal
 from xpsample.core.backend import Backend, Device
 from xpsample.core.errors import DataError, XpsampleError
 from xpsample.core.registry import backend_named, compiled
+from xpsample.watchers import bar
 from xpsample.zoo import data
 
 # How long an example takes says something of the machine, and nothing of the code.
@@ -347,6 +348,7 @@ def no_silence_is_told() -> Iterator[None]:
     """A command on a busy machine says what it waits for, among what a test reads; a test that wants that sets it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "SILENCE", math.inf)
+        patch.setattr(bar, "SILENT", math.inf)
         yield
 
 

@@ -1,6 +1,7 @@
 """Runs: one chain whichever way it is driven, the same from the same seed, and nothing of the user's touched."""
 
 import itertools
+import re
 import sys
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import XpsampleError
+from xpsample.engine import pace
 from xpsample.kernels import HMC, MALA, RWM, Info
 from xpsample.srmc import SRMC
 from xpsample.targets import Exact, Target, Tempered
+from xpsample.watchers import bar
 from xpsample.watchers import totals as totals_module
 
 X0 = np.random.default_rng(0).normal(size=(2, 3, 2))
@@ -274,6 +277,16 @@ def test_progress_is_written_to_stderr(library, capsys):
 def test_no_progress_where_nobody_looks(capsys, progress):
     xps.sample(TARGET, WALK, X0, 20, seed=SEED, progress=progress)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("progress", "lines"), [(None, 1), (False, 0)])
+def test_a_long_run_without_a_bar_says_once_how_far_it_is(capsys, monkeypatch, progress, lines):
+    monkeypatch.setattr(bar, "SILENT", 0.0)
+    monkeypatch.setattr(pace, "SECONDS", 1e-9)
+    xps.sample(TARGET, WALK, X0, 20, seed=SEED, progress=progress)
+    told = capsys.readouterr().err.splitlines()
+    expected = r"xpsample: [12] of 20 steps in 0 s, about 0\.\d min to go"
+    assert len(told) == lines and all(re.match(expected, line) for line in told)
 
 
 def test_a_notebook_shows_progress(capsys, monkeypatch):

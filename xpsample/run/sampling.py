@@ -80,7 +80,7 @@ def sample(
         most. With `shards` it needs a checkpoint.
     progress : bool, optional
         Show a progress bar (tqdm), with the acceptance and the divergences of each group. By default, if tqdm is
-        installed, in a terminal or a notebook.
+        installed, in a terminal or a notebook; without one a long run says once, after 30 s, how far it is.
     check : bool
         Compare the target's score with finite differences of its log density before the first step.
     compile : bool
