@@ -18,7 +18,9 @@ NAMES = {
     "blackjax": "BlackJAX (JAX arrays)",
     "numpyro": "NumPyro (JAX arrays)",
 }
-"""Of some peers, in the table of the page."""
+"""Of some peers, in the tables of the page on performance."""
+PAGES = {"by_hand": list(NAMES)[:3], "packages": list(NAMES)[3:]}
+"""The peers of each of its tables."""
 COLUMNS = {
     "peer": ("peer", "s"),
     "problem": ("problem", "s"),
@@ -71,9 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--chains", action="append", type=int, help=f"by default each of {CHAINS}")
     parser.add_argument("--rounds", type=int, default=7, help="timed runs of each side")
     parser.add_argument("--quick", action="store_true", help="one case, three rounds, to see that it runs")
-    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown, too")
+    parser.add_argument("--page", choices=list(PAGES), help="print a table of the page on performance, too")
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
+    if args.page:
+        args.peer, args.problem, args.chains = args.peer or PAGES[args.page], ["logistic"], [1, 100, 1000]
     if args.worker:
         return _work(args)
 
@@ -97,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed |= process.returncode != 0
     if rows:
         print(table(rows, COLUMNS) + "\n\n" + LEGEND)
-        if args.markdown:
+        if args.page:
             print("\n" + markdown(rows))
     return int(failed)
 

@@ -82,7 +82,7 @@ def test_a_peer_with_another_distribution_is_not_timed(monkeypatch, kernel, faul
 
 def test_the_quick_table(monkeypatch, capfd):
     monkeypatch.chdir(ROOT)
-    assert main(["--quick", "--peer", "by_hand_numpy", "--markdown"]) == 0
+    assert main(["--quick", "--peer", "by_hand_numpy", "--page", "by_hand"]) == 0
     said = capfd.readouterr()
     (row,) = [line for line in said.out.splitlines() if line.startswith("by_hand_numpy")]
     assert row.split()[1:5] == ["logistic", "mala", "analytic", "1"]
