@@ -1,21 +1,19 @@
 """Evaluations per effective draw of kernels that need a log density only, and of peers' moves, at one budget.
 
 ``python docs/black_boxes.py`` prints the table of the page on black boxes, in some minutes; it needs JAX, emcee and
-NumPyro. A first word chooses one of the problems, ``Gaussian`` or ``Lotka``, a second one samplers.
+NumPyro. Words choose the rows that have them.
 """
 
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import emcee
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.infer import AIES, MCMC
+from numpyro.infer import AIES, ESS, MCMC
 
 import xpsample as xps
 from xpsample.core.errors import DiagnosisWarning
@@ -23,7 +21,7 @@ from xpsample.metrics.ranks import mixing
 
 jax.config.update("jax_enable_x64", True)
 
-ENSEMBLES = 4
+ENSEMBLES, BUDGET = 4, 400_000
 
 HARES_AND_LYNXES = """30 4 47.2 6.1 70.2 9.8 77.4 35.2 36.3 59.4 20.6 41.7 18.1 19 21.4 13 22 8.3 25.4 9.1 27.1 7.4
 40.3 8 57 12.3 76.6 19.5 52.3 45.7 19.5 51.1 11.2 29.7 7.6 15.8 14.6 9.7 16.2 10.1 24.7 8.6"""
@@ -90,7 +88,7 @@ def cost(draws: np.ndarray, evaluations: float, walkers: int) -> float:
 
 def ours(
     log_density: Any, budget: int, kernel: Any, starts: np.ndarray, walkers: int = 1
-) -> tuple[float, Any]:
+) -> float:
     """Of a kernel here, from chains, or from ensembles of so many walkers."""
     x0 = starts[: ENSEMBLES * walkers] if walkers > 1 else starts[:40]
     x0 = x0.reshape(ENSEMBLES, walkers, -1) if walkers > 1 else x0
@@ -104,14 +102,12 @@ def ours(
         target, found.kernel, found.draws[-1], steps, seed=2, progress=False
     )
     spent = trace.run_statistics.evaluations["log_density"] * steps * x0[..., 0].size
-    return cost(np.asarray(trace.draws), spent, walkers), found.metadata.get(
-        "warmup", 0
-    )
+    return cost(np.asarray(trace.draws), spent, walkers)
 
 
 def theirs(
     log_density: Any, budget: int, move: Any, starts: np.ndarray, walkers: int
-) -> tuple[float, Any]:
+) -> float:
     """Of a move of emcee, from as many ensembles."""
     vectorized, steps, chains = (
         jax.jit(log_density),
@@ -130,32 +126,57 @@ def theirs(
         sampler.run_mcmc(starts[i * walkers : (i + 1) * walkers], steps + 50)
         chains.append(sampler.get_chain(discard=50))
     draws = np.stack(chains, axis=1)
-    return cost(draws, draws[..., 0].size, walkers), 0
+    return cost(draws, draws[..., 0].size, walkers)
+
+
+class Counted(ESS):
+    """NumPyro's `ESS`, which counts the evaluations that it makes: those of walkers that wait for others, too."""
+
+    made = 0
+
+    def init_inner_state(self, rng_key: Any) -> Any:
+        state = super().init_inner_state(rng_key)
+        plain = self.batch_log_density
+
+        def log_density(x: Any) -> Any:
+            jax.debug.callback(self.count, len(x))
+            return plain(x)
+
+        self.batch_log_density = log_density
+        return state
+
+    def count(self, walkers: int) -> None:
+        self.made += int(walkers)
 
 
 def numpyros(
-    log_density: Any, budget: int, starts: np.ndarray, walkers: int
-) -> tuple[float, Any]:
-    """Of NumPyro's `AIES`, from as many ensembles, the median of three seeds."""
-    settings = {"num_chains": walkers, "chain_method": "vectorized"}
-    found = []
+    log_density: Any, budget: int, kind: Any, starts: np.ndarray, walkers: int
+) -> float:
+    """Of NumPyro's `AIES` or `ESS`, from as many ensembles, the median of three seeds."""
+
+    kernel = kind(potential_fn=lambda x: -log_density(x))
+    options = {"num_chains": walkers, "chain_method": "vectorized", "num_warmup": 50}
+
+    def run(sampler: Any, seed: int, i: int) -> tuple[np.ndarray, int]:
+        x0 = jnp.asarray(starts[i * walkers : (i + 1) * walkers])
+        key = jax.random.key(ENSEMBLES * seed + i)
+        sampler.warmup(key, init_params=x0)
+        jax.effects_barrier()
+        before = getattr(kernel, "made", 0)
+        sampler.run(sampler.post_warmup_state.rng_key, init_params=x0)
+        draws = np.asarray(sampler.get_samples(group_by_chain=True))
+        jax.effects_barrier()
+        spent = getattr(kernel, "made", before + draws[..., 0].size) - before
+        return np.moveaxis(draws, 0, 1), spent
+
+    pilot = MCMC(kernel, num_samples=100, progress_bar=False, **options)
+    steps = round(budget / ENSEMBLES / run(pilot, 0, 0)[1] * 100)
+    sampler, found = MCMC(kernel, num_samples=steps, progress_bar=False, **options), []
     for seed in range(3):
-        chains = []
-        for i in range(ENSEMBLES):
-            sampler = MCMC(
-                AIES(potential_fn=lambda x: -log_density(x)),
-                num_warmup=50,
-                num_samples=budget // (ENSEMBLES * walkers),
-                progress_bar=False,
-                **settings,
-            )
-            x0 = jnp.asarray(starts[i * walkers : (i + 1) * walkers])
-            sampler.run(jax.random.key(ENSEMBLES * seed + i), init_params=x0)
-            draws = np.asarray(sampler.get_samples(group_by_chain=True))
-            chains.append(np.moveaxis(draws, 0, 1))
-        every = np.stack(chains, axis=1)
-        found.append(cost(every, every[..., 0].size, walkers))
-    return float(np.median(found)), 0
+        runs = (run(sampler, seed, i) for i in range(ENSEMBLES))
+        chains, spent = zip(*runs, strict=True)
+        found.append(cost(np.stack(chains, axis=1), sum(spent), walkers))
+    return float(np.median(found))
 
 
 def starts(log_density: Any, kernel: Any, x0: np.ndarray) -> np.ndarray:
@@ -171,61 +192,63 @@ def main() -> None:
     mode = np.log([0.55, 0.028, 0.8, 0.024, 33.0, 6.0, 0.25, 0.25])
     near = mode + 0.05 * np.random.default_rng(0).normal(size=(ENSEMBLES, 32, 8))
     elliptical = xps.EllipticalSlice(covariance=jnp.asarray(PRIOR))
-    pcn = xps.PCN(covariance=jnp.asarray(PRIOR))
-    problems: dict[str, tuple[Any, int, Any, np.ndarray, int, dict[str, Any]]] = {
-        "Gaussian process, 50": (
-            gaussian_process,
-            400_000,
-            elliptical,
-            np.zeros((ENSEMBLES * 104, 50)),
-            104,
-            {"EllipticalSlice": elliptical, "PCN": pcn},
-        ),
-        "Lotka-Volterra, 8": (
+    problems: dict[str, tuple[Any, Any, np.ndarray, int]] = {
+        "Lotka-Volterra, 8 parameters": (
             lotka_volterra,
-            400_000,
             xps.Ensemble(xps.DifferentialEvolution()),
             near,
             32,
-            {},
+        ),
+        "Gaussian process, 50 rates": (
+            gaussian_process,
+            elliptical,
+            np.zeros((ENSEMBLES * 104, 50)),
+            104,
         ),
     }
-    chosen = [name for name in problems if sys.argv[1:] == [] or sys.argv[1] in name]
-    print("| problem | sampler | evaluations per effective draw | warm-up steps |")
-    print("| --- | --- | --- | --- |")
-    for name in chosen:
-        log_density, budget, first, near, walkers, more = problems[name]
-        x0 = starts(log_density, first, near)
-        cases: dict[str, Callable[[], tuple[float, Any]]] = {
-            key: partial(ours, log_density, budget, kernel, x0)
-            for key, kernel in more.items()
-        }
-        for kind in (xps.RWM, xps.Slice):
-            dense = kind(covariance=xps.DenseMetric())
-            for key, kernel in (("", kind()), (", dense metric", dense)):
-                cases[f"{kind.__name__}{key}"] = partial(
-                    ours, log_density, budget, kernel, x0
-                )
-        for move in (xps.Stretch(), xps.DifferentialEvolution()):
-            kernel = xps.Ensemble(move)
-            cases[f"Ensemble, {type(move).__name__}"] = partial(
-                ours, log_density, budget, kernel, x0, walkers
-            )
-        for their in (emcee.moves.StretchMove(), emcee.moves.DEMove()):
-            cases[f"emcee, {type(their).__name__}"] = partial(
-                theirs, log_density, budget, their, x0, walkers
-            )
-        cases["NumPyro, AIES"] = partial(numpyros, log_density, budget, x0, walkers)
-        for key, case in cases.items():
-            if sys.argv[2:] and sys.argv[2] not in key:
-                continue
+    dense, prior = {"covariance": xps.DenseMetric()}, "Gaussian process, 50 rates"
+    ensembles = {
+        "`Ensemble(DifferentialEvolution())`": (
+            ours,
+            xps.Ensemble(xps.DifferentialEvolution()),
+        ),
+        "emcee, `DEMove`": (theirs, emcee.moves.DEMove()),
+        "NumPyro, `AIES()`, whose default is this move": (numpyros, AIES),
+        "`Ensemble(Stretch())`": (ours, xps.Ensemble(xps.Stretch())),
+        "emcee, `StretchMove`": (theirs, emcee.moves.StretchMove()),
+        "NumPyro, `ESS()`": (numpyros, Counted),
+    }
+    chains = {
+        "`RWM(covariance=DenseMetric())`": xps.RWM(**dense),
+        "`RWM()`": xps.RWM(),
+        "`Slice(covariance=DenseMetric())`": xps.Slice(**dense),
+        "`Slice()`": xps.Slice(),
+        "`EllipticalSlice(covariance=prior)`": elliptical,
+        "`PCN(covariance=prior)`": xps.PCN(covariance=jnp.asarray(PRIOR)),
+    }
+    x0 = {
+        name: starts(log_density, first, near)
+        for name, (log_density, first, near, _) in problems.items()
+    }
+    print("| sampler |", " | ".join(problems), "|")
+    print("| --- | --- | --- |")
+    for sampler in [*ensembles, *chains]:
+        if not all(word in sampler for word in sys.argv[1:]):
+            continue
+        cells = []
+        for name, (log_density, _, _, walkers) in problems.items():
             began = time.perf_counter()
-            found, warmup = case()
-            print(
-                f"| {name} | {key} | {found:,.0f} | {warmup} |",
-                f" {time.perf_counter() - began:.0f} s",
-                flush=True,
-            )
+            if sampler in ensembles:
+                run, of = ensembles[sampler]
+                found = run(log_density, BUDGET, of, x0[name], walkers)
+            elif "prior" in sampler and name != prior:
+                cells.append("")
+                continue
+            else:
+                found = ours(log_density, BUDGET, chains[sampler], x0[name])
+            cells.append(f"{found:,.0f}")
+            print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+        print(f"| {sampler} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Draw the charts of pages whose numbers are in ``measurements/``, or in a table of the page.
+"""Draw the charts of pages whose numbers are in a table of the page.
 
 ``python docs/make_charts.py`` writes them all into ``_static``. Those of tables have a
 transparent ground, for light and dark pages, and stand there with ``:class: clear``.
 """
 
-import json
 import math
 import re
 from pathlib import Path
@@ -40,11 +39,6 @@ WAYS = {
     "autodiff of jax": (PURPLE, "--"),
 }
 Table = list[dict[str, str]]
-
-
-def read(name: str) -> dict[str, Any]:
-    """Numbers of a measurement."""
-    return json.loads((DOCS / "measurements" / name).read_text(encoding="utf-8"))
 
 
 def table(page: str, *columns: str) -> Table:
@@ -88,23 +82,18 @@ def set_up(axes: Axes, chains: list[int]) -> None:
 
 def by_hand() -> None:
     """A step divided by the same step in code by hand, for 1 to 1,000 chains."""
-    numbers = read("by_hand.json")
+    rows, chains = table("performance.md", "compared with", "MALA, 1"), [1, 100, 1000]
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for name, ratios in numbers["ratios"].items():
-        library, kernel = name.split(", ")
-        style = "-" if kernel == "MALA" else "--"
-        axes.plot(
-            numbers["chains"],
-            ratios,
-            style,
-            marker="o",
-            color=COLOURS[library],
-            label=name,
-        )
+    for row in rows:
+        library = row["compared with"].split()[0]
+        for kernel, style in (("MALA", "-"), ("HMC", "--")):
+            ratios = [float(row[f"{kernel}, {n:,}"]) for n in chains]
+            look = {"marker": "o", "color": COLOURS[library]}
+            axes.plot(chains, ratios, style, label=f"{library}, {kernel}", **look)
     axes.axhline(1.0, color="#6b6b6b", linewidth=0.8)
-    set_up(axes, numbers["chains"])
+    set_up(axes, chains)
     axes.set_ylim(0.0, 2.0)
     axes.set_ylabel("time of a step / code by hand")
     axes.legend(
@@ -115,24 +104,22 @@ def by_hand() -> None:
 
 def libraries() -> None:
     """Time of a step for each chain, for 1 to 10,000 chains of 10 coordinates."""
-    numbers = read("libraries.json")
+    rows = table("measurements/2026-11-libraries.md", "kernel", "dim", "library")
+    chains = [1, 10, 100, 1000, 10_000]
     figure = Figure(figsize=(7.0, 3.2), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, kernel in zip(panels, ("MALA", "HMC"), strict=True):
-        for library, colour in COLOURS.items():
-            microseconds = [
-                ns / 1000 for ns in numbers["nanoseconds"][f"{kernel}, 10, {library}"]
-            ]
-            axes.plot(
-                numbers["chains"], microseconds, marker="o", color=colour, label=library
-            )
-        set_up(axes, numbers["chains"])
+    for row in (row for row in rows if row["dim"] == "10"):
+        cells = [row[f"{n:,}"] for n in chains]
+        times = [float(cell.strip("*").replace(",", "")) / 1000 for cell in cells]
+        look = {"marker": "o", "color": COLOURS[row["library"]]}
+        axes = panels[int(row["kernel"] == "HMC")]
+        axes.plot(chains, times, label=row["library"], **look)
+    for axes, title in zip(panels, ("MALA", "HMC, 10 leapfrog steps"), strict=True):
+        set_up(axes, chains)
         axes.set_yscale("log")
         axes.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
-        axes.set_title(
-            kernel if kernel == "MALA" else "HMC, 10 leapfrog steps", fontsize="medium"
-        )
+        axes.set_title(title, fontsize="medium")
     panels[0].set_ylabel("microseconds of a step\nfor each chain")
     panels[1].legend(frameon=False)
     figure.savefig(DOCS / "_static" / "libraries.png", dpi=130)

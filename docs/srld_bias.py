@@ -107,7 +107,7 @@ def bases() -> None:
 
 def balanced() -> None:
     """The strengths that App. A's ratio chooses."""
-    row("", "alpha, median over chains", "variance")
+    row("", "alpha, median of the chains", "variance")
     row(*["---"] * 3)
     for dim in (2, 20):
         for m in (10, 30):

@@ -80,9 +80,9 @@ def correlated_gaussian(steps: int = 5000, chains: int = 100) -> None:
         for s in schedules
     )
     row(
-        "alpha",
-        "bound on gamma",
-        "plain gamma below it from n =",
+        r"$\alpha$",
+        r"bound on $\gamma$",
+        r"plain $\gamma$ below it from n =",
         "plain",
         "`Stable`, spectrum given",
     )
@@ -150,7 +150,7 @@ def logistic_regression(steps: int = 2000, chains: int = 50) -> None:
             target, SRMC(base, strength, schedule, Exact()), x0, steps, mean
         )
         columns.append([ratio(e, errors[0]) for e in errors])
-    row("alpha", *settings)
+    row(r"$\alpha$", *settings)
     row(*["---"] * (1 + len(settings)))
     for i in range(1, len(alpha)):
         row(f"{alpha[i, 0]:g}", *(column[i] for column in columns))

@@ -61,12 +61,11 @@ if __name__ == "__main__":
     here = present()
     print(f"Not here: {', '.join(device for device in DEVICES if device not in here) or 'none'}.\n")
     head = " | ".join(f"{chains:,}" for chains in CHAINS)
-    print(f"| kernel | dim | device | {head} |\n" + "| --- " * (3 + len(CHAINS)) + "|")
+    print(f"| kernel | dim | library | {head} |\n" + "| --- " * (3 + len(CHAINS)) + "|")
     for kernel in KERNELS:
         for dim in DIMS:
             columns = [marked(step_times(kernel, here, chains, dim)) for chains in CHAINS]
             for device in here:
-                print(
-                    f"| {kernel} | {dim} | {device} | " + " | ".join(told[device] for told in columns) + " |",
-                    flush=True,
-                )
+                name = {"numpy": "NumPy", "jax": "JAX"}.get(device, device)
+                cells = [kernel.upper(), str(dim), name, *(told[device] for told in columns)]
+                print("| " + " | ".join(cells) + " |", flush=True)

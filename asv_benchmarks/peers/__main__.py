@@ -11,6 +11,16 @@ from asv_benchmarks.tables import table
 
 PEERS = ["by_hand_numpy", "by_hand_jax", "by_hand_torch", "blackjax", "numpyro", "mici"]
 PROBLEMS, KERNELS, CHAINS = ["logistic", "breast_cancer"], ["mala", "hmc"], [1, 10, 100, 1000]
+NAMES = {
+    "by_hand_numpy": "NumPy code by hand",
+    "by_hand_torch": "torch code by hand",
+    "by_hand_jax": "JAX code by hand",
+    "blackjax": "BlackJAX (JAX arrays)",
+    "numpyro": "NumPyro (JAX arrays)",
+}
+"""Of some peers, in the tables of the page on performance."""
+PAGES = {"by_hand": list(NAMES)[:3], "packages": list(NAMES)[3:]}
+"""The peers of each of its tables."""
 COLUMNS = {
     "peer": ("peer", "s"),
     "problem": ("problem", "s"),
@@ -42,17 +52,15 @@ def limit(peer: str, score: str, chains: int) -> float | None:
 
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """The table as Markdown, a row for each peer, problem, kernel and score, the ratios by chains."""
-    chains = sorted({row["chains"] for row in rows})
-    cases: dict[tuple, dict[int, dict[str, Any]]] = {}
-    for row in rows:
-        cases.setdefault((row["peer"], row["problem"], row["kernel"], row["score"]), {})[row["chains"]] = row
-    head = ["peer", "problem", "kernel", "our score", *(f"{c:,}" for c in chains), "limit"]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for case, found in cases.items():
-        cells = [f"{found[c]['cpu_ratio']:.2f} ({found[c]['ours_cpu']:,.0f})" if c in found else "" for c in chains]
-        limits = [found[c]["limit"] for c in chains if c in found]
-        lines.append("| " + " | ".join([*case, *cells, ", ".join(dict.fromkeys(limits))]) + " |")
+    """The table of the page on performance: ratios with a score by formula, a row for each peer and problem."""
+    rows = [row for row in rows if row["score"] == "analytic"]
+    columns = list(dict.fromkeys((row["kernel"], row["chains"]) for row in rows))
+    head = [f"{kernel.upper()}, {chains:,}" for kernel, chains in columns]
+    lines = ["| compared with | " + " | ".join(head) + " |", "| --- " * (1 + len(columns)) + "|"]
+    for peer, problem in dict.fromkeys((row["peer"], row["problem"]) for row in rows):
+        own = {(r["kernel"], r["chains"]): r for r in rows if (r["peer"], r["problem"]) == (peer, problem)}
+        cells = [f"{own[key]['cpu_ratio']:.2f}" if key in own else "" for key in columns]
+        lines.append(f"| {NAMES.get(peer, peer)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -65,9 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--chains", action="append", type=int, help=f"by default each of {CHAINS}")
     parser.add_argument("--rounds", type=int, default=7, help="timed runs of each side")
     parser.add_argument("--quick", action="store_true", help="one case, three rounds, to see that it runs")
-    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown, too")
+    parser.add_argument("--page", choices=list(PAGES), help="print a table of the page on performance, too")
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
+    if args.page:
+        args.peer, args.problem, args.chains = args.peer or PAGES[args.page], ["logistic"], [1, 100, 1000]
     if args.worker:
         return _work(args)
 
@@ -91,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed |= process.returncode != 0
     if rows:
         print(table(rows, COLUMNS) + "\n\n" + LEGEND)
-        if args.markdown:
+        if args.page:
             print("\n" + markdown(rows))
     return int(failed)
 

@@ -82,13 +82,13 @@ def test_a_peer_with_another_distribution_is_not_timed(monkeypatch, kernel, faul
 
 def test_the_quick_table(monkeypatch, capfd):
     monkeypatch.chdir(ROOT)
-    assert main(["--quick", "--peer", "by_hand_numpy", "--markdown"]) == 0
+    assert main(["--quick", "--peer", "by_hand_numpy", "--page", "by_hand"]) == 0
     said = capfd.readouterr()
     (row,) = [line for line in said.out.splitlines() if line.startswith("by_hand_numpy")]
     assert row.split()[1:5] == ["logistic", "mala", "analytic", "1"]
     assert row.split()[-1] == "1.5"
     assert "the distributions differ by" in said.err
-    assert "| by_hand_numpy | logistic | mala | analytic |" in said.out
+    assert "| NumPy code by hand | " in said.out
 
 
 def test_a_peer_that_is_not_installed_is_skipped_with_its_name(monkeypatch, capfd):
@@ -130,6 +130,10 @@ def test_limits_and_markdown():
         found = [limit(f"by_hand_{library}", "analytic", chains) for chains in (1, 10, 100, 1000)]
         assert found == [1.5, 1.4, 1.25, 1.15]
     assert limit("by_hand_jax", "autodiff", 1) == 1.05 and limit("mici", "analytic", 1) is None
-    row = {"peer": "p", "problem": "q", "kernel": "k", "score": "s", "limit": "1.1"}
-    rows = [row | {"chains": c, "cpu_ratio": c / 10, "ours_cpu": 1234.0} for c in (10, 1)]
-    assert markdown(rows).splitlines()[-1] == "| p | q | k | s | 0.10 (1,234) | 1.00 (1,234) | 1.1 |"
+    row = {"peer": "p", "problem": "q", "score": "analytic"}
+    rows = [row | {"kernel": k, "chains": c, "cpu_ratio": c / 10} for k in ("mala", "hmc") for c in (1, 1000)]
+    rows += [row | {"kernel": "mala", "chains": 1, "score": "autodiff", "cpu_ratio": 9.0}]
+    rows += [row | {"peer": "blackjax", "kernel": "hmc", "chains": 1, "cpu_ratio": 0.5}]
+    head, _, *found = markdown(rows).splitlines()
+    assert head == "| compared with | MALA, 1 | MALA, 1,000 | HMC, 1 | HMC, 1,000 |"
+    assert found == ["| p | 0.10 | 100.00 | 0.10 | 100.00 |", "| BlackJAX (JAX arrays) |  |  | 0.50 |  |"]

@@ -36,6 +36,15 @@ def test_a_plug_in_that_fails_to_import_is_named(broken):
         registry.backend_named(broken)
 
 
+@pytest.mark.parametrize("ask", [lambda: xps.backend_of(np.zeros(2)), xps.installed_backends, device_dtypes, missing])
+def test_a_checkout_that_is_not_installed_says_so(monkeypatch, ask):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: ())
+    monkeypatch.setattr(registry, "_by_type", {})
+    registry._entry_points.cache_clear()
+    with pytest.raises(BackendError, match=r"xpsample is not installed \(`pip install -e \.` in its checkout\)"):
+        ask()
+
+
 def test_a_plug_in_that_fails_to_import_is_not_in_the_way_of_others(broken):
     class Derived(np.ndarray):
         pass

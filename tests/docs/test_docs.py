@@ -318,12 +318,3 @@ def test_the_support_table_has_the_kernels_and_libraries_of_the_suite():
     assert [name for name, _ in rows] == [case.name for case in scenarios()], "run docs/make_support.py"
     head = next(line for line in (DOCS / "support.md").read_text().splitlines() if line.startswith("| kernel"))
     assert [name for name in ("numpy", "torch", "jax", "array_api_strict") if name not in head] == []
-
-
-def test_the_table_and_the_chart_of_performance_are_of_the_same_numbers():
-    kept = json.loads((DOCS / "measurements" / "by_hand.json").read_text())
-    at = [kept["chains"].index(n) for n in (1, 100, 1000)]
-    page = (DOCS / "performance.md").read_text()
-    for library in ("NumPy", "torch", "JAX"):
-        cells = [f"{kept['ratios'][f'{library}, {kernel}'][i]:.2f}" for kernel in ("MALA", "HMC") for i in at]
-        assert f"| {library} code by hand | {' | '.join(cells)} |" in page

@@ -35,7 +35,10 @@ MOST_TYPES = 4096
 def _entry_points() -> dict[str, "EntryPoint"]:
     from importlib.metadata import entry_points  # here, since it takes a third of NumPy's time to import
 
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    if not found:  # a checkout on the search path
+        raise BackendError("no backend is registered: xpsample is not installed (`pip install -e .` in its checkout)")
+    return found
 
 
 @cache
