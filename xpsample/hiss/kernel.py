@@ -195,9 +195,13 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
         moves = joint.moves(current.x)
         choice = choose_or_stay(xp, moves, uniform[..., : moves.shape[-2]])
         proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
+        log_ratio = self._log_ratio(joint, proposal, current)
+        return metropolis(
+            target, log_ratio, accept, proposal, current, target.costs.refresh.plus(target.costs.evaluate)
+        )
+
+    def _log_ratio(self, joint: Conditional, proposal: Point, current: Point) -> Array:
         # Given theta_a the target is pi(x) f(theta_a | x). The proposal's probability is f(theta_a | x') over its sum
         # over all x', and the way back has the same sum: f and the sums cancel.
         ratio = proposal.log_density - current.log_density
-        log_ratio = ratio if self.adjusted else xp.where(xp.isfinite(ratio), 0.0, ratio)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
-        return metropolis(target, log_ratio, accept, proposal, current, spent)
+        return ratio if self.adjusted else joint.xp.where(joint.xp.isfinite(ratio), 0.0, ratio)
