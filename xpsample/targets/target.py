@@ -201,13 +201,13 @@ class Target(AbstractTarget):
         if log_density is not None:
             try:
                 density = log_density(at, *bound._args)
+                check_array("the log density", density, at, tuple(x.shape[:-1]))
                 if not bound.xp.any(density > -math.inf):  # what `batched` rejects everywhere is a mistake
-                    density = getattr(log_density, "raising", log_density)(at, *bound._args)
+                    getattr(log_density, "raising", log_density)(at, *bound._args)
             except Exception as its:
                 if not is_of_a_function(its):
                     raise
                 raise failed("log density", its, x, self.space) from its
-            check_array("the log density", density, at, tuple(x.shape[:-1]))
         if not is_of_a_function(error):
             raise error
         raise failed("derivatives", error, x, self.space) from error
