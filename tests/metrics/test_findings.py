@@ -94,6 +94,7 @@ def test_many_chains_that_come_in_together():
     assert "-" in settling(200, 3.0).what and "-" not in settling(200, 0.1).what  # from within
     assert settling(200, 1.0) is None and settling(1000, 1.0) is None
     assert settling(16, 3.0) is None  # the split R-hat sees these
+    assert places.judge_settling([], np.zeros((40, 64, 0))) is None  # of a group that never moved
 
 
 def test_chains_that_never_moved():

@@ -272,7 +272,7 @@ def judge_settling(columns: Sequence[Column], draws: np.ndarray) -> Finding | No
     (Efron, Journal of the American Statistical Association 64, 1969, 1278-1302).
     """
     n = draws.shape[0] // 4
-    if n < 2 or draws.shape[1] < FEWEST_SETTLING:
+    if n < 2 or draws.shape[1] < FEWEST_SETTLING or not draws.size:
         return None
     groups = np.asarray([str(group) for group, _ in columns])
     with np.errstate(all="ignore"):
