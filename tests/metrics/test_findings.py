@@ -97,6 +97,26 @@ def test_many_chains_that_come_in_together():
     assert places.judge_settling([], np.zeros((40, 64, 0))) is None  # of a group that never moved
 
 
+def test_what_no_column_tells_alone():
+    """Forty columns that begin a little too wide, in 64 chains: only their mean is beyond chance."""
+    rng = np.random.default_rng(5)
+    columns = [((), f"x[{i}]") for i in range(40)]
+    draws = rng.normal(size=(40, 64, 40))
+    assert places.judge_settling(columns, draws) is None
+    draws[:10] *= 1.1
+    assert places.judge_settling(columns, draws).kind == "transient"
+    alone = [places.judge_settling(columns[i : i + 1], draws[..., i : i + 1]) for i in range(40)]
+    assert alone == [None] * 40
+
+
+def test_one_column_of_many_that_comes_in():
+    rng = np.random.default_rng(6)
+    draws = rng.normal(size=(40, 64, 40))
+    draws[:10, :, 7] *= 2.0
+    found = places.judge_settling([((), f"x[{i}]") for i in range(40)], draws)
+    assert found is not None and found.coordinates == ("x[7]",)
+
+
 def test_chains_that_never_moved():
     assert steps.judge_stuck(np.array([0.3, 0.4]), 100) is None
     assert steps.judge_stuck(np.array([0.0, 0.4]), 9) is None

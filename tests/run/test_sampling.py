@@ -10,6 +10,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import XpsampleError
 from xpsample.engine import pace
+from xpsample.engine.loop import View
 from xpsample.kernels import HMC, MALA, RWM, Info
 from xpsample.srmc import SRMC
 from xpsample.targets import Exact, Target, Tempered
@@ -287,6 +288,18 @@ def test_a_long_run_without_a_bar_says_once_how_far_it_is(capsys, monkeypatch, p
     told = capsys.readouterr().err.splitlines()
     expected = r"xpsample: [12] of 20 steps in 0 s, about 0\.\d min to go"
     assert len(told) == lines and all(re.match(expected, line) for line in told)
+
+
+@pytest.mark.parametrize(("step", "lines"), [(90, 0), (30, 1)])
+def test_a_run_that_is_nearly_done_says_nothing(capsys, monkeypatch, step, lines):
+    """After 45 s, where 5 s or 105 are left."""
+    monkeypatch.setattr(bar, "SILENT", 30.0)
+    now = iter([0.0, 45.0])
+    monkeypatch.setattr(bar.time, "monotonic", lambda: next(now))
+    watcher = bar.Bar(None, 100)
+    watcher.begin(View(0, None))
+    watcher.between(View(step, None, made=step))
+    assert len(capsys.readouterr().err.splitlines()) == lines
 
 
 def test_a_notebook_shows_progress(capsys, monkeypatch):

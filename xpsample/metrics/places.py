@@ -31,7 +31,7 @@ SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
 as far as any such number of these in a row."""
 
 SETTLING, FEWEST_SETTLING = 1e-5, 32
-"""The largest probability with which chains that do not change are said to settle, and the fewest that are asked."""
+"""The largest probability with which stationary chains are said to settle, and the fewest chains that are looked at."""
 
 
 def judge_modes(
@@ -266,10 +266,10 @@ def judge_settling(columns: Sequence[Column], draws: np.ndarray) -> Finding | No
     """Whether many chains, (draw, chain, column), were further out or further in at first than at the end.
 
     Each is too short to tell, and the nested R-hat compares means. Compared are a chain's mean distances from the
-    median in its first and its last quarter, in each column and in all of a group together. A chain that does not
-    change can be read backwards, so that the difference of the two has either sign. Then its sum over chains exceeds t
-    times the root of the sum of squares with a probability of at most 2 exp(-t^2 / 2), whatever the distribution
-    (Efron, Journal of the American Statistical Association 64, 1969, 1278-1302).
+    median in its first and its last quarter, in each column and in all of a group together. A stationary chain of a
+    reversible kernel can be read backwards, so that the difference of the two has either sign. Then its sum over chains
+    exceeds t times the root of the sum of squares with a probability of at most 2 exp(-t^2 / 2), whatever the
+    distribution (Efron, Journal of the American Statistical Association 64, 1969, 1278-1302).
     """
     n = draws.shape[0] // 4
     if n < 2 or draws.shape[1] < FEWEST_SETTLING or not draws.size:
@@ -286,7 +286,7 @@ def judge_settling(columns: Sequence[Column], draws: np.ndarray) -> Finding | No
     kind, advice = "transient", "give a longer warm-up, or set burn_in"
     what = (
         "chains are not settled: from the first to the last quarter of the draws their mean distance from the median "
-        "changes by {by:.2g} of it"
+        "changes by {by:+.0%}"
     )
     return of_worst(kind, what, advice, columns, settles, badness, by=-size)
 

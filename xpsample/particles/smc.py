@@ -258,7 +258,7 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         fewer than 10 in effect, and no less than ``sqrt(1 / 8)`` of the root of the share of pairs that are of one
         family: below that it is noise. Without resampling it is that of `log_normalizer`. A run whose particles all
         have weight 0 has the value -inf. To combine independent runs, with an error, take
-        ``log_normalizer(result.value)``. With too few `moves` all runs are too low alike, and none tells it.
+        ``log_normalizer(result.value)``. With too few `moves` all runs can be too low alike, and none tells.
 
     See Also
     --------
