@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import itertools
 import json
 import re
 import shutil
@@ -172,6 +173,18 @@ def test_code_fits_its_page(tmp_path: Path) -> None:
     command = ["ruff", "format", "--diff", "--line-length", str(WIDTH), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_no_line_of_a_sentence_becomes_an_item_of_a_list() -> None:
+    """As one does that begins with "1." or a dash; so do those of a formula, which is left out."""
+    item, wrong = re.compile(r"\s*(1[.)]|[-+*]) "), []
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        text = re.sub(r"^(```|\$\$).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for before, line in itertools.pairwise(text.splitlines()):
+            sentence = re.match(r"[^\s|#<(:-]", before) and not re.match(r"\d+[.)] |[-+*] ", before)
+            if sentence and item.match(line):
+                wrong.append(f"{page}: {before} / {line}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_readme_shows_ten_lines_of_use() -> None:
