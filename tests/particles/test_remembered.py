@@ -200,3 +200,21 @@ def test_float32_has_no_overflow():
     largest = state.remembered._replace(variance=np.asarray(np.finfo(np.float32).max))
     (finding,) = remembered.judge_moves(largest)
     assert "an error of 10 or more" in str(finding)
+
+
+def test_that_no_particle_moves_is_the_cause():
+    kernel = xps.TemperedSMC(xps.RWM(1e6), np.linspace(0, 1, 21) ** 3)
+    with pytest.warns(ConvergenceWarning, match=r"(?s)never moved.*too few moves.*this follows from 'stuck', above"):
+        xps.sample(BRIDGE, kernel, start(250), 20, seed=1, progress=False)
+
+
+def test_which_runs_it_tells_of():
+    """Not of those whose few particles or temperatures explain the variance, and not of small ones."""
+    variance, least = np.asarray([0.5, 0.6, 0.1, 0.7]), np.asarray([0.3, 0.1, 0.01, 0.4])
+    state = Remembered(variance, variance, variance, least)
+    (finding,) = remembered.judge_moves(state)
+    assert "in 1 of 4 runs" in finding.what and finding.value == pytest.approx(math.sqrt(0.6))
+    assert remembered.judge_moves(state._replace(variance=1.9 * least)) == []
+    # A coarse ladder with moves that forget, of a few particles.
+    few = anneal(xps.TemperedSMC(xps.RWM(), np.linspace(0, 1, 7) ** 3, moves=60), start(20, 100), steps=6).state
+    assert np.mean(few.remembered.variance > LARGEST_VARIANCE) > 0.3 and few.findings() == []
