@@ -26,7 +26,7 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "not_finite": BROKEN,
     "growth": BROKEN,
     "behind": UNTUNED - {"warmup"} | {"stuck", "divergences"},
-    "stuck": UNMIXED | {"constant", "acceptance", "energy", "warmup", "slow", "divergences"},
+    "stuck": UNMIXED | {"constant", "acceptance", "energy", "warmup", "slow", "divergences", "moves"},
     "divergences": UNTUNED,
     "constant": frozenset({"acceptance"}),
     "ladder": UNMIXED | {"round_trips", "modes", "slow"},

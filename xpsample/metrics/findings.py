@@ -42,7 +42,7 @@ class Finding:
         ``"depth"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``,
         ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
-        ``"batches"``, ``"annealing"``, ``"weights"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
+        ``"batches"``, ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
         ``"until"``, or that of a recorder's own.
     what : str
         What was found.

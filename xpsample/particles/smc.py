@@ -28,6 +28,7 @@ from xpsample.kernels.tuning import Tuning
 from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost, judge_weights
 from xpsample.particles.ladders import check_ladder, ladder_array
+from xpsample.particles.remembered import Remembered, judge_moves
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
 from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer, Weights, log_sum_exp
 from xpsample.targets.bound import BoundTarget, counter
@@ -43,7 +44,7 @@ class TemperedSMCState(NamedTuple):
 
     ``base`` is the base kernel's state; ``betas`` (rungs,) is the given ladder, or None. ``eve`` (*runs, particles) is
     the number of the start particle that each particle descends from; ``resamplings`` (*runs) and ``n`` (0-d) are the
-    numbers of resamplings and of steps.
+    numbers of resamplings and of steps; ``remembered`` tells whether moves were enough.
     """
 
     base: Any
@@ -53,6 +54,7 @@ class TemperedSMCState(NamedTuple):
     eve: Array
     resamplings: Array
     n: Array
+    remembered: Remembered
 
     @property
     def point(self) -> Point:
@@ -60,7 +62,7 @@ class TemperedSMCState(NamedTuple):
         return self.base.point.base
 
     def findings(self) -> list[Finding]:
-        """Whether all runs have reached the target, with particles that have a weight, and what the weights say."""
+        """Whether all runs have reached the target with a positive weight, and log Z has an error that holds."""
         logs, runs = to_host(self.weights.logs), math.prod(self.beta.shape[:-1])
         lost = _lost(logs)
         if np.any(lost):
@@ -69,7 +71,8 @@ class TemperedSMCState(NamedTuple):
         on_the_way = judge_annealing("beta", float(np.min(to_host(self.beta))), 1.0, left)
         if on_the_way:
             return on_the_way
-        return [] if np.any(to_host(self.resamplings)) else judge_weights(logs.astype(np.float64))
+        resampled = np.any(to_host(self.resamplings))
+        return judge_moves(self.remembered) if resampled else judge_weights(logs.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +100,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         In [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
     moves : int
-        Steps of the base kernel at each temperature, at least 1. Double them until the estimate rises no more.
+        Steps of the base kernel at each temperature, at least 1. With too few the trace has the finding `moves`.
 
     See Also
     --------
@@ -170,7 +173,8 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         betas = None if self.betas is None else ladder_array(target, self.betas, x)
         particles = target.backend.from_host(np.arange(x.shape[-2], dtype=np.int32), x)
         resamplings = xp.astype(xp.zeros_like(weights.ess), count.dtype)
-        return TemperedSMCState(base, betas, beta, weights, particles + resamplings[..., None], resamplings, count)
+        eve, remembered = particles + resamplings[..., None], Remembered.nothing(xp.zeros_like(weights.ess))
+        return TemperedSMCState(base, betas, beta, weights, eve, resamplings, count, remembered)
 
     def noise(self, x: Array) -> Specs:
         own = {"resample": self.resampling.noise(tuple(x.shape[:-2]), x.shape[-2])} if self.threshold else {}
@@ -187,6 +191,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             beta = self._next(target, state, ratio)
         by = beta - state.beta
         weights = state.weights.times(xp, xp.where(by > 0.0, by * ratio, 0.0))
+        remembered = state.remembered.weighed(xp, state.weights, weights, by, beta, ratio)
         member, kernel = annealed(target, beta), self._base(xp, state.n, state.point.x)
         chains = of_chains(base)
         sample = chains.point
@@ -198,8 +203,11 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             chains, eve = take_ancestors(xp, where, index, (chains, eve))
             weights, resamplings = weights.reset(xp, where), resamplings + xp.astype(where, resamplings.dtype)
         base = follow(kernel, member, with_chains(base, chains), sample)
+        start = log_density_ratio(target, base.point.base)
         base, info = self._moved(kernel, member, base, noise)
-        return TemperedSMCState(base, state.betas, beta, weights, eve, resamplings, state.n + 1), info
+        end = log_density_ratio(target, base.point.base)
+        remembered = remembered.moved(xp, weights, by, beta, start, end)
+        return TemperedSMCState(base, state.betas, beta, weights, eve, resamplings, state.n + 1, remembered), info
 
     def _moved(self, kernel: Kernel, member: BoundTarget, base: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
         """The particles after all moves at one temperature."""
@@ -258,7 +266,7 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
         fewer than 10 in effect, and no less than ``sqrt(1 / 8)`` of the root of the share of pairs that are of one
         family: below that it is noise. Without resampling it is that of `log_normalizer`. A run whose particles all
         have weight 0 has the value -inf. To combine independent runs, with an error, take
-        ``log_normalizer(result.value)``. With too few `moves` all runs can be too low alike, and none tells.
+        ``log_normalizer(result.value)``. With too few `moves` all runs can be too low alike: a finding tells.
 
     See Also
     --------
