@@ -117,7 +117,7 @@ def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     error = np.std(ways, axis=-1) / math.sqrt(max(1, ways.shape[-1] - 1))
     within = np.sqrt(np.mean(after.var(0), axis=-1))  # and not between chains, which may all be far out, each elsewhere
     rounding = np.maximum(1.0, np.abs(np.mean(after.mean(0), axis=-1)))  # of chains that do not move any more
-    rounding = max(1e-8, spacing(rows)) * rounding
+    rounding = max(1e-8, spacing(to_host(rows))) * rounding
     moved = way / np.maximum(within, rounding)
     known = (moved > FAR) | ((moved > ON_THE_WAY) & (way > 2 * error) & (ways.shape[-1] > 1))
     worst = float(np.max(np.ma.filled(np.ma.where(known, moved, 0.0), 0.0)))
