@@ -429,9 +429,22 @@ def test_a_density_that_the_lender_cannot_run(lender):
 
     target = xps.Target(numpy_only, gradient=xps.Via(lender))
     x0 = np.zeros((4, 2), dtype="float32")
-    message = rf"Via\('{lender}'\) could not run your function on {lender} arrays: .*array_namespace\(x\).*score="
+    message = rf"Via\('{lender}'\) could not run your function on {lender} arrays: .*array_namespace\(.*score="
     with pytest.raises(GradientError, match=f"(?s){message}"):
         run(target, MALA(0.1), x0)
+
+
+def test_a_model_that_the_lender_cannot_run_is_told_of_what_a_model_takes():
+    pytest.importorskip("torch")
+    y = np.asarray([1.0, 2.0])
+    model = xps.Model(
+        lambda p: -0.5 * np.sum((y - p.mu[..., None]) ** 2, axis=-1), mu=xps.Real(), gradient=xps.Via("torch")
+    )
+    with pytest.raises(GradientError) as caught:
+        xps.sample(model, MALA(0.1), np.zeros((4, 1)), 3, seed=1)
+    said = str(caught.value)
+    assert "array_namespace(...) of what it is given" in said and "by data=" in said and "FiniteDifference()" in said
+    assert "Target(" not in said and said.endswith("a Target takes score=..., too")
 
 
 def test_a_sentence_of_an_error_of_yours_has_one_full_stop():

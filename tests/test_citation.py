@@ -9,6 +9,7 @@ import xpsample
 from xpsample import DMALA, HMC, MALA, SRMC, ParallelTempering
 from xpsample.citation import REFERENCES, citation, known_names
 from xpsample.core.errors import XpsampleError
+from xpsample.core.hyperparameters import show
 
 
 def test_entries_are_balanced_bibtex_with_unique_keys():
@@ -50,6 +51,13 @@ def test_every_kernel_has_a_reference(name):
 def test_kernels_are_cited_with_what_is_in_them():
     assert citation(MALA(0.1)) == citation("mala")
     assert citation(ParallelTempering(DMALA(0.2), (1.0, 0.5))) == citation("tempering", "dlp")
+
+
+def test_the_text_of_a_kernel_is_cited_as_the_kernel_is():
+    kernel = SRMC(ParallelTempering(HMC(0.1, steps=3), (1.0, 0.5)), alpha=1.0, schedule=xpsample.PowerLaw(rho=0.6))
+    assert citation(show(kernel)) == citation(kernel)
+    with pytest.raises(XpsampleError, match="no citation is known for 'Own'"):
+        citation("Own(base=HMC(step_size=0.1))")
 
 
 def test_without_a_name_the_software():

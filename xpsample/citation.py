@@ -49,7 +49,8 @@ def citation(*what: Any) -> str:
     ----------
     *what : str or kernel
         Names (``"srmc"``, ``"SRMC(HMC)"``; case and hyphens do not matter), or kernels, whose parts are cited with
-        them: ``citation(SRMC(HMC(...), alpha=1.0))`` gives SRMC and HMC. Nothing gives xpsample itself.
+        them: ``citation(SRMC(HMC(...), alpha=1.0))`` gives SRMC and HMC. So does a kernel's text, such as
+        ``trace.metadata["kernel"]``. Nothing gives xpsample itself.
 
     Returns
     -------
@@ -72,6 +73,8 @@ def known_names() -> list[str]:
 
 def _names(item: Any) -> list[str]:
     if isinstance(item, str):
+        if "=" in item and (shown := re.findall(r"(\w+)\(", item)):
+            return [_key(shown[0]), *(_KEYS[name] for name in map(_plain, shown[1:]) if name in _KEYS)]
         return [_key(part) for part in re.split(r"[(),\s]+", item) if part]
     if not is_dataclass(item) or isinstance(item, type):
         raise XpsampleError(f"citation takes names and kernels; got {item!r}")

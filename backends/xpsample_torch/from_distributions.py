@@ -16,7 +16,7 @@ from xpsample.core.tree import Tree
 from xpsample.interop.constraints import space_of
 from xpsample.spaces.constrained import Circular
 from xpsample.spaces.space import Constrained
-from xpsample.targets.batched import Lifted
+from xpsample.targets.batched import REJECTIONS, Lifted
 from xpsample.targets.model import Model, check_density
 
 
@@ -123,6 +123,7 @@ class Posterior:
             return self.log_likelihood(p, *data)
         except self.rejects as error:
             if prod(chains) == 1:
+                REJECTIONS.count += 1
                 return torch.full_like(p[0].detach().reshape(-1)[0], -torch.inf).expand(chains)
             flat = [value.reshape(-1, *value.shape[len(chains) :]) for value in p]
             middle = prod(chains) // 2

@@ -1,6 +1,7 @@
 """The report: what the suite found, and times that are what they say."""
 
 import itertools
+import math
 
 import pytest
 
@@ -8,6 +9,7 @@ from xpsample import cli
 from xpsample.conformance import cli as command
 from xpsample.conformance import timing
 from xpsample.conformance.checks import check_all, reference
+from xpsample.conformance.report import report
 from xpsample.core.devices import device_dtypes
 
 
@@ -80,6 +82,23 @@ def clock(monkeypatch):
     monkeypatch.setattr(timing, "time", made)
     monkeypatch.setattr(timing, "sample", made.sample)
     return made
+
+
+def test_a_busy_machine_gives_no_negative_times(clock):
+    """One long run of two is slow, or both are."""
+    slow = iter([2.0] + 9 * [1.0])
+    clock.cost = lambda steps, chains: 0.001 + 0.002 * steps * (1.0 if steps == timing.SHORT else next(slow))
+    found = timing._time("RWM", reference(), 10)
+    assert found.step == pytest.approx(0.002) and found.run == pytest.approx(0.001)
+    slow = itertools.repeat(2.0)
+    found = timing._time("RWM", reference(), 10)
+    assert found.step == pytest.approx(0.004, rel=0.1) and math.isnan(found.run)
+
+
+def test_a_time_that_is_not_known_has_a_dash(tmp_path):
+    devices = [reference()]
+    text = report(devices, [], [timing.Timed("RWM", devices[0], 10, 2e-6, math.nan, 0.4)])
+    assert "| RWM | numpy-cpu-float64 | 10 | 2 | - | 0.4 |" in text
 
 
 def test_a_step_is_told_from_what_a_run_costs_by_itself(clock):

@@ -94,7 +94,7 @@ def test_what_a_function_raises_is_named_and_what_is_wrong_with_the_machine_pass
         pass
 
     with (
-        pytest.raises(FunctionError, match=r"it failed: ValueError: no support") as caught,
+        pytest.raises(FunctionError, match=r"it failed, in test_.*: ValueError: no support") as caught,
         errors_of_functions("it failed"),
     ):
         raise ValueError("no support")

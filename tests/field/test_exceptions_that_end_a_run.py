@@ -5,12 +5,14 @@ These check their arguments, for all chains at once: one diverging proposal woul
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.errors import FunctionError, LogDensityError
+from xpsample.core.errors import DivergenceWarning, FunctionError, LogDensityError
+from xpsample.targets.batched import Lifted, Rejection
 
 
 def fails_on_the_right(x):
@@ -41,6 +43,54 @@ def test_a_chain_that_raises_is_rejected_and_no_other(name):
 def test_what_rejects_can_be_sent_to_workers(of):
     lifted = of(xps.batched(fails_on_the_right, rejects=(ValueError, ArithmeticError)))
     np.testing.assert_array_equal(lifted(np.asarray([[-1.0], [1.0]])), [-0.5, -np.inf])
+
+
+# ---- how many raise --------------------------------------------------------------------------------------------------
+
+
+def counted(draws=300, **settings):
+    """Of a run whose target does not say that a density of 0 is meant, so that each rejection is a divergence, too."""
+    executor = settings.pop("workers", None)
+    target = xps.Target(xps.batched(fails_on_the_right, rejects=ValueError, executor=executor))
+    settings = {"seed": 1, "progress": False} | settings
+    return xps.sample(target, xps.RWM(2.0), -np.ones((4, 1)), draws, **settings)
+
+
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
+@pytest.mark.parametrize("settings", [{}, {"burn_in": 50}, {"shards": 2}, {"thinning": 3}], ids=str)
+def test_those_that_raise_are_counted(settings):
+    trace = counted(**settings)
+    diverged = np.sum(trace.run_statistics.diverged) / (4 * trace.run_statistics.steps)
+    assert diverged > 0.2 and trace.run_statistics.evaluations["raised"] == pytest.approx(diverged, rel=1e-12)
+    assert f"{diverged:.4g} raised" in str(trace.summary())
+
+
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
+def test_those_that_raise_in_workers_are_counted():
+    with ThreadPoolExecutor(2) as workers:
+        trace = counted(workers=workers)
+    assert trace.run_statistics.evaluations == counted().run_statistics.evaluations
+    of_a_process = pickle.loads(pickle.dumps(Lifted(fails_on_the_right, (ValueError,)).of_one(np.ones(1))))
+    assert isinstance(of_a_process, Rejection) and of_a_process == -np.inf
+
+
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
+def test_the_count_of_a_resumed_run_is_that_of_a_whole_one(tmp_path):
+    counted(100, checkpoint=tmp_path)
+    resumed, again = counted(checkpoint=tmp_path), counted(checkpoint=tmp_path)
+    whole = counted().run_statistics.evaluations
+    assert resumed.run_statistics.evaluations == again.run_statistics.evaluations == whole
+    assert xps.load(tmp_path).run_statistics.evaluations == whole
+
+
+def test_densities_of_0_and_runs_without_rejections_have_no_count():
+    target = xps.Target(xps.batched(lambda x: -np.inf if x[0] > 0 else -0.5 * (x @ x), rejects=ValueError))
+    with pytest.warns(DivergenceWarning):
+        trace = xps.sample(target, xps.RWM(2.0), -np.ones((4, 1)), 100, seed=1, progress=False)
+    assert np.sum(trace.run_statistics.diverged) > 0 and "raised" not in trace.run_statistics.evaluations
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_other_exceptions_and_those_of_the_start_are_errors():
@@ -124,7 +174,9 @@ def test_steps_that_are_too_large_end_no_run(make, torch):
     model = make(torch)
     x0 = model.start(like=torch.zeros(0), chains=3, seed=0, scale=0.1)
     trace = xps.sample(model, xps.HMC(30.0, 3), x0, 5, seed=1, progress=False)
-    assert torch.isfinite(trace.draws).all() and float(np.sum(np.asarray(trace.run_statistics.diverged))) > 0
+    diverged = float(np.sum(np.asarray(trace.run_statistics.diverged)))
+    assert torch.isfinite(trace.draws).all() and diverged > 0
+    assert trace.run_statistics.evaluations["raised"] * 15 >= diverged  # a trajectory evaluates several positions
 
 
 @pytest.mark.slow

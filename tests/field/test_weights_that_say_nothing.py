@@ -11,7 +11,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, TraceError
-from xpsample.particles.errors import tail_index
+from xpsample.particles.errors import LARGEST_INDEX, tail_index
 
 DIM = 10
 WIDE = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)
@@ -73,6 +73,20 @@ def test_the_tail_index_is_that_of_a_pareto_distribution():
         weights = 1 + np.random.default_rng(3).pareto(1 / k, size=20_000)
         assert abs(tail_index(np.log(weights)) - k) < 0.2
     assert tail_index(np.zeros(100)) == -math.inf
+
+
+@pytest.mark.parametrize("n", [40, 100, 1000])
+def test_weights_of_a_few_values_have_a_light_tail(n):
+    """As those of a discrete target, many of which are alike: to excesses of 0 an index of 40 to 280 was fitted."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        index = tail_index(np.log(rng.choice([0.01, 0.1, 0.4, 1.0], n, p=[0.6, 0.3, 0.08, 0.02])))
+        assert index <= LARGEST_INDEX
+    lost = np.full(n, -np.inf)
+    lost[:12] = np.log(rng.random(12))
+    assert tail_index(lost) < LARGEST_INDEX
+    lost[4:] = -np.inf
+    assert tail_index(lost) == LARGEST_INDEX
 
 
 def test_particles_of_one_family_state_no_error():

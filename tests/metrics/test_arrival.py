@@ -114,6 +114,14 @@ def test_a_chain_that_rises_at_every_step_comes_in():
     assert not some_come_in(np.where(late < -100, np.nan, 0.0), 2)
 
 
+def test_a_rise_that_is_nothing_beside_the_way_is_no_coming_in():
+    """A chain at -1e10 that climbs by rounding, or crawls; alone it may come in, for all that is known."""
+    crawls = np.linspace(-1e10, -1e10 + 1e5, 160)
+    beside = np.stack([rows(0, steps=160)[:, 0], crawls], axis=1)
+    assert not some_come_in(beside, 2) and some_come_in(crawls, 2)
+    assert some_come_in(beside + np.asarray([0, 1.0])[None] * np.linspace(0, 1e8, 160)[:, None], 2)
+
+
 def test_chains_that_wander_do_not_come_in():
     """Random walks rise as far, but fall as often. At 4 standard errors one of 128 comes in by chance in 1 %."""
     walks = 100 * np.cumsum(np.random.default_rng(4).normal(size=(160, 128)), axis=0)

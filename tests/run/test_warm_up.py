@@ -426,3 +426,10 @@ def test_chains_that_do_not_move_any_more_are_judged_without_a_warning():
     assert judge_warm_up({"log_density": rows}, pooled=True) is None
     rows[:60], rows[60:] = np.random.default_rng(0).normal(size=(60, 4)) - 50, 0.0
     assert judge_warm_up({"log_density": rows}, pooled=True).value > 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_change_by_the_spacing_of_the_numbers_is_no_way(dtype):
+    rows = np.full((100, 1), 1e8, dtype=dtype)
+    rows[75:] = np.nextafter(rows[0], dtype(np.inf))
+    assert rows[75, 0] > 1e8 and judge_warm_up({"log_density": rows}, pooled=True) is None

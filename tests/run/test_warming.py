@@ -167,6 +167,38 @@ def test_a_chain_that_is_stuck_and_heard_is_caught(monkeypatch):
     assert beside_a_hole().kernel.step_size < 1e-6
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_chain_that_crawls_does_not_stop_the_others(dtype):
+    """Where the score points the wrong way only tiny steps are accepted, and change -1e8 by hundreds at most."""
+    target = xps.Target(
+        lambda x: np.where(x[..., 0] > 50, -1e4, -0.5).astype(x.dtype) * np.sum(x * x, axis=-1),
+        score=lambda x: np.where(x[..., :1] > 50, 100.0, -1.0).astype(x.dtype) * x,
+    )
+    x0 = np.random.default_rng(1).normal(size=(4, 3)).astype(dtype)
+    x0[2, 0] = 100.0
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trace = xps.sample(target, xps.HMC(), x0, 100, seed=1, progress=False)
+    assert 0.5 < trace.kernel.step_size < 2 and chains_behind(trace) == [2]
+    assert trace.metadata["warmup"] < 10_000  # it does not come in, either: no round ends for it after its first third
+
+
+@pytest.mark.parametrize("offset", [0.0, -1e8])
+def test_changes_that_are_rounding_or_nothing_beside_the_way_do_not_move_a_chain(offset):
+    """In float32 the numbers near 1e8 are 8 apart."""
+    rng = np.random.default_rng(0)
+    rows = offset + np.random.default_rng(1).normal(size=(400, 6)) * (1 if offset == 0 else 40)
+    rows[:, 1] = -1e8 - 1000 + 8 * rng.integers(0, 2, 400)  # one number or the next
+    rows[:, 2] = -1e10 + rng.normal(size=400) * 1e5  # a hundred times the spacing
+    rows[:, 4] -= 2000.0  # in a mode of its own
+    rows[:, 5] = -1e10 + np.linspace(0, 1e8, 400)
+    path = {"log_density": rows.astype(np.float32)}
+    late = judge_chains(path, pooled=True)
+    assert late.chains == ((1,), (2,), (4,), (5,))
+    assert heard_chains(path, late) == (0, 0, 3, 3, 4, 5)
+
+
 def test_only_chains_that_are_behind_and_do_not_move_are_not_heard():
     rows = np.random.default_rng(0).normal(size=(400, 2, 5))
     rows[:, 0, 1] -= 40.0  # moves, in a mode of its own

@@ -1,5 +1,6 @@
 """The conformance results as tables, and a report of them with the times of steps."""
 
+import math
 import os
 import platform
 from collections.abc import Iterable, Sequence
@@ -56,6 +57,10 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 TIMES = ("kernel", "device", "chains", "a step, us", "a run by itself, ms", "a first run, s")
 
 
+def _known(number: float) -> str:
+    return "-" if math.isnan(number) else f"{number:.3g}"
+
+
 def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[Timed], whole: bool = True) -> str:
     """Versions, devices, the table of conformance and that of times, in Markdown; it says if it is not `whole`."""
     made = made_with(devices)
@@ -68,7 +73,7 @@ def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[
     ]
     passed, end = sum(row.passed for row in rows), "" if whole else ", then the suite was stopped"
     timed = [
-        (t.kernel, t.device, f"{t.chains:,}", f"{1e6 * t.step:.3g}", f"{1e3 * t.run:.3g}", f"{t.first:.3g}")
+        (t.kernel, t.device, f"{t.chains:,}", f"{1e6 * t.step:.3g}", _known(1e3 * t.run), f"{t.first:.3g}")
         for t in times
     ]
     return "\n".join(
@@ -79,7 +84,7 @@ def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[
             markdown(rows),
             f"## Times\n\nOn a standard normal of {DIM} coordinates, whose score is given; nothing is recorded. A step",
             "is the difference of two runs, divided by that of their steps. A run by itself is what is left of the",
-            "shorter one. A first run may compile.\n",
+            "shorter one, and - where nothing is left, since the machine was busy. A first run may compile.\n",
             _table(TIMES, timed),
         ]
     )

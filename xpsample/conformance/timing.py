@@ -1,6 +1,7 @@
 """The time of a step, and what a run costs by itself, on every device: a benchmark that ends when its time is up."""
 
 import itertools
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -31,12 +32,16 @@ SHORT, MOST = 8, 2**18
 ENOUGH = 0.2
 """Seconds that the long run takes at least, and twice the short one."""
 
-RUNS = 12
+RUNS = 20
 """What a measurement takes where steps take all of it, as multiples of the short run."""
 
 
 class Timed(NamedTuple):
-    """Seconds of a step, of a run by itself, and of a first run, which may compile."""
+    """Seconds of a step, of a run by itself, and of a first run, which may compile.
+
+    Those of a run by itself are nan where the steps of the long run took longer than those of the short one: the
+    machine was busy.
+    """
 
     kernel: str
     device: DeviceDtype
@@ -84,6 +89,7 @@ def _time(name: str, device: DeviceDtype, chains: int) -> Timed:
     while long < 2 * short + ENOUGH and steps < MOST:
         steps *= 8
         long = run(steps)
-    short = min(short, run(SHORT))
+    short, long = min(short, run(SHORT)), min(long, run(steps))
     step = (long - short) / (steps - SHORT)
-    return Timed(name, device, chains, step, short - SHORT * step, first)
+    alone = short - SHORT * step
+    return Timed(name, device, chains, step, alone if alone > 0 else math.nan, first)

@@ -8,9 +8,11 @@ import math
 import numbers
 import os
 import reprlib
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,9 @@ from xpsample.core.tree import dtype_name
 
 LARGEST = 2**31 - 1
 """Of whole numbers that steps are compared with: they are counted in 32 bits."""
+
+CALLS_TARGETS = "xpsample.targets.prepared"
+"""The module by which all functions of a user's target are called."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
@@ -49,15 +54,42 @@ def is_of_a_function(error: Exception) -> bool:
 
 
 @contextmanager
-def errors_of_functions(what: str) -> Iterator[None]:
-    """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`."""
+def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
+    """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`.
+
+    It names the function. `of_targets` is advice, which is left out where another than one of a target raised.
+    """
     try:
         yield
     except Exception as error:
         if not is_of_a_function(error):
             raise
+        where, another = raised_in(error)
         said = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
-        raise FunctionError(f"{what}: {said}") from error
+        raise FunctionError(f"{what}{where}{'' if another else of_targets}: {said}") from error
+
+
+def raised_in(error: BaseException) -> tuple[str, bool]:
+    """The function of a user that an error was raised in, in words, and whether it is another than one of a target.
+
+    It is the one that we called last. The words are empty where it was none, or it was called in another process.
+    """
+    calls = [(frame.f_globals.get("__name__", ""), frame.f_code, at) for frame, at in walk_tb(error.__traceback__)]
+    ours = [name.partition(".")[0].startswith("xpsample") for name, _, _ in calls]
+    last = max((i for i, own in enumerate(ours) if own), default=-1)
+    for _, code, at in calls[last + 1 :]:
+        if not _is_of_a_library(code.co_filename):
+            of_user = [i for i in range(last) if not (ours[i] or _is_of_a_library(calls[i][1].co_filename))]
+            through = calls[max(of_user, default=-1) + 1 : last + 1]
+            of_target = any(name == CALLS_TARGETS for name, _, _ in through)
+            name = code.co_qualname.rpartition("<locals>.")[2]
+            return f", in {name} (line {at} of {Path(code.co_filename).name})", not of_target
+    return "", False
+
+
+def _is_of_a_library(file: str) -> bool:
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return bool(installed) or file.startswith(("<frozen", sysconfig.get_path("stdlib")))
 
 
 def check_result(what: str, value: Any, shape: tuple[int, ...]) -> Any:

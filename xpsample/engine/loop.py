@@ -10,8 +10,9 @@ from xpsample.core.ending import Ending
 from xpsample.engine.pace import MOST_STEPS, Pace
 from xpsample.engine.processes import Processes
 
-FAILED = (
-    "the run failed between steps {} and {}; functions must take whatever a kernel proposes and give -inf where the "
+FAILED = "the run failed between steps {} and {}"
+OF_TARGETS = (
+    "; functions must take whatever a kernel proposes and give -inf where the "
     "density is 0, with a library's own checks of arguments switched off (validate_args=False); "
     "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
 )
@@ -96,7 +97,7 @@ def run(
     try:
         ends = processes.any_of([watcher.begin(view) for watcher in watchers], view.carry)
         for lo, hi in () if ends else pace.blocks(segments):
-            with errors_of_functions(FAILED.format(lo, hi)):
+            with errors_of_functions(FAILED.format(lo, hi), OF_TARGETS):
                 carry, buffers, sums, hi = backend.drive(stepper, view.carry, view.buffers, source, lo, hi, ending)
             view = View(hi, carry, buffers, hi - lo, processes.shared(sums))
             pace.measure(hi, partial(backend.synchronize, carry), processes.agreement(carry))

@@ -97,7 +97,8 @@ class NativeGradient(GradientChoice):
         if backend.autodiff is None:
             raise GradientError(
                 f"{backend.name} has no automatic differentiation; borrow another library's with "
-                f"gradient=Via(NAME){_lenders_text()}, pass score=..., or use gradient=FiniteDifference()"
+                f"gradient=Via(NAME){_lenders_text()}, or use gradient=FiniteDifference(); a Target takes score=..., "
+                "too"
             )
         return backend.autodiff
 
@@ -185,8 +186,8 @@ class Via(GradientChoice):
             except Exception as error:
                 raise GradientError(
                     f"Via({self.library!r}) could not run your function on {self.library} arrays: {unended(error)}. "
-                    "Write it with xp = array_namespace(x), hand its arrays over as Target(..., data=...), pass "
-                    "score=..., or take gradient=FiniteDifference(), which calls it on your own arrays"
+                    "Write it with the array_namespace(...) of what it is given, hand its arrays over by data=..., or "
+                    "take gradient=FiniteDifference(), which calls it on your own arrays; a Target takes score=..., too"
                 ) from error
             home = tree.leaves(args[0])[0]
             return tree.map(lambda a: bridge(a, home), result)
@@ -340,9 +341,9 @@ class Auto(GradientChoice):
             if any(dtype in device.dtypes for device in lender.devices()):
                 return Via(lender.name)
         raise GradientError(
-            f"{backend.name} has no automatic differentiation and no installed library lends one. Pass the "
-            "derivative yourself (Target(..., score=..., hvp=...)), install a library with autodiff and use "
-            "gradient=Via(NAME), or accept finite differences: gradient=FiniteDifference()"
+            f"{backend.name} has no automatic differentiation and no installed library lends one. Install one with "
+            "autodiff and use gradient=Via(NAME), or accept finite differences, gradient=FiniteDifference(); a Target "
+            "takes derivatives of your own, too: score=..., hvp=..."
         )
 
 

@@ -23,6 +23,12 @@ and standard deviations by which that rises. A reversible chain that stays makes
 Of 128 chains some still rise by up to 14 when a third of a warm-up is over, and arrive soon enough.
 """
 
+HOPELESS = 1e-4
+"""The share of the way to the others in log density by which a chain moves in a quarter of a warm-up, or comes in after
+a third of one, at least. One that moves by less will not arrive, and may do no more than round: where the score is
+wrong far out, chains at -1e8 and -1e10 moved by 2e-6 to 1e-5 of their way while the steps of all went to 4e-6.
+"""
+
 AHEAD = 0.25
 """The share of the chains that are never behind: of many, a few may have found a place that others need not go to."""
 
@@ -32,7 +38,7 @@ def judge_arrival(rows: np.ndarray) -> Finding | None:
 
     By log densities (step, *groups, chains); what is not finite says nothing.
     """
-    rounding = np.finfo(rows.dtype).eps if np.issubdtype(rows.dtype, np.floating) else 0.0
+    rounding = spacing(rows)
     last = np.ma.masked_invalid(rows[-(rows.shape[0] // 4) :].astype(np.float64))
     means, later = (part.mean(0).filled(np.nan) for part in (last, last[len(last) // 2 :]))
     now = later > means  # a chain may have come in just now: where it came from is no part of its variance
@@ -47,17 +53,25 @@ def judge_arrival(rows: np.ndarray) -> Finding | None:
     return chains_behind(chains, below) if chains else None
 
 
+def spacing(rows: np.ndarray) -> float:
+    """That of numbers of the dtype near 1, or of their size: 0 where it has no fractions."""
+    return float(np.finfo(rows.dtype).eps) if np.issubdtype(rows.dtype, np.floating) else 0.0
+
+
 def some_come_in(rows: np.ndarray, dim: int) -> bool:
     """Whether chains come in from afar: in the second half of these steps, the log density of one rises nearly always,
     and from the first half of that to the second by many standard deviations of the log density of a Gaussian.
 
-    Log densities are (step, *chains), of positions with `dim` coordinates. What is not finite says nothing.
+    Log densities are (step, *chains), of positions with `dim` coordinates. What is not finite says nothing, nor does a
+    chain that is so far below another one of its group that what it rises by is nothing.
     """
     half = np.ma.masked_invalid(rows[rows.shape[0] // 2 :].astype(np.float64))
     way = np.sign(np.ma.diff(half, axis=0))
     rises = way.sum(0) > RISING * np.ma.sqrt(np.abs(way).sum(0))
     middle = half.shape[0] // 2
-    far = half[middle:].mean(0) - half[:middle].mean(0) > AFAR * math.sqrt(0.5 * dim)
+    now = half[middle:].mean(0)
+    left = now.max(axis=-1, keepdims=True) - now if now.ndim else 0.0
+    far = now - half[:middle].mean(0) > np.maximum(AFAR * math.sqrt(0.5 * dim), HOPELESS * left)
     return bool(np.any(np.ma.filled(rises & far, False)))
 
 

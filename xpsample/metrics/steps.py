@@ -119,7 +119,7 @@ def judge_divergences(diverged: np.ndarray, steps: int, region: str = "") -> Fin
         f"{count} of {steps * diverged.size} steps diverged, in {chains} of {diverged.size} chains{region} "
         "(non-finite proposals, energy errors, or chains frozen where they left the finite numbers)",
         count,
-        "take a smaller step size, or Target(..., constrained=True) where a log density of -inf is meant; "
+        "take a smaller step size, or constrained=True of the target or model where a log density of -inf is meant; "
         "trace.run_statistics.diverged has the counts",
         chains=_indices(diverged > 0),
     )
@@ -155,7 +155,7 @@ def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
         return Finding("bound", what, outside, advice) if outside >= OFTEN_BEYOND else None
     if max(outside, unknown) < OFTEN_OUTSIDE:
         return None
-    better = f"say so: Target(..., constrained=True), or better {better}"
+    better = f"say so: constrained=True of the target or model, or better {better}"
     if outside >= unknown:
         what = f"the log density is -inf at {outside:.0%} of the places around the draws, and no bound is declared"
         advice = f"if a hard bound is meant, {better}; else the density underflows there"

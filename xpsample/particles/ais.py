@@ -22,7 +22,7 @@ from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.errors import error_holds, ess_of, judge_weights
 from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.smc import TemperedSMC
-from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer
+from xpsample.particles.weights import NEEDED_ON_A_PATH, LogNormalizer, start_of_path
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
@@ -107,7 +107,7 @@ class AIS(Piloted):
 
     def __post_init__(self) -> None:
         settle(self, "approximate", check_flag)
-        needs = dict(NEEDED_TO_WEIGH)
+        needs = dict(NEEDED_ON_A_PATH)
         if self.approximate:
             needs[Trait.SAMPLES] = needs.pop(Trait.INVARIANT)
         check_base("AIS", self.base, needs)
@@ -145,7 +145,7 @@ class AIS(Piloted):
     def init(self, target: BoundTarget, x: Array) -> AISState:
         betas = ladder_array(target, self.betas, x)
         count = counter(target, x)
-        base = at_step(target.xp, self.base, count, x.ndim - 1).init(annealed(target, betas[0]), x)
+        base = start_of_path(target, at_step(target.xp, self.base, count, x.ndim - 1), betas[0], x)
         return AISState(base, betas, target.xp.zeros_like(base.point.base.log_density), count)
 
     def noise(self, x: Array) -> Specs:

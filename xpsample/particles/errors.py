@@ -35,15 +35,18 @@ def ess_of(logs: np.ndarray) -> float:
 def tail_index(logs: np.ndarray) -> float:
     """The index k of the Pareto distribution of the largest of n weights; their variance is finite where k < 0.5.
 
-    Of log weights (n,), n at least 25. By a posterior mean over a grid of scales, with a weak prior at k = 0.5.
+    Of log weights (n,), n at least 25. By a posterior mean over a grid of scales, with a weak prior at k = 0.5. Where
+    fewer than five are larger than the others, nothing is known, and it is the largest that will do.
     """
     n = len(logs)
     m = math.ceil(min(n / 5, 3 * math.sqrt(n)))
     ordered = np.sort(np.exp(logs - np.max(logs)))
     beyond = ordered[-m:] - ordered[-m - 1]
-    beyond = np.maximum(beyond, np.finfo(np.float64).tiny)
     if beyond[-1] < 1e-10:  # of a largest weight of 1: all are alike
         return -math.inf
+    beyond = beyond[beyond > 1e-10 * beyond[-1]]  # the tail is what is above the others, and not what is like them
+    if (m := len(beyond)) < FEWEST_IN_TAIL:
+        return LARGEST_INDEX
     grid = 30 + int(math.sqrt(m))
     quartile = beyond[int(m / 4 + 0.5) - 1]
     theta = (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3 * quartile) + 1 / beyond[-1]

@@ -30,7 +30,7 @@ from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost
 from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.remembered import Remembered, judge_moves
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
-from xpsample.particles.weights import NEEDED_TO_WEIGH, LogNormalizer, Weights, log_sum_exp
+from xpsample.particles.weights import NEEDED_ON_A_PATH, LogNormalizer, Weights, log_sum_exp, start_of_path
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
@@ -128,7 +128,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     moves: int = 1
 
     def __post_init__(self) -> None:
-        check_base("TemperedSMC", self.base, NEEDED_TO_WEIGH)
+        check_base("TemperedSMC", self.base, NEEDED_ON_A_PATH)
         following("TemperedSMC", self.base)
         if (self.betas is None) == (self.ess is None):
             raise HyperparameterError("TemperedSMC takes either betas or ess")
@@ -168,7 +168,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         xp = target.xp
         beta = xp.zeros_like(xp.sum(target.as_floating(x)[..., 0], axis=-1, keepdims=True))
         count = counter(target, x)
-        base = self._base(xp, count, x).init(annealed(target, beta), x)
+        base = start_of_path(target, self._base(xp, count, x), beta, x)
         weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))
         betas = None if self.betas is None else ladder_array(target, self.betas, x)
         particles = target.backend.from_host(np.arange(x.shape[-2], dtype=np.int32), x)

@@ -4,7 +4,10 @@ import math
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
+from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.bridge import annealed
 
 NEEDED_TO_WEIGH = {
     Trait.INVARIANT: "its weights would be wrong; take a kernel that accepts or rejects (MALA, HMC, DMALA, ...)",
@@ -14,6 +17,22 @@ NEEDED_TO_WEIGH = {
     Trait.ANY_DEPENDENCE: "take Gibbs()",
 }
 """What moves of weighted particles must be, to be weighted by the target's densities alone."""
+
+NEEDED_ON_A_PATH: dict[Trait, str] = {
+    trait: why for trait, why in NEEDED_TO_WEIGH.items() if trait is not Trait.ANY_DEPENDENCE
+}
+"""And on the path between two densities, at both of whose ends `start_of_path` looks at the kernel."""
+
+
+def start_of_path(target: BoundTarget, kernel: Kernel, beta: Array, x: Array) -> Any:
+    """The kernel's state at the first beta, 0, of a path between two densities.
+
+    Variables that are independent of each other in both, given the others, are so all along the path. So a kernel that
+    looks for them where it starts has a look at the other end, too.
+    """
+    if Trait.ANY_DEPENDENCE not in kernel.traits:
+        kernel.init(annealed(target, 1.0), x)
+    return kernel.init(annealed(target, beta), x)
 
 
 def log_sum_exp(xp: Any, logs: Array) -> Array:

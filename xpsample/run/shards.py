@@ -47,6 +47,7 @@ from xpsample.steppers.program import Carry, Program
 from xpsample.storage.checkpoint import INDEX, SHARD, Checkpoint, steps_in
 from xpsample.storage.loading import moved_to, on_arrays
 from xpsample.trace.joined import Start, join
+from xpsample.trace.not_kept import OF_SHARDS
 from xpsample.trace.recorders import Record, Recorder, without_store
 from xpsample.trace.trace import Trace
 from xpsample.watchers.bar import progress_bar
@@ -79,7 +80,7 @@ class Sharded:
 
         def of_all(trace: Trace) -> Trace:
             own = {"kernel": show(whole.kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
-            same = None if anything_left_out(whole.kernel) else whole.kernel
+            same = OF_SHARDS if anything_left_out(whole.kernel) else whole.kernel
             return replace(moved_to(trace, whole.x0), metadata=trace.metadata | own, kernel=same)
 
         with progress_bar(whole.progress, count, unit="shard") as bar, Workers(self.executor) as workers:

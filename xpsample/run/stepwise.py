@@ -10,7 +10,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.devices import current_device
 from xpsample.core.ending import Ending
-from xpsample.engine.loop import FAILED
+from xpsample.engine.loop import FAILED, OF_TARGETS
 from xpsample.engine.noise import NoiseSource, Replay, as_noise_source, chunk_steps
 from xpsample.kernels.kernel import Kernel
 from xpsample.run.warming import warm_up
@@ -73,7 +73,7 @@ def steps(
         for i in range(length):
             # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
             noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
-            with errors_of_functions(FAILED.format(start + i, start + i + 1)):
+            with errors_of_functions(FAILED.format(start + i, start + i + 1), OF_TARGETS):
                 carry, rows, sums, _ = backend.drive(program, carry, None, noise, 0, 1, never)
             state, info = tree.map(lambda row: row[0, ...], rows)[0]
             yield state, info._replace(evaluations=sums.evaluations)

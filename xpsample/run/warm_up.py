@@ -17,7 +17,7 @@ from xpsample.kernels.compose import anything_left_out, rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuning_states, tunings
-from xpsample.metrics.arrival import judge_arrival, stand_ins
+from xpsample.metrics.arrival import HOPELESS, judge_arrival, spacing, stand_ins
 from xpsample.metrics.findings import Finding
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder
@@ -42,7 +42,9 @@ rounds that those tune alone come between, and are not counted.
 STILL = 0.05
 """The standard deviation of the log density of a chain that is stuck, at most. Where chains stay it is 0.7 or more.
 
-An acceptance probability does not tell: where steps of all are tuned to suit a chain that cannot move, it is as asked.
+Of one at a huge log density it is larger: there rounding alone is, and so are the least moves. So it counts as 0 up to
+the spacing of the numbers, too, and up to `HOPELESS` of the way that is left. An acceptance probability does not tell:
+where steps of all are tuned to suit a chain that cannot move, it is as asked.
 """
 
 FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
@@ -114,7 +116,8 @@ def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     way = np.abs(np.mean(ways, axis=-1))
     error = np.std(ways, axis=-1) / math.sqrt(max(1, ways.shape[-1] - 1))
     within = np.sqrt(np.mean(after.var(0), axis=-1))  # and not between chains, which may all be far out, each elsewhere
-    rounding = 1e-8 * np.maximum(1.0, np.abs(np.mean(after.mean(0), axis=-1)))  # of chains that do not move any more
+    rounding = np.maximum(1.0, np.abs(np.mean(after.mean(0), axis=-1)))  # of chains that do not move any more
+    rounding = max(1e-8, spacing(to_host(rows))) * rounding
     moved = way / np.maximum(within, rounding)
     known = (moved > FAR) | ((moved > ON_THE_WAY) & (way > 2 * error) & (ways.shape[-1] > 1))
     worst = float(np.max(np.ma.filled(np.ma.where(known, moved, 0.0), 0.0)))
@@ -145,8 +148,12 @@ def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, 
     if late is None:
         return None
     rows = to_host(path["log_density"])
-    sd = np.ma.masked_invalid(rows[-(len(rows) // 4) :, ...].astype(np.float64)).std(0)
-    stuck = _marked(late, sd.shape) & (sd < STILL).filled(False)
+    last = np.ma.masked_invalid(rows[-(len(rows) // 4) :, ...].astype(np.float64))
+    sd, mean = last.std(0), last.mean(0)
+    behind = _marked(late, sd.shape)
+    left = np.ma.median(np.ma.array(mean, mask=behind), axis=-1, keepdims=True) - mean
+    still = np.maximum(np.maximum(STILL, spacing(rows) * np.abs(mean)), HOPELESS * left)
+    stuck = behind & (sd < still).filled(False)
     return _nested(stand_ins(stuck).tolist()) if np.any(stuck) else None
 
 

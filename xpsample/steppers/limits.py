@@ -12,7 +12,7 @@ from xpsample.core.checks import errors_of_functions
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.engine.eager import ADVICE
-from xpsample.engine.loop import FAILED
+from xpsample.engine.loop import FAILED, OF_TARGETS
 from xpsample.engine.noise import NoiseSource, Replay, as_noise_source
 from xpsample.engine.processes import Processes
 from xpsample.steppers.program import Carry, Program
@@ -50,7 +50,7 @@ def example_row(program: Program, carry: Carry, source: NoiseSource, start: int)
     block = source.block(program.target.backend, program.specs(carry), start, start + 1, like)
     noise = {name: rows[0, ...] for name, rows in block.items()}
     # As in the run, whose steps may leave the finite numbers, and fail.
-    with np.errstate(all="ignore"), errors_of_functions(FAILED.format(start, start + 1)):
+    with np.errstate(all="ignore"), errors_of_functions(FAILED.format(start, start + 1), OF_TARGETS):
         return program.record(carry.recorder_states, *program.kernel.step(program.target, carry.state, noise))[1]
 
 

@@ -16,6 +16,7 @@ from xpsample.core.registry import backend_of
 from xpsample.files.archives import read_arrays, template
 from xpsample.files.common import reading, unsealed
 from xpsample.storage.checkpoint import load_folder
+from xpsample.trace.not_kept import FROM_A_FILE
 from xpsample.trace.stored import StoredRows, is_address, load_store
 from xpsample.trace.summary import RunStatistics
 from xpsample.trace.trace import Trace
@@ -36,8 +37,8 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     Returns
     -------
     Trace
-        Its state is None. A NamedTuple among the recorded results comes back as one of the same name and
-        fields.
+        Its state is None, and in place of a kernel it has a `NotKept`. A NamedTuple among the recorded results comes
+        back as one of the same name and fields.
 
     Raises
     ------
@@ -113,4 +114,5 @@ def _assembled(described: Any, arrays: dict[str, np.ndarray], metadata: dict[str
     run_statistics = kept["run_statistics"]
     run_statistics["steps"] = int(run_statistics["steps"])
     run_statistics["evaluations"] = {name: float(count) for name, count in run_statistics["evaluations"].items()}
-    return Trace(**kept | {"run_statistics": RunStatistics(**run_statistics)}, state=None, metadata=metadata)
+    kept |= {"run_statistics": RunStatistics(**run_statistics), "kernel": FROM_A_FILE}
+    return Trace(**kept, state=None, metadata=metadata)

@@ -24,6 +24,19 @@ BEHIND = ".__wrapped__"
 """Ends the name of a function behind a decorator."""
 
 
+class Rejection(float):
+    """A log density of -inf that stands for an exception, also where it comes from a worker."""
+
+
+class Rejections(threading.local):
+    """How many exceptions stood for a density of 0, in this thread."""
+
+    count = 0
+
+
+REJECTIONS = Rejections()
+
+
 def batched(
     f: Callable[..., Array | float],
     *,
@@ -42,8 +55,9 @@ def batched(
         ``f(x, *data)`` with x of shape (dim,). That of a `Model` is ``f(p, *data)``, the parameters of one chain.
     rejects : exception class or tuple of such, optional
         Exceptions that mean a log density of -inf at a position, such as `ValueError`: that chain's proposal is
-        rejected, and the others go on. Where every start position raises one, it is an error. Compiled functions, as
-        those of JAX, raise when they are traced and not where a value is wrong: give -inf there by ``where``.
+        rejected, and the others go on; ``trace.run_statistics.evaluations["raised"]`` counts them. Where every start
+        position raises one, it is an error. Compiled functions, as those of JAX, raise when they are traced and not
+        where a value is wrong: give -inf there by ``where``.
     executor : concurrent.futures.Executor, optional
         Whose workers evaluate the positions, each by itself, such as a `ProcessPoolExecutor` or those of loky, dask and
         mpi4py. It pays where an evaluation takes a millisecond or more. Not for JAX arrays, whose runs are compiled.
@@ -131,7 +145,7 @@ class Lifted:
         try:
             return self.__wrapped__(x, *data)
         except self.rejects:
-            return -math.inf
+            return Rejection(-math.inf)
 
     def located(self, x: Tree, *data: Any) -> Any:
         """As `of_one`; an error says at which position it was."""
@@ -144,6 +158,7 @@ class Lifted:
     def _as_array(self, found: Any, x: Tree) -> Array:
         """What the function gave for a position."""
         like = tree.leaves(x)[0]
+        REJECTIONS.count += isinstance(found, Rejection)
         if found is None:
             raise LogDensityError(
                 f"{getattr(self, '__name__', 'the function')} gives None for a position: let it end with return"

@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import raised_in
 from xpsample.core.errors import LogDensityError, unended
 from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -239,8 +240,8 @@ def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
 def failed(what: str, error: Exception, x: Array, space: Space) -> LogDensityError:
     """What is raised where a function of a user fails at the start positions, with how it is called."""
     begin = (
-        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}: "
-        f"{type(error).__name__}: {unended(error)}. "
+        f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}"
+        f"{raised_in(error)[0]}: {type(error).__name__}: {unended(error)}. "
     )
     if isinstance(space, Named):
         name = space.names[0]

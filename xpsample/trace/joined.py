@@ -92,6 +92,7 @@ def _statistics(parts: Sequence[RunStatistics], chains: Sequence[int]) -> RunSta
         steps=parts[0].steps,
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in fields},
         evaluations={
-            name: float(weights @ [part.evaluations[name] for part in parts]) for name in parts[0].evaluations
+            name: float(weights @ [part.evaluations.get(name, 0.0) for part in parts])
+            for name in dict.fromkeys(name for part in parts for name in part.evaluations)
         },
     )

@@ -37,7 +37,8 @@ class RunStatistics:
     diverged : numpy.ndarray, shape (*chains)
         Number of divergent steps.
     evaluations : dict of str to float
-        Evaluations of ``log_density``, ``score`` and ``hvp`` per step and chain.
+        Evaluations of ``log_density``, ``score`` and ``hvp`` per step and chain; and ``raised``, those that raised what
+        `batched` rejects, if any did.
     """
 
     steps: int

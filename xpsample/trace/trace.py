@@ -54,9 +54,10 @@ class Trace:
         JSON-able: kernel, backend, dtype, device, seed, burn-in, thinning, seconds, version of xpsample. The
         optional key ``names`` names the coordinates, ``parameters`` describes those of a `Model`, and ``space`` that of
         positions that are no vectors.
-    kernel : Kernel, or None
+    kernel : Kernel, NotKept or None
         The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
-        positions goes on where this one ended. Not saved by `save`; None where each shard was tuned for itself.
+        positions goes on where this one ended. Files do not keep it, and there is none where each shard was tuned for
+        itself: a `NotKept` says so.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
         ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric, of which there are about 1,000 coordinates,

@@ -9,10 +9,13 @@ from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.engine.loop import View
 from xpsample.kernels.kernel import Info
+from xpsample.targets.batched import REJECTIONS
 from xpsample.trace.summary import RunStatistics
 
 MOST_WAITING, MOST_SECONDS = 16, 0.1
 """How many segments, and seconds of them, may wait for their sums to be fetched."""
+
+RAISED = "evaluations/raised"
 
 MOST_GROUPS = 8
 """Whose numbers a progress bar shows."""
@@ -30,14 +33,19 @@ class Totals:
         self._sums: dict[str, Any] = {}
         self._waiting: list[Info] = []
         self._most, self._fetched = 1, time.perf_counter()
+        self._rejections = 0
 
     def begin(self, view: View) -> None:
-        """They are 0."""
+        """They are what they are; exceptions that stand for a density of 0 are counted from here."""
+        self._rejections = REJECTIONS.count
 
     def between(self, view: View) -> None:
         """Add the block's, after the burn-in."""
+        raised, self._rejections = REJECTIONS.count - self._rejections, REJECTIONS.count
         if view.made and view.step > self._burn_in:
             self.add(view.made, view.sums)
+            if raised:
+                self.sums[RAISED] = self.sums.get(RAISED, np.asarray(0.0)) + raised
 
     def end(self, view: View) -> None:
         """They stay."""
@@ -74,12 +82,13 @@ class Totals:
         mean = {path: total / n for path, total in self.sums.items()}
         names = ("log_density", "score", "hvp")
         accepted = [mean.get(f"acceptance_probability/{part}", np.asarray(np.nan)) for part in (0, 1)]
+        raised = {"raised": float(mean[RAISED] / np.size(accepted[0]))} if RAISED in mean else {}
         return RunStatistics(
             steps=self.steps,
             acceptance_probability=accepted[0] + accepted[1],
             moved=mean.get("moved", np.asarray(np.nan)),
             diverged=np.rint(self.sums.get("diverged", np.asarray(0.0))).astype(np.int64),
-            evaluations={name: float(np.mean(mean.get(f"evaluations/{name}", 0.0))) for name in names},
+            evaluations={name: float(np.mean(mean.get(f"evaluations/{name}", 0.0))) for name in names} | raised,
         )
 
 

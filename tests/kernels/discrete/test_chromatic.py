@@ -21,6 +21,7 @@ from tests.kernels.support import NumPy, walk
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import greedy_coloring
 from xpsample.kernels.discrete import gibbs as module
+from xpsample.optimize.optimizers import SGD
 from xpsample.zoo.ising import internal_energy, ising_lattice, lattice_pairs
 from xpsample.zoo.potts import potts
 
@@ -162,8 +163,7 @@ def test_around_it():
     for wrap in (
         lambda k: xps.SRMC(k, 0.5),
         lambda k: xps.HiSS(k, 1.0),
-        lambda k: xps.AIS(k, (0.0, 1.0)),
-        lambda k: xps.TemperedSMC(k, ess=0.5),
+        lambda k: xps.SOSMC(lambda x, theta: x, k, SGD(0.1)),
     ):
         with pytest.raises(CapabilityError, match="its colors hold for the target alone"):
             wrap(kernel)
@@ -173,6 +173,61 @@ def test_around_it():
     assert abs(draws[..., 0] @ np.ones(50)).mean() < 40
     with pytest.raises(HyperparameterError, match="depends on others"):
         xps.sample(lattice, xps.ParallelTempering(kernel, (1.0, 0.3)), x0, 2, seed=1, progress=False)
+
+
+def couplings(pairs, strength):
+    """Spins that attract, whose log normalising constant is that of the states."""
+    j, k = np.transpose(pairs)
+    target = xps.Target(lambda x: strength * np.sum(x[..., j] * x[..., k], axis=-1), space=xps.Spins())
+    return target, np.logaddexp.reduce(target.log_density(xps.Spins().states(4)))
+
+
+PATHS = {
+    "AIS": lambda kernel: xps.AIS(kernel, np.linspace(0, 1, 6)),
+    "SMC": lambda kernel: xps.TemperedSMC(kernel, np.linspace(0, 1, 6), threshold=1.0),
+}
+RING, ALONG, ACROSS = [(0, 1), (1, 2), (2, 3), (3, 0)], [(0, 1), (2, 3)], [(0, 2), (1, 3)]
+
+
+@pytest.mark.parametrize("particles", [4, 40])
+@pytest.mark.parametrize("bridge", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+def test_on_a_path_between_densities(path, bridge, particles):
+    """The mean weight of 4,000 particles, which is unbiased, against the sum over all states."""
+    runs = 4000 // particles
+    target, log_z = couplings(RING, 0.7)
+    first, log_z0 = couplings(ALONG, -0.4) if bridge else (None, 4 * math.log(2))
+    rng, states = np.random.default_rng(0), xps.Spins().states(4)
+    weights = np.exp(first.log_density(states) - log_z0) if bridge else np.full(16, 1 / 16)
+    x0 = states[rng.choice(16, (runs, particles), p=weights)]
+    kernel = PATHS[path](xps.ChromaticGibbs([0, 1, 0, 1]))
+    on = xps.Bridge(first, target) if bridge else target
+    trace = xps.sample(on, kernel, x0, 1, burn_in=4, seed=1, progress=False)
+    if path == "AIS":
+        means = np.mean(np.exp(trace.state.log_weight), axis=-1)
+    else:
+        means = np.exp(trace.state.weights.log_normalizer)
+    error = np.std(means) / math.sqrt(runs)
+    assert abs(np.mean(means) - math.exp(log_z - log_z0)) < 5 * error  # fails for a right kernel with chance 6e-7
+
+
+def test_as_many_particles_as_variables_keep_the_colors():
+    """Resampling takes every axis as long as the particles for theirs, where it is the first."""
+    x0, colors = xps.Spins().states(4)[[0, 3, 9, 6]], [0, 1, 2, 0]
+    kernel = PATHS["SMC"](xps.ChromaticGibbs(colors))
+    state = xps.sample(couplings([(0, 1), (1, 2)], 2.0)[0], kernel, x0, 1, burn_in=4, seed=1, progress=False).state
+    assert state.resamplings == 5
+    np.testing.assert_array_equal(state.base.colors, [colors] * 4)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_colors_hold_at_both_ends_of_a_path(path):
+    """At the first end alone, of a density to the power 0, any colors would hold."""
+    x0, (good, _), (bad, _) = np.ones((50, 4)), couplings(RING, 0.7), couplings(ACROSS, 0.7)
+    kernel = PATHS[path](xps.ChromaticGibbs([0, 1, 0, 1]))
+    for on in (bad, xps.Bridge(good, bad), xps.Bridge(bad, good)):
+        with pytest.raises(HyperparameterError, match="depends on others of its color"):
+            xps.sample(on, kernel, x0, 1, burn_in=4, seed=1, progress=False)
 
 
 def groups(n=6):

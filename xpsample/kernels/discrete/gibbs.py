@@ -126,7 +126,7 @@ def _values(target: BoundTarget, x: Array) -> _Values:
 
 
 class ChromaticState(NamedTuple):
-    """Where the chains are, and the color of every variable, (variables,)."""
+    """Where the chains are, and the color of every variable, (*chains, variables): the same in all chains."""
 
     point: Point
     colors: Array
@@ -185,7 +185,9 @@ class ChromaticGibbs(Kernel[ChromaticState, Info]):
 
     def init(self, target: BoundTarget, x: Array) -> ChromaticState:
         check_colors(target, x, self.colors)
-        return ChromaticState(target.evaluate(x), target.backend.from_host(np.asarray(self.colors, dtype=np.int32), x))
+        colors = target.backend.from_host(np.asarray(self.colors, dtype=np.int32), x)
+        # With the axes of the chains, nothing that reorders chains can take the axis of the variables for theirs.
+        return ChromaticState(target.evaluate(x), target.xp.broadcast_to(colors, (*x.shape[:-1], len(self.colors))))
 
     def noise(self, x: Array) -> Specs:
         return {"value": uniform_per_variable(x)}
