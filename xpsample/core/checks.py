@@ -8,7 +8,6 @@ import math
 import numbers
 import os
 import reprlib
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,7 +88,7 @@ def raised_in(error: BaseException) -> tuple[str, bool]:
 
 def _is_of_a_library(file: str) -> bool:
     installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
-    return bool(installed) or file.startswith(("<frozen", sysconfig.get_path("stdlib")))
+    return bool(installed) or file.startswith(("<frozen", os.path.dirname(os.__file__)))
 
 
 def check_result(what: str, value: Any, shape: tuple[int, ...]) -> Any:
