@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, settle
 from xpsample.core.declared import declared
-from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, per_coordinate, show
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -221,6 +221,7 @@ class SRMC(Kernel[SRMCState, Any]):
         base = self.base.init(self._tilted(target, theta, alpha), x)
         gamma = xp.zeros_like(theta[..., 0])
         score = self._tilt.feature(target, base.point.base)
+        _check_tilt(self._tilt, theta, feature=score, score=base.point.score)
         memory, begun = self.schedule.init(target, x), watch(counter(target, x), alpha)
         return SRMCState(base, theta, score, counter(target, x), alpha, gamma, memory, strength, begun)
 
@@ -265,6 +266,16 @@ class SRMC(Kernel[SRMCState, Any]):
 
     def _tilted(self, target: BoundTarget, theta: Array, alpha: Array, origin: Point | None = None) -> Tilted:
         return Tilted(target, theta, alpha, self._tilt, self.base.requires, origin)
+
+
+def _check_tilt(tilt: Tilt, theta: Array, **found: Array | None) -> None:
+    """Raise for what a tilt of a user's gives in another shape than the history's; it may broadcast without a word."""
+    for name, values in found.items():
+        if values is not None and tuple(values.shape) != tuple(theta.shape):
+            raise FunctionError(
+                f"{name} of {show(tilt)} must give an array of shape {tuple(theta.shape)}; got shape "
+                f"{tuple(values.shape)}"
+            )
 
 
 @warming.register

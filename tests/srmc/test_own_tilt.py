@@ -1,0 +1,49 @@
+"""A tilt of a user's own that gives another shape is refused, also one that would broadcast without a word."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from xpsample import MALA, SRMC, Target, sample
+from xpsample.core.errors import FunctionError
+from xpsample.gradients.choices import Evaluations
+from xpsample.targets import Capability
+from xpsample.targets.tilted import ScoreTilt
+
+
+@dataclass(frozen=True, eq=False)
+class Wrong(ScoreTilt):
+    """The whole score, but for a sum over the coordinates of one of the two that a tilt gives."""
+
+    of: str
+    requires = Capability.SCORE
+    needs_score = True
+    moves = True
+
+    def cost(self, costs):
+        return Evaluations()
+
+    def feature(self, target, point):
+        return target.xp.sum(point.score, axis=-1) if self.of == "feature" else point.score
+
+    def score(self, tilted, x, own):
+        own = tilted.target.score(x) if own is None else own
+        return tilted.xp.sum(own, axis=-1) if self.of == "score" else own + tilted.shift
+
+
+@pytest.mark.parametrize("of", ["feature", "score"])
+def test_a_tilt_of_another_shape_is_refused(of, library):
+    """With as many chains as coordinates, so that (chains) broadcasts to (chains, dim)."""
+    target = Target(lambda x: -0.5 * library.backend.xp.sum(x**2, axis=-1), score=lambda x: -x)
+    x0 = library.array(np.random.default_rng(0).normal(size=(3, 3)))
+    kernel = SRMC(MALA(0.1), alpha=0.5, tilt=Wrong(of))
+    with pytest.raises(FunctionError, match=rf"{of} of Wrong.* must give an array of shape \(3, 3\); got shape"):
+        sample(target, kernel, x0, 2, seed=1)
+
+
+def test_one_of_the_right_shape_runs():
+    target = Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    assert np.all(
+        np.isfinite(sample(target, SRMC(MALA(0.1), alpha=0.5, tilt=Wrong("")), np.ones((3, 3)), 2, seed=1).draws)
+    )
