@@ -36,6 +36,14 @@ def test_a_name_imports_what_it_needs_and_no_library():
     assert not loaded & {"array_api_extra", "xpsample.kernels.nuts", "xpsample.metrics.tours", "xpsample.run.shards"}
 
 
+def test_a_run_without_workers_files_or_models_imports_nothing_for_them():
+    """Each was a tenth of NumPy's own time or more, in every process."""
+    loaded = modules_after("from xpsample import HMC, Target, sample") - modules_after("import numpy")
+    assert not loaded & {"multiprocessing", "concurrent.futures", "zipfile", "hashlib", "json", "html", "numpy.random"}
+    assert not loaded & {"xpsample.core.same", "xpsample.storage.checkpoint", "xpsample.storage.store"}
+    assert not loaded & {"xpsample.targets.model", "xpsample.targets.tilted", "xpsample.spaces.categorical"}
+
+
 def test_type_checkers_see_the_names_that_are_there():
     """A name that is imported as itself is one that a stub gives on (PEP 484); any other one would be hidden."""
     stub = ast.parse(Path(xpsample.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))

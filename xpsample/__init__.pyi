@@ -124,9 +124,9 @@ from xpsample.targets.model import Model as Model
 from xpsample.targets.start import start as start
 from xpsample.trace.expectation import Scores as Scores
 from xpsample.trace.expectation import expectation as expectation
+from xpsample.trace.histogram import Histogram as Histogram
 from xpsample.trace.recorders import BatchMeans as BatchMeans
 from xpsample.trace.recorders import Draws as Draws
-from xpsample.trace.recorders import Histogram as Histogram
 from xpsample.trace.recorders import Moments as Moments
 from xpsample.trace.recorders import Record as Record
 from xpsample.trace.recorders import Statistics as Statistics

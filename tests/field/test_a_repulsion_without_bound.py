@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.kernels.blocks import on_target
+from xpsample.kernels.compose import on_target
 
 MODEL = xps.Model(
     lambda p: 0.7 * p.z - 0.5 * (p.mu - p.z) ** 2, z=xps.Binary(()), mu=xps.Real(), gradient=xps.FiniteDifference()

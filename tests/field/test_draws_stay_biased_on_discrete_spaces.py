@@ -99,7 +99,7 @@ def test_a_model_with_discrete_parameters():
 
 def xps_on(model, kernel, x):
     """The kernel with blocks that know the model."""
-    from xpsample.kernels.blocks import on_target
+    from xpsample.kernels.compose import on_target
 
     return on_target(kernel, model.prepare(x, kernel.requires), x)
 

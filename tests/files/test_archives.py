@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from xpsample.core.errors import DataError
-from xpsample.files.archives import members, read_arrays, structure, template, write_arrays
-from xpsample.files.common import reading
+from xpsample.files.archives import members, read_arrays, write_arrays
+from xpsample.files.reading import reading
+from xpsample.files.structure import structure, template
 
 ARRAYS = {
     "file": np.arange(6.0).reshape(2, 3),  # the name of an argument of numpy.savez

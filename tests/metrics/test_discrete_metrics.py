@@ -20,7 +20,8 @@ from xpsample.metrics.discrete import (
 )
 from xpsample.spaces import Binary, Categorical, OneHot, Spins
 from xpsample.targets import Target
-from xpsample.trace.recorders import Draws, Histogram
+from xpsample.trace.histogram import Histogram
+from xpsample.trace.recorders import Draws
 
 SPACES = {
     "binary": (Binary(), 4),

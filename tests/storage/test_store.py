@@ -19,6 +19,7 @@ from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
 from xpsample.engine import pace
+from xpsample.files.common import digest_of
 from xpsample.storage import checkpoint, store
 from xpsample.storage.store import RowStore
 from xpsample.trace import diagnosis, screen
@@ -263,7 +264,7 @@ def test_until_stops_where_it_does_in_memory(tmp_path, library):
 def test_two_runs_are_kept_apart(tmp_path):
     library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
     writer = RowStore(str(where))
-    with store.locked(writer), pytest.raises(StoreError, match=r"run\.zarr is in use by process \d+"):
+    with writer.locked(), pytest.raises(StoreError, match=r"run\.zarr is in use by process \d+"):
         run(library, 20, where)
 
     def steal(state):
@@ -272,7 +273,7 @@ def test_two_runs_are_kept_apart(tmp_path):
             group = zarr.open_group(where)
             about = json.loads(group.attrs["xpsample"]) | {"writer": "somebody else"}
             del about["digest"]
-            group.update_attributes({"xpsample": json.dumps(about | {"digest": on_disk.digest_of(about)})})
+            group.update_attributes({"xpsample": json.dumps(about | {"digest": digest_of(about)})})
         return state.point.x
 
     with pytest.raises(StoreError, match="another process writes to it"):

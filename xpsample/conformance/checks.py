@@ -36,8 +36,9 @@ from xpsample.run.sampling import sample
 from xpsample.spaces.space import as_floating
 from xpsample.srld import SRLD
 from xpsample.steppers.program import Program
-from xpsample.storage.checkpoint import Store, opened
+from xpsample.storage.checkpoint import Store
 from xpsample.storage.identity import identity
+from xpsample.storage.opening import opened
 from xpsample.targets import AbstractTarget, BoundTarget, Capability
 from xpsample.trace.recorders import Draws, Statistics
 from xpsample.trace.trace import Trace

@@ -11,7 +11,7 @@ from xpsample.core.hyperparameters import settings
 from xpsample.core.registry import to_host
 from xpsample.engine.noise import Portable
 from xpsample.gradients.choices import Evaluations, Functions
-from xpsample.kernels.blocks import on_target
+from xpsample.kernels.compose import on_target
 from xpsample.spaces.space import as_floating
 from xpsample.targets import BoundTarget
 from xpsample.targets.prepared import PreparedTarget

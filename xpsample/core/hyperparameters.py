@@ -12,7 +12,6 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import broadcasts, check_ends, check_number, given, plain_number
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import check_same_home, to_host
-from xpsample.core.same import is_frozen
 from xpsample.core.tree import dtype_name
 
 PER_CHAIN = {"per_chain": True}
@@ -71,6 +70,12 @@ def settings(owner: Any) -> Iterator[tuple[Field[Any], Any]]:
     if is_dataclass(owner) and not isinstance(owner, type):
         for field in fields(owner):
             yield field, getattr(owner, field.name)
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether a value is a frozen dataclass by its own class; a subclass that is none may hold more than fields."""
+    own = vars(type(value)).get("__dataclass_params__")
+    return own is not None and own.frozen
 
 
 def check_range(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import is_array
+from xpsample.core.hyperparameters import is_frozen
 from xpsample.core.reads import Chains, package, values_read
 from xpsample.core.registry import to_host, unpacked
 
@@ -55,12 +56,6 @@ class _Itself:
 
     def __hash__(self) -> int:
         return id(self.value)
-
-
-def is_frozen(value: Any) -> bool:
-    """Whether a value is a frozen dataclass by its own class; a subclass that is none may hold more than fields."""
-    own = vars(type(value)).get("__dataclass_params__")
-    return own is not None and own.frozen
 
 
 def describe(value: Any, call: Callable[[], Any] | None = None) -> Any:

@@ -5,6 +5,7 @@ library takes as a tree of its own, such as an Equinox module, is taken apart by
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from xpsample.core.arrays import Tree
@@ -85,4 +86,9 @@ def _own_leaves(tree: Tree) -> list[Any]:
 
 def dtype_name(array: Any) -> str:
     """The standard's name of an array's dtype, such as ``float32``, whatever the library."""
-    return str(array.dtype).rpartition(".")[2]
+    return _name_of(array.dtype)
+
+
+@lru_cache(maxsize=64, typed=True)  # dtypes of two libraries may have one hash, and some refuse to be compared
+def _name_of(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]

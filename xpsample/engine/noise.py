@@ -20,7 +20,6 @@ from xpsample.core.checks import check_count, check_instance, check_seed, settle
 from xpsample.core.errors import NoiseError
 from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import check_same_home
-from xpsample.core.same import describe
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
 
@@ -68,7 +67,7 @@ def cut(start: int, stop: int, steps: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def seed_sequence(seed: int, name: str, chunk: int) -> np.random.SeedSequence:
+def seed_sequence(seed: int, name: str, chunk: int) -> "np.random.SeedSequence":  # NumPy imports that when asked
     """The NumPy seed sequence of one chunk of one named stream."""
     return np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()), chunk))
 
@@ -257,6 +256,8 @@ class Replay(NoiseSource):
         return block
 
     def describe(self) -> dict[str, Any]:
+        from xpsample.core.same import describe  # of checkpoints, which imports what they need
+
         arrays = {name: describe(array) for name, array in sorted(self.arrays.items())}
         return {"source": "Replay", "arrays": arrays, "first": int(self.first)}
 

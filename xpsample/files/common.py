@@ -18,20 +18,6 @@ SCHEMA = 3
 CHANGED = "it is not as it was written"
 
 
-@contextmanager
-def reading(path: Path | str, error: type[XpsampleError], advice: str, doing: str = "read") -> Iterator[None]:
-    """Make one error of ours, which names the file and says what to do, of whatever fails while a file is read.
-
-    A damaged file can fail in any way. Too little memory is another matter.
-    """
-    try:
-        yield
-    except (XpsampleError, MemoryError):
-        raise
-    except Exception as cause:
-        raise error(f"{path} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
-
-
 def check_schema(path: Path | str, found: int, error: type[XpsampleError], otherwise: str) -> None:
     """Raise unless files have the schema of this version; `otherwise` says what to do but for using that version."""
     if found != SCHEMA:

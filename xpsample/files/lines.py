@@ -13,7 +13,8 @@ from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.same import differences
 from xpsample.files import common
 from xpsample.files.atomic import sync_folder
-from xpsample.files.common import check_schema, locked, reading
+from xpsample.files.common import check_schema, locked
+from xpsample.files.reading import reading
 
 HEAD = b'{"schema": '
 """What every file of rows begins with."""

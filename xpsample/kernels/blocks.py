@@ -87,6 +87,21 @@ class Block(Kernel[BlockState, Any]):
         base, info = self.base.step(self._given_others(target, state.point), state.base, noise)
         return BlockState(base), info
 
+    def on_target(self, target: BoundTarget, x: Array) -> "Block":
+        """The block, which knows the parameters of the model that the target is."""
+        space = target.space
+        if not isinstance(space, Named):
+            raise HyperparameterError(
+                "Blocks moves the parameters of a Model, and this target has none: write Model(log_density, ...)"
+            )
+        unknown = [name for name in self.names if name not in space.names]
+        if unknown:
+            raise HyperparameterError(
+                f"{', '.join(unknown)} is no parameter of the model: those are {', '.join(space.names)}"
+            )
+        own = space_of_block(space, self.names, self.base)
+        return replace(self, space=space, own=own.bind(target.backend, space.take(target.xp, x, self.names)))
+
     @property
     def _space(self) -> Named:
         if self.space is None:
@@ -268,26 +283,3 @@ def has_blocks(kernel: Any) -> bool:
 def blocks_of(kernel: Any) -> list[Block]:
     """The blocks of a sweep, in order."""
     return [*blocks_of(kernel.first), *blocks_of(kernel.rest)] if isinstance(kernel, InTurn) else [kernel]
-
-
-def on_target(kernel: Any, target: BoundTarget, x: Array) -> Any:
-    """A kernel whose blocks know the parameters of the model that the target is.
-
-    Raises if there are blocks and the target is no model, lacks a parameter of theirs, or does not fit their kernels.
-    """
-    space = target.space
-    if isinstance(kernel, Block):
-        if not isinstance(space, Named):
-            raise HyperparameterError(
-                "Blocks moves the parameters of a Model, and this target has none: write Model(log_density, ...)"
-            )
-        unknown = [name for name in kernel.names if name not in space.names]
-        if unknown:
-            raise HyperparameterError(
-                f"{', '.join(unknown)} is no parameter of the model: those are {', '.join(space.names)}"
-            )
-        own = space_of_block(space, kernel.names, kernel.base)
-        return replace(kernel, space=space, own=own.bind(target.backend, space.take(target.xp, x, kernel.names)))
-    inner = {name: on_target(part, target, x) for name, part in kernels_inside(kernel)}
-    changed = {name: part for name, part in inner.items() if part is not getattr(kernel, name)}
-    return replace(kernel, **changed) if changed else kernel

@@ -1,6 +1,7 @@
 """What kernels that hold another kernel share: what they ask of it, the shape that it sees, its noise among theirs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,18 @@ def rules_inside(kernel: Any) -> list[tuple[str, Rule]]:
 def kernels_inside(kernel: Any) -> list[tuple[str, Kernel]]:
     """The kernels that a kernel holds, by field."""
     return [(f.name, value) for f, value in settings(kernel) if f.init and isinstance(value, Kernel)]
+
+
+def on_target(kernel: Any, target: BoundTarget, x: Array) -> Any:
+    """A kernel whose `Blocks` know the parameters of the model that the target is.
+
+    Raises if there are blocks and the target is no model, lacks a parameter of theirs, or does not fit their kernels.
+    """
+    if hasattr(kernel, "on_target"):
+        return kernel.on_target(target, x)
+    inner = {name: on_target(part, target, x) for name, part in kernels_inside(kernel)}
+    changed = {name: part for name, part in inner.items() if part is not getattr(kernel, name)}
+    return replace(kernel, **changed) if changed else kernel
 
 
 class Shaped(NamedTuple):

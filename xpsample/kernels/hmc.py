@@ -36,9 +36,9 @@ class HMCState(NamedTuple):
 class HMCInfo(NamedTuple):
     """As `Info`; and the end of each trajectory, whether it was accepted or not, and its energy.
 
-    ``end`` and ``velocity`` there are ``(*chains, dim)``; ``time`` of the trajectory, and ``energy`` at its start,
-    potential and kinetic, are ``(*chains)``. The energy is None where only ratios of densities are known. ``beyond``
-    says which ends are beyond a hard bound, as `beyond_a_bound`.
+    ``end`` and ``velocity`` there are ``(*chains, dim)``; ``time`` of the trajectory, the kinetic energy ``lost`` on
+    the way, and the ``energy`` at its start, potential and kinetic, are ``(*chains)``. The energy is None where only
+    ratios of densities are known.
     """
 
     acceptance_probability: Array
@@ -49,7 +49,13 @@ class HMCInfo(NamedTuple):
     velocity: Array
     time: Array
     energy: Array | None
-    beyond: Mask
+    lost: Array
+    end_log_density: Array
+
+    @property
+    def beyond(self) -> Mask:
+        """Which ends are beyond a hard bound, as `beyond_a_bound`."""
+        return beyond_a_bound(self.end_log_density, self.lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +123,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
 
     def step(self, target: BoundTarget, state: HMCState, noise: dict[str, Array]) -> tuple[HMCState, HMCInfo]:
         xp, eps, velocity = target.xp, per_coordinate(self.step_size), self._mass.solve
+        half = 0.5 * eps  # once: torch takes long for a product with a Python number
         current = target.refresh(state.point)
         n, steps = self._steps(xp, state.n, current.x)
         counts = per_coordinate(steps)
@@ -131,12 +138,12 @@ class HMC(Kernel[HMCState, HMCInfo]):
             return xp.where(going, x, old_x), xp.where(going, p, old_p)
 
         start = self._mass.root(noise["momentum"])
-        p = start + 0.5 * eps * current.score
+        p = start + half * current.score
         one_count = getattr(steps, "ndim", 0) == 0
         most = steps if one_count else xp.max(steps)
         x, p = target.backend.repeat(most - 1, leap if one_count else leap_unless_done, (current.x, p))
         proposal = target.evaluate(x + eps * velocity(p))
-        p = p + 0.5 * eps * proposal.score
+        p = p + half * proposal.score
 
         end_velocity = velocity(p)
         kinetic_energy = 0.5 * xp.sum(start * velocity(start), axis=-1)
@@ -147,8 +154,8 @@ class HMC(Kernel[HMCState, HMCInfo]):
         spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
         time = xp.zeros_like(log_ratio) + self.step_size * (self.steps or xp.astype(steps, log_ratio.dtype))
-        beyond = beyond_a_bound(proposal, lost)
-        return HMCState(point, n), HMCInfo(*info, proposal.x, end_velocity, time, energy, beyond)
+        ends = (proposal.x, end_velocity, time)
+        return HMCState(point, n), HMCInfo(*info, *ends, energy, lost, proposal.log_density)
 
     def _steps(self, xp: Any, n: Any, like: Array) -> tuple[Any, Any]:
         """Steps of the kernel made then, and leapfrog steps of this one: a number, or integers for each group."""
@@ -158,7 +165,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
         return n + 1, whole_steps(xp, steps, n.dtype)
 
 
-def beyond_a_bound(end: Point, kinetic_energy_change: Array) -> Any:
+def beyond_a_bound(log_density: Array, kinetic_energy_change: Array) -> Any:
     """Whether ends of trajectories are beyond a hard bound, declared or not, however small the steps are.
 
     The log density is -inf there. So it is where steps are too large and numbers overflow, or where a chain comes from
@@ -166,7 +173,7 @@ def beyond_a_bound(end: Point, kinetic_energy_change: Array) -> Any:
     are known, no end is beyond a bound.
     """
     moderate = (kinetic_energy_change > -MAX_ENERGY_ERROR) & (kinetic_energy_change < MAX_ENERGY_ERROR)
-    return (end.log_density == -math.inf) & moderate
+    return (log_density == -math.inf) & moderate
 
 
 def whole_steps(xp: Any, steps: Array, dtype: Any) -> Array:

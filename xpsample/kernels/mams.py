@@ -136,5 +136,5 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
         spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
         end = proposal.x, along(self._mass, u), zeros + self.step_size * xp.astype(steps, zeros.dtype)
-        beyond = beyond_a_bound(proposal, energy + gained)
+        beyond = beyond_a_bound(proposal.log_density, energy + gained)
         return MAMSState(point, state.n + 1), MAMSInfo(*info, -log_ratio, *end, beyond)

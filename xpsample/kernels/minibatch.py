@@ -17,7 +17,7 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.targets.posterior import Rows
+from xpsample.targets.rows import Rows
 from xpsample.warmup import BoundedBias
 
 

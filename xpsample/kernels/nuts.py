@@ -242,7 +242,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
                 leaves=counts.leaves + xp.astype(half.growing, xp.int32),
                 accepted=counts.accepted + xp.where(here, xp.exp(minimum_with_zero(xp, gain)), 0.0),
                 diverged=counts.diverged | diverged,
-                beyond=counts.beyond | (half.growing & beyond_a_bound(new, now - kinetic)),
+                beyond=counts.beyond | (half.growing & beyond_a_bound(new.log_density, now - kinetic)),
             )
             return _Half(end, momentum_sum, log_weight, draw, uniform, ~turned), counts, checkpoints
 

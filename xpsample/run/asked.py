@@ -5,13 +5,7 @@ from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag
-from xpsample.core.errors import CapabilityError, XpsampleError
 from xpsample.engine.loop import Watcher
-from xpsample.kernels.kernel import Kernel
-from xpsample.targets.check import check_gradient
-from xpsample.targets.model import Model
-from xpsample.targets.point import Capability
-from xpsample.targets.target import AbstractTarget, Target, check_target
 from xpsample.trace.recorders import Recorder
 from xpsample.watchers.until import Until, check_until
 from xpsample.watchers.watching import check_watchers
@@ -32,17 +26,3 @@ def check_asked(
         check_flag("progress", progress)
     check_until(until, recorders, x0)
     return check_watchers(watchers, cut)
-
-
-def check_score(target: AbstractTarget, kernel: Kernel, x0: Array) -> None:
-    """What ``check=True`` asks for: raise unless the score that a kernel takes is that of the log density."""
-    check_target("target", target)
-    own = target.target if isinstance(target, Model) else target
-    if not isinstance(own, Target):
-        raise XpsampleError("check=True compares the score of a Target with its density; this target is made of one")
-    if isinstance(kernel, Kernel) and not kernel.requires & (Capability.SCORE | Capability.HVP):
-        raise CapabilityError(
-            f"check=True compares the score with the log density, and {type(kernel).__name__} uses no score: "
-            "leave it out"
-        )
-    check_gradient(own, x0)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpsample.core.backend import Buffers
 from xpsample.core.ending import Ending
@@ -16,9 +16,8 @@ from xpsample.engine.signals import Signals
 from xpsample.metrics.findings import Finding
 from xpsample.steppers.limits import example_row
 from xpsample.steppers.program import Carry, Program
-from xpsample.storage.checkpoint import Store, Unsaved
+from xpsample.storage.opening import Unsaved
 from xpsample.storage.sinks import InMemory, OnDisk
-from xpsample.storage.store import RowStore
 from xpsample.trace.diagnosis import own_findings
 from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.trace import Trace
@@ -26,6 +25,10 @@ from xpsample.watchers.bar import Bar
 from xpsample.watchers.totals import Totals, shown
 from xpsample.watchers.until import Stopping, Unlimited, Until, figures
 from xpsample.watchers.watching import Watched
+
+if TYPE_CHECKING:
+    from xpsample.storage.checkpoint import Store
+    from xpsample.storage.store import RowStore
 
 
 class Course:
@@ -42,8 +45,8 @@ class Course:
         carry: Carry,
         source: NoiseSource,
         metadata: dict[str, Any],
-        saved: Store | Unsaved,
-        disk: RowStore | None = None,
+        saved: "Store | Unsaved",
+        disk: "RowStore | None" = None,
         progress: bool | None = False,
         until: Until | None = None,
         clock: float | None = None,

@@ -2,24 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_flag
 from xpsample.core.devices import current_device
 from xpsample.engine.loop import Watcher
 from xpsample.engine.noise import NoiseSource
-from xpsample.engine.workers import Pool
 from xpsample.kernels.kernel import Kernel
-from xpsample.run.asked import check_asked, check_score
+from xpsample.run.asked import check_asked
 from xpsample.run.probes import examined
 from xpsample.run.whole import Whole
 from xpsample.steppers.prepare import positions
-from xpsample.storage.checkpoint import Checkpoint
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.diagnosis import warn
 from xpsample.trace.recorders import Draws, Recorder, Statistics
 from xpsample.trace.trace import Trace
 from xpsample.watchers.until import Until
+
+if TYPE_CHECKING:  # which import what few runs need
+    from xpsample.engine.workers import Pool
+    from xpsample.storage.checkpoint import Checkpoint
 
 
 def sample(
@@ -33,13 +36,13 @@ def sample(
     burn_in: int = 0,
     thinning: int = 1,
     recorders: Sequence[Recorder] = (Draws(), Statistics()),
-    checkpoint: str | Path | Checkpoint | None = None,
+    checkpoint: "str | Path | Checkpoint | None" = None,
     until: Until | None = None,
     progress: bool | None = None,
     check: bool = False,
     compile: bool = False,
     shards: int | None = None,
-    executor: Pool | None = None,
+    executor: "Pool | None" = None,
     watchers: Sequence[Watcher] = (),
 ) -> Trace:
     """Run a kernel, keep what the recorders keep, and warn of what is wrong with it.
@@ -144,6 +147,8 @@ def sample(
         check_flag("check", check)
         watchers = check_asked(x0, recorders, until, progress, compile, watchers, cut)
         if check:
+            from xpsample.run.checked import check_score
+
             check_score(target, kernel, x0)
         made = (draws, seed, warmup, burn_in, thinning, recorders, compile)
         whole = Whole(target, kernel, x0, *made, checkpoint, until, progress, watchers)

@@ -13,7 +13,7 @@ from xpsample.core.errors import HyperparameterError, NoiseError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.engine.noise import Native, NoiseSource, Portable, derived
-from xpsample.kernels.compose import anything_left_out, rules_inside
+from xpsample.kernels.compose import rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuning_states, tunings
@@ -63,12 +63,13 @@ def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
 
     HyperparameterError if something is left out and no steps are to tune it, or nothing is and steps are asked for.
     """
-    missing = anything_left_out(kernel)
+    rules = rules_inside(kernel)
+    missing = [name for name, _ in rules]
     if isinstance(kernel, Piloted) and missing and warmup != 0:
         return kernel.pilot(None if warmup is None else check_count("warmup", warmup, 0))[1]
     if warmup is None:
         chains = x0.shape[-2] if len(x0.shape) > 1 else 1
-        patience = max([rule.patience for _, rule in rules_inside(kernel)], default=0.0)
+        patience = max([rule.patience for _, rule in rules], default=0.0)
         return round(patience * (LEAST + FOR_ONE_CHAIN / math.sqrt(max(1, chains))))
     warmup = check_count("warmup", warmup, 0)
     if missing and not warmup:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import Interrupted
@@ -31,14 +31,15 @@ from xpsample.run.warm_up import (
 from xpsample.steppers.limits import check_limits
 from xpsample.steppers.prepare import metadata
 from xpsample.steppers.program import Carry, Program
-from xpsample.storage.checkpoint import Checkpoint, opened
-from xpsample.storage.identity import identity
-from xpsample.targets.start import pilot_starts
+from xpsample.storage.opening import identified, opened
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
 from xpsample.warmup.length import FROM
 from xpsample.watchers.until import Until
+
+if TYPE_CHECKING:
+    from xpsample.storage.checkpoint import Checkpoint
 
 Path_ = dict[str, Array]
 """What is tuned, and how the chains fare, by name, after every step."""
@@ -77,7 +78,7 @@ def warm_up(
     x0: Array,
     source: NoiseSource,
     warmup: int | None,
-    checkpoint: str | Path | Checkpoint | None = None,
+    checkpoint: "str | Path | Checkpoint | None" = None,
     progress: bool | None = False,
     until: Until | None = None,
     clock: float | None = None,
@@ -97,9 +98,8 @@ def warm_up(
         warming, starts, noise = _round(target, program, x0, source, plan.steps, number, plan.heard)
         carry = warming.init(starts)
         check_limits(warming, carry, noise, warming.schedule.draws)
-        own, described = _within(checkpoint, number), {}
-        if own is not None:
-            described = identity(target, warming, starts, source) | {"round": number}
+        own = _within(checkpoint, number)
+        described = identified(own, target, warming, starts, source) | {"round": number}
         about = metadata(warming, starts, noise)
         with opened(own, warming, carry, described, about) as store:
             limits: dict[str, Any] = {"progress": progress, "until": until, "clock": clock}
@@ -141,6 +141,8 @@ def _round(
     pooled, room, noise = len(x0.shape) > 1, -(-steps // ROOM) * ROOM, warm_up_source(source, number)
     kernel, bound = program.kernel, program.target
     if isinstance(kernel, Piloted):
+        from xpsample.targets.start import pilot_starts
+
         kernel, _ = kernel.pilot(steps)
         x0 = pilot_starts(target, bound.space, x0, noise.seed)
         assert isinstance(kernel.tuning_inside, Tuning)
@@ -162,10 +164,12 @@ def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Pa
     return program, program.start(state)
 
 
-def _within(checkpoint: str | Path | Checkpoint | None, number: int) -> Checkpoint | None:
+def _within(checkpoint: "str | Path | Checkpoint | None", number: int) -> "Checkpoint | None":
     """The checkpoint of a round of the warm-up of a run that has one."""
     if checkpoint is None:
         return None
+    from xpsample.storage.checkpoint import Checkpoint
+
     settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     return replace(settings, path=Path(settings.path) / ("warmup" if number == 1 else f"warmup-{number}"))
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xpsample.core.arrays import Array
 from xpsample.core.devices import current_device
@@ -20,14 +21,15 @@ from xpsample.run.warming import warm_up
 from xpsample.steppers.limits import check_limits
 from xpsample.steppers.prepare import metadata, prepare
 from xpsample.steppers.program import Program
-from xpsample.storage.checkpoint import Checkpoint, opened
-from xpsample.storage.identity import identity
-from xpsample.storage.store import RowStore, locked
+from xpsample.storage.opening import identified, opened, row_store
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.diagnosis import warn
 from xpsample.trace.recorders import Recorder, check_recorders, without_store
 from xpsample.trace.trace import Trace
 from xpsample.watchers.until import Until
+
+if TYPE_CHECKING:
+    from xpsample.storage.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class Whole:
     thinning: int
     recorders: Sequence[Recorder]
     compile: bool
-    checkpoint: str | Path | Checkpoint | None = None
+    checkpoint: "str | Path | Checkpoint | None" = None
     until: Until | None = None
     progress: bool | None = None
     watchers: Sequence[Watcher] = ()
@@ -60,7 +62,7 @@ class Whole:
         with current_device(self.x0):
             program = self.program()
             kept, where = without_store(program.recorders)
-            program, disk = replace(program, recorders=kept), None if where is None else RowStore(where)
+            program, disk = replace(program, recorders=kept), row_store(where)
             processes = Processes.of(self.x0)
             if checkpoint is not None:
                 processes.check_one("checkpoint=", "make shorter runs, and save the trace of each")
@@ -81,8 +83,8 @@ class Whole:
             if not processes.several:
                 about["diagnosis"] |= computed_in(program.target, self.x0)
                 warn([say_precision(carry.state, self.burn_in, about["diagnosis"])], stacklevel=4)
-            described = identity(self.target, program, carry.state.point.x, source) if checkpoint is not None else {}
-            with opened(checkpoint, program, carry, described, about, disk) as store, locked(disk):
+            described = identified(checkpoint, self.target, program, carry.state.point.x, source)
+            with opened(checkpoint, program, carry, described, about, disk) as store:
                 course = Course(program, carry, source, about, store, disk, progress, until, clock, self.watchers)
                 try:
                     trace = course.trace(run(**course.given))
@@ -100,5 +102,7 @@ def _path_inside(kernel: Kernel) -> TunedPath | None:
 
 def _with_path(trace: Trace, path: dict[str, Array] | None, own: TunedPath | None) -> Trace:
     """The trace with the path of its warm-up, or with that which a recorder has of what was tuned on the way."""
+    if path is None and own is None:
+        return trace
     recorded = dict(trace.recorded)
     return replace(trace, warmup=path if own is None else recorded.pop(own.name), recorded=recorded)

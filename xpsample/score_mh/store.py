@@ -6,7 +6,7 @@ from xpsample.core import tree
 from xpsample.core.errors import DataError
 from xpsample.core.registry import to_host
 from xpsample.files.archives import read_arrays, write_arrays
-from xpsample.files.common import reading
+from xpsample.files.reading import reading
 
 
 def save_parameters(path: str | Path, parameters: tree.Tree) -> None:

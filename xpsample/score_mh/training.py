@@ -29,8 +29,9 @@ from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_us
 from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.spaces.space import Real, check_positions
-from xpsample.storage.checkpoint import Checkpoint, Store, Unsaved, opened
+from xpsample.storage.checkpoint import Checkpoint, Store
 from xpsample.storage.identity import PYTHON
+from xpsample.storage.opening import Unsaved, opened
 from xpsample.targets.placing import placed
 from xpsample.watchers.bar import Bar
 from xpsample.watchers.totals import Totals

@@ -16,10 +16,7 @@ from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.registry import backend_of, check_same_home
-from xpsample.spaces.categorical import OneHot
-from xpsample.spaces.constrained import Circular
 from xpsample.spaces.discrete import Discrete
-from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.names import check_axes, check_names
 from xpsample.spaces.space import AsMany, Constrained, Real, Space, at_place
 
@@ -32,6 +29,8 @@ class States(AsMany):
     shape: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        from xpsample.spaces.categorical import OneHot  # here and below, so that a run without a model imports none
+
         variables = self.space.shape or ()
         one_hot = isinstance(self.space, OneHot)
         object.__setattr__(self, "shape", (*variables, self.space.choices) if one_hot else variables)
@@ -270,6 +269,8 @@ class Named(Space):
     @cached_property
     def angles(self) -> tuple[int, ...]:
         """The columns that are angles."""
+        from xpsample.spaces.constrained import Circular
+
         around = [isinstance(part, Circular) for part in self.parts for _ in _varying(part)]
         return tuple(i for i, angle in enumerate(around) if angle)
 
@@ -331,6 +332,8 @@ def _parameters_of(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 def named_from_json(fields: Mapping[str, Any]) -> Named:
     """What `Named.to_json` wrote."""
+    from xpsample.spaces.json_form import space_from_json  # which imports all spaces
+
     spaces: dict[str, Any] = {name: space_from_json(part) for name, part in fields["spaces"].items()}
     return named(spaces, fields["dims"], fields["coords"])
 

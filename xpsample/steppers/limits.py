@@ -2,6 +2,7 @@
 
 import math
 import os
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ def _counted(program: Program, x: Array) -> int:
     return int(program.target.xp.iinfo(counter(program.target, x).dtype).max)
 
 
+@cache
 def _memory() -> int:
     """Bytes of memory; where the system does not tell, what a processor can address."""
     try:

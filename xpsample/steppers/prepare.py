@@ -14,8 +14,7 @@ from xpsample.core.schedule import Schedule
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.engine.noise import NoiseSource
-from xpsample.kernels.blocks import on_target
-from xpsample.kernels.compose import check_target_fits
+from xpsample.kernels.compose import check_target_fits, on_target
 from xpsample.kernels.kernel import Kernel
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Real

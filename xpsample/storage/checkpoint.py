@@ -2,11 +2,10 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +15,18 @@ from xpsample.core.checks import check_number, check_path, settle
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
 from xpsample.core.same import differences
-from xpsample.engine.loop import Sink, View
+from xpsample.engine.loop import View
 from xpsample.engine.pace import MOST_STEPS
-from xpsample.files.archives import structure
-from xpsample.files.common import check_room, reading
+from xpsample.files.common import check_room
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
+from xpsample.files.reading import reading
+from xpsample.files.structure import structure
 from xpsample.steppers.program import Carry, Kept, named_rows
 from xpsample.storage.identity import environment
 from xpsample.storage.store import RowStore
 from xpsample.trace.recorders import part_of
-from xpsample.trace.stored import StoredRows, read_about, stored_rows
+from xpsample.trace.stored import StoredRows
+from xpsample.trace.stores import read_about, stored_rows
 from xpsample.watchers.totals import Totals
 
 Row = Callable[[], Any]
@@ -74,35 +75,8 @@ class Checkpoint:
         settle(self, "every", check_number, 0, closed=True, infinite=True)
 
 
-class Unsaved:
-    """The checkpoint of a run that has none."""
-
-    sinks: tuple[Sink, ...] = ()
-    identity: ClassVar[dict[str, Any]] = {}
-    counted: tuple[str, int] | None = None
-    where: str | None = None
-
-    def load(self, carry: Carry, totals: Totals) -> View:
-        """Where the run begins."""
-        return View(0, carry)
-
-    def check(self, row: Row) -> None:
-        """Nothing will be saved."""
-
-    def buffers(self, row: Row) -> Buffers:
-        """The rows that are saved."""
-        return None
-
-    def keep(self, view: View, last: bool) -> None:
-        """Nothing is."""
-
-    def seconds(self, here: float) -> float:
-        """What the steps took, of which those made now took `here`."""
-        return here
-
-
 class Store:
-    """A run's checkpoint directory, in which it is saved after a block where it is time to. `opened` makes one."""
+    """A run's checkpoint directory, in which it is saved after a block where it is time to."""
 
     def __init__(
         self,
@@ -271,29 +245,6 @@ class Store:
             size += array.nbytes if self.disk is None else 0
         left = self.program.schedule.draws - self.program.schedule.rows(max(0, self.step))
         check_room(self.path, size * left, CheckpointError)
-
-
-@contextmanager
-def opened(
-    checkpoint: str | Path | Checkpoint | None,
-    program: Kept,
-    carry: Carry,
-    identity: dict[str, Any],
-    metadata: dict[str, Any] | None = None,
-    disk: RowStore | None = None,
-) -> Iterator[Store | Unsaved]:
-    """The checkpoint of a run, which no other run has as long as the block lasts.
-
-    `identity` are JSON values that make it this run. Without the `metadata` of the trace `load_folder` refuses the
-    checkpoint. The rows of the run go to `disk`, if given.
-    """
-    if checkpoint is None:
-        yield Unsaved()
-        return
-    settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    store = Store(settings, program, carry, identity, metadata, disk)
-    with store.keeper.locked():
-        yield store
 
 
 def check_no_shards(path: Path, advice: str) -> None:

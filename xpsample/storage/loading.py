@@ -13,11 +13,14 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of
-from xpsample.files.archives import read_arrays, template
-from xpsample.files.common import reading, unsealed
+from xpsample.files.archives import read_arrays
+from xpsample.files.common import unsealed
+from xpsample.files.reading import reading
+from xpsample.files.structure import template
 from xpsample.storage.checkpoint import load_folder
 from xpsample.trace.not_kept import FROM_A_FILE
-from xpsample.trace.stored import StoredRows, is_address, load_store
+from xpsample.trace.stored import StoredRows
+from xpsample.trace.stores import is_address, load_store
 from xpsample.trace.summary import RunStatistics
 from xpsample.trace.trace import Trace
 

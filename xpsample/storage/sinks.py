@@ -1,15 +1,17 @@
 """Where the rows of a run go: into memory, or into a store."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpsample.core.backend import Buffers
 from xpsample.engine.loop import Sink, View
 from xpsample.engine.pace import MOST_STEPS
 from xpsample.steppers.program import Program, first_rows
-from xpsample.storage.checkpoint import Row, Store, Unsaved
-from xpsample.storage.store import RowStore
+from xpsample.storage.opening import Unsaved
 from xpsample.watchers.totals import Totals
+
+if TYPE_CHECKING:
+    from xpsample.storage.checkpoint import Row, Store
+    from xpsample.storage.store import RowStore
 
 
 class InMemory:
@@ -19,7 +21,13 @@ class InMemory:
     where: str | None = None
 
     def begin(
-        self, program: Program, view: View, saved: Store | Unsaved, row: Row, metadata: dict[str, Any], totals: Totals
+        self,
+        program: Program,
+        view: View,
+        saved: "Store | Unsaved",
+        row: "Row",
+        metadata: dict[str, Any],
+        totals: Totals,
     ) -> tuple[Program, View]:
         """The program, and where it begins, with the rows that are there."""
         return program, view._replace(buffers=saved.buffers(row))
@@ -34,12 +42,11 @@ class InMemory:
         return self.so_far(program, view)
 
 
-@dataclass
 class OnDisk:
     """The rows of a run, in a store: full chunks after a block, and all that there are before the state is saved."""
 
-    disk: RowStore
-    longest: int = MOST_STEPS
+    def __init__(self, disk: "RowStore") -> None:
+        self.disk, self.longest = disk, MOST_STEPS
 
     @property
     def where(self) -> str:
@@ -52,7 +59,13 @@ class OnDisk:
         return (self,)
 
     def begin(
-        self, program: Program, view: View, saved: Store | Unsaved, row: Row, metadata: dict[str, Any], totals: Totals
+        self,
+        program: Program,
+        view: View,
+        saved: "Store | Unsaved",
+        row: "Row",
+        metadata: dict[str, Any],
+        totals: Totals,
     ) -> tuple[Program, View]:
         """The program, whose buffers hold the rows of two chunks, and where it begins."""
         counted = saved.counted if view.step else None

@@ -27,23 +27,21 @@ from xpsample.core.arrays import Array
 from xpsample.core.backend import Buffers
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
-from xpsample.files.archives import structure
 from xpsample.files.atomic import LEFT, make_folder, sync_files, write_whole
 from xpsample.files.common import check_room, sealed
 from xpsample.files.common import locked as held
+from xpsample.files.structure import structure
 from xpsample.spaces.named import Named, named
 from xpsample.spaces.names import exported
 from xpsample.steppers.program import Program, named_rows
 from xpsample.targets.shaped import shape_of
 from xpsample.trace.conversions import ARVIZ_NAMES
 from xpsample.trace.recorders import part_of
-from xpsample.trace.stored import (
+from xpsample.trace.stored import READING, chunk_keys, handling
+from xpsample.trace.stores import (
     ABOUT,
     METADATA,
-    READING,
-    chunk_keys,
     content_of,
-    handling,
     is_address,
     node_digest,
     put_content,
@@ -64,16 +62,6 @@ WRITING = "mend what is wrong and make the same call again, which goes on where 
 ELSE = "use another path, or remove it"
 
 
-@contextmanager
-def locked(store: "RowStore | None") -> Iterator[None]:
-    """Keep other runs away from the folder of a store, if there is one, by a file beside it."""
-    with ExitStack() as stack:
-        if store is not None and not is_address(store.where):
-            with handling(store.where, "written to", WRITING):
-                stack.enter_context(held(Path(store.where), StoreError))
-        yield
-
-
 class RowStore:
     """The store of a run's rows, for writing, in a folder or at an address that fsspec opens."""
 
@@ -91,6 +79,15 @@ class RowStore:
         """Whether a checkpoint counts the rows."""
         self._new: list[Path] = []
         """Chunks, without any row that counts, that may not be on the disk yet."""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs away from its folder by a file beside it."""
+        with ExitStack() as stack:
+            if not is_address(self.where):
+                with handling(self.where, "written to", WRITING):
+                    stack.enter_context(held(Path(self.where), StoreError))
+            yield
 
     def begin(
         self,

@@ -1,24 +1,23 @@
 """Lift a function of a single point to batches of chains."""
 
 import math
-import os
-import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+import sys
+from collections.abc import Callable
 from functools import update_wrapper
 from math import prod
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, Tree, is_array
-from xpsample.core.checks import check_function, check_instance, given
-from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, WorkerError, unended
-from xpsample.core.registry import backend_of, to_host
-from xpsample.engine.workers import NONE_WORKED, check_forks, check_guarded, of_pickling
+from xpsample.core.checks import check_function, given
+from xpsample.core.errors import HyperparameterError, LogDensityError
+from xpsample.core.registry import backend_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 BEHIND = ".__wrapped__"
 """Ends the name of a function behind a decorator."""
@@ -41,7 +40,7 @@ def batched(
     f: Callable[..., Array | float],
     *,
     rejects: type[Exception] | tuple[type[Exception], ...] = (),
-    executor: Executor | None = None,
+    executor: "Executor | None" = None,
 ) -> Callable[..., Array]:
     """A function of one position, lifted to positions with any leading axes.
 
@@ -85,9 +84,10 @@ def batched(
     classes = rejects if isinstance(rejects, tuple) else (rejects,)
     if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in classes):
         raise HyperparameterError(f"rejects must be a class of exceptions, such as ValueError; got {given(rejects)}")
-    check_instance("executor", executor, Executor, "ProcessPoolExecutor()", optional=True)
     if executor is not None:
-        check_guarded()
+        from xpsample.targets.parallel import check_executor  # which imports multiprocessing
+
+        check_executor(executor)
     return Lifted(check_function("f", f, "(x)"), classes, executor)
 
 
@@ -102,7 +102,7 @@ class Lifted:
         self,
         f: Callable[..., Array | float],
         rejects: tuple[type[Exception], ...] = (),
-        executor: Executor | None = None,
+        executor: "Executor | None" = None,
     ) -> None:
         self.__wrapped__ = f
         update_wrapper(self, f)
@@ -134,6 +134,8 @@ class Lifted:
         if self.executor is None:
             found: Any = (self.located(one, *data) for one in every)
         else:
+            from xpsample.targets.parallel import in_parallel
+
             found = in_parallel(self.executor, self.located, every, data)
         return backend.xp.stack([self._as_array(value, one) for value, one in zip(found, every, strict=True)])
 
@@ -177,51 +179,3 @@ class Lifted:
         if getattr(sys.modules.get(self.__module__), getattr(f, "__qualname__", ""), None) is self:
             f.__qualname__ += BEHIND  # pickle looks for it under this name, and a decorated function has that
         return Lifted, (f, self.rejects)
-
-
-# ---- in parallel -----------------------------------------------------------------------------------------------------
-
-
-def in_parallel(
-    executor: Executor, f: Callable[..., Any], positions: Sequence[Tree], data: tuple[Any, ...]
-) -> Iterator[Any]:
-    """What a function gives for each position, in their order. What is not begun is cancelled where one fails."""
-    check_forks(executor)
-    try:
-        to_host(tree.leaves(positions[0])[0])
-    except Exception as error:
-        raise CapabilityError(
-            "executor evaluates positions outside of the run, and this run is compiled: pass NumPy or torch arrays, or "
-            "leave executor out"
-        ) from error
-    futures: list[Future[Any]] = []
-    try:
-        for x in positions:
-            futures.append(executor.submit(_work, f, x, data, os.getpid()))
-        yield from map(_result, futures)
-    except BrokenExecutor as error:
-        raise WorkerError(f"a worker was lost ({unended(error)}): give a new executor{NONE_WORKED}") from error
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def _result(future: Future[Any]) -> Any:
-    try:
-        return future.result()
-    except BrokenExecutor:
-        raise
-    except Exception as error:
-        if of_pickling(error):
-            raise CapabilityError(
-                f"the function, its data or what it gives cannot be sent to or from a worker ({error}): define it in a "
-                "module, or take an executor that sends functions by value, such as those of loky or dask"
-            ) from error
-        raise
-
-
-def _work(f: Callable[..., Any], x: Tree, data: tuple[Any, ...], caller: int) -> Any:
-    """What a worker does. Ctrl-C reaches all processes, and it is for the one that waits to end."""
-    if os.getpid() != caller and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return f(x, *data)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -72,11 +73,17 @@ def _neighbours(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarra
             home.from_host(np.ascontiguousarray(to_host(elsewhere(backend, space, host))), x),
             np.zeros(chains, dtype=bool),
         )
-    stay = np.indices(wider).sum(axis=0) % 2 == 0
-    host = np.broadcast_to(host, (*wider, host.shape[-1]))
-    begun = np.roll(host, 1, axis=max((i for i, n in enumerate(chains) if n > 1), default=0))
+        host = np.broadcast_to(host, (*wider, host.shape[-1]))
+    stay, axis = _every_other(wider), max((i for i, n in enumerate(chains) if n > 1), default=0)
+    begun = np.take(host, np.arange(wider[axis]) - 1, axis=axis)
     for moved in (elsewhere(backend, space, begun), begun):
         yield home.from_host(np.where(stay[..., None], host, to_host(moved)), x), stay
+
+
+@lru_cache(maxsize=64)
+def _every_other(chains: tuple[int, ...]) -> np.ndarray:
+    """Which chains stay: those whose numbers along all axes have an even sum."""
+    return np.indices(chains).sum(axis=0) % 2 == 0
 
 
 def _attempt(evaluate: Callable[..., dict[str, Array]], x: Array) -> dict[str, Array] | None:
@@ -105,7 +112,8 @@ def _evaluate_copy(evaluate: Callable[[Array], Any], x: Array) -> Any:
 
 def _check_kept(first: Mapping[str, Array], kept: Mapping[str, np.ndarray]) -> None:
     for name, part in first.items():
-        if not np.array_equal(to_host(part), kept[name], equal_nan=True):
+        host = to_host(part)
+        if not (np.array_equal(host, kept[name]) or np.array_equal(host, kept[name], equal_nan=True)):
             raise LogDensityError(
                 f"the {name} came in memory that the next call writes into, so that a run loses what it still needs: "
                 "return a new array"
@@ -143,6 +151,8 @@ def _chains(part: np.ndarray, x: Array, stay: np.ndarray) -> np.ndarray:
 
 def _where_apart(name: str, first: np.ndarray, second: np.ndarray) -> tuple[int, ...] | None:
     """The first index at which two values differ by more than rounding; None where they do not."""
+    if np.array_equal(first, second):
+        return None
     scale = np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
     rounding = 100 * float(np.finfo(first.dtype).eps)
     allowed = rounding + scale * (max(ROUNDING, rounding) if name == "log density" else TOLERANCE)
@@ -228,8 +238,9 @@ def _check_point(target: BoundTarget, point: Point, x: Array) -> None:
 
 def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
     host = to_host(array)
-    bad = np.argwhere(~np.isfinite(host) & ~outside)
-    if len(bad):
+    wrong = ~np.isfinite(host) & ~outside
+    if np.any(wrong):
+        bad = np.argwhere(wrong)
         listed = ", ".join(f"{tuple(int(i) for i in at)}: {host[tuple(at)]}" for at in bad[:5])
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         raise LogDensityError(

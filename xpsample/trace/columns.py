@@ -6,7 +6,6 @@ from typing import Any
 from xpsample.core.arrays import Array
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of
-from xpsample.spaces.json_form import space_from_json
 from xpsample.spaces.named import Named, named, named_from_json
 from xpsample.trace.stored import StoredColumns, StoredRows
 
@@ -14,6 +13,8 @@ from xpsample.trace.stored import StoredColumns, StoredRows
 def space_of(metadata: Mapping[str, Any]) -> Named | None:
     """Where the parameters of a model live, or positions "x" that are no vectors."""
     if "space" in metadata:
+        from xpsample.spaces.json_form import space_from_json  # which imports all spaces
+
         return named({"x": space_from_json(metadata["space"])})
     known = metadata.get("parameters")
     return None if known is None else named_from_json(known)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,12 +90,13 @@ def running(
         between = np.var(mean, axis=-2, ddof=1) if chains > 1 else np.full_like(within, np.nan)
         rhat = np.sqrt((draws - 1) / draws + between / within)
         sd = np.sqrt(_of_all(mean, variance, draws))
-        ess, mcse = np.full_like(within, np.inf), np.full_like(within, np.nan)
+        ess, mcse = np.full(within.shape, np.inf), np.full(within.shape, np.nan)
         if batches is not None:
             error = np.mean(_pooled(to_host(batches.mcse)) ** 2, axis=-2)
             ess, mcse = chains * within / error, np.sqrt(np.where(error > 0, error, np.nan) / chains)
     unknown = np.full(ess.size, np.nan)
-    columns = [(group, name) for group in np.ndindex(*groups) for name in (names(dim) if names else [""] * dim)]
+    called = names(dim) if names else [""] * dim
+    columns = [(group, name) for group in product(*map(range, groups)) for name in called]
     mixing = Mixing(np.ravel(ess), unknown, np.ravel(rhat))
     figures = Figures(columns, np.ravel(np.sqrt(within)), mixing)
     return Running(figures, np.mean(mean, axis=-2), sd, mcse, draws, chains, batch, walkers)

@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from xpsample.core.checks import check_instance, check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
-from xpsample.files.archives import write_arrays
 from xpsample.metrics.findings import Finding
 from xpsample.spaces.named import Named, parameters
 from xpsample.trace import conversions
@@ -21,8 +19,8 @@ from xpsample.trace.columns import columns_of, labels_of, names_in, space_of
 from xpsample.trace.diagnosis import diagnose
 from xpsample.trace.plots import plot, plot_warmup
 from xpsample.trace.running import Running, running
-from xpsample.trace.stored import StoredColumns, StoredRows, open_datatree
-from xpsample.trace.summary import RunStatistics, Summary
+from xpsample.trace.stored import StoredColumns, StoredRows
+from xpsample.trace.summary import RunStatistics, Summary, escaped
 from xpsample.trace.tables import tabulate
 
 Array = Any
@@ -110,11 +108,10 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """What it holds, and the table, in a notebook; the table of very many draws takes long, and is left out."""
-        held = f"<p><code>{escape(repr(self))}</code></p>"
         elsewhere = self.draws is None or isinstance(self.draws, StoredRows) or "processes" in self.metadata
         numbers = 0 if elsewhere else math.prod(self.draws.shape)
         shown = 0 < numbers <= SHOWN or self._running is not None
-        return held + (self.summary()._repr_html_() if shown else "")
+        return f"<p><code>{escaped(repr(self))}</code></p>" + (self.summary()._repr_html_() if shown else "")
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -357,10 +354,12 @@ class Trace:
         return conversions.as_arviz(found)
 
     def _datatree(self) -> Any:
+        from xpsample.trace import saving, stores  # here and below, since few runs need them
+
         draws = self._some_draws()
-        attributes = conversions.as_attributes(self.metadata | {"run_statistics": dict(vars(self.run_statistics))})
+        attributes = saving.as_attributes(self.metadata | {"run_statistics": dict(vars(self.run_statistics))})
         if isinstance(draws, StoredRows):
-            found = open_datatree(draws.where, len(draws))
+            found = stores.open_datatree(draws.where, len(draws))
             found.attrs = attributes
         else:
             found = conversions.datatree(*self._variables(draws), attributes)
@@ -395,15 +394,17 @@ class Trace:
         ImportError
             If ``.nc`` is asked for without xarray or h5netcdf.
         """
+        from xpsample.trace import saving
+
         path = check_path("path", path)
         if isinstance(self.draws, StoredRows):
             raise TraceError(f"the draws are in {self.draws.where} already: copy that, and read it with xpsample.load")
         if path.suffix == ".npz":
             fields = ("draws", "statistics", "recorded", "run_statistics", "warmup")
             kept = {name: getattr(self, name) for name in fields} | {"run_statistics": dict(vars(self.run_statistics))}
-            write_arrays(path, conversions.archived(kept, self.metadata))
+            saving.write_archive(path, kept, self.metadata)
         elif path.suffix == ".nc":
-            conversions.write_netcdf(path, self._datatree())
+            saving.write_netcdf(path, self._datatree())
         else:
             raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from xpsample.core.errors import DataError, unended
 from xpsample.files.archives import read_arrays, write_arrays
-from xpsample.files.common import reading
+from xpsample.files.reading import reading
 from xpsample.zoo.data_sources import CONVERTERS, Arrays, Converters, Fetch
 
 VARIABLE = "XPSAMPLE_DATA"

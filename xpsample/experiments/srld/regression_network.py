@@ -10,7 +10,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.experiments import two_layer
-from xpsample.targets.posterior import posterior
+from xpsample.targets.rows import posterior
 from xpsample.targets.target import Target
 
 INNER_90 = 1.6448536269514722
