@@ -1,8 +1,8 @@
 """Lift a function of a single point to batches of chains."""
 
 import math
-import threading
 import sys
+import threading
 from collections.abc import Callable
 from functools import update_wrapper
 from math import prod
