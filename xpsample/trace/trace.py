@@ -54,8 +54,7 @@ class Trace:
         positions that are no vectors.
     kernel : Kernel, NotKept or None
         The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
-        positions goes on where this one ended. Files do not keep it, and there is none where each shard was tuned for
-        itself: a `NotKept` says so.
+        positions goes on where this one ended. A `NotKept` says why a file, or shards that were tuned apart, have none.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
         ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric, of which there are about 1,000 coordinates,
