@@ -185,9 +185,10 @@ class ChromaticGibbs(Kernel[ChromaticState, Info]):
 
     def init(self, target: BoundTarget, x: Array) -> ChromaticState:
         check_colors(target, x, self.colors)
-        colors = target.backend.from_host(np.asarray(self.colors, dtype=np.int32), x)
-        # With the axes of the chains, nothing that reorders chains can take the axis of the variables for theirs.
-        return ChromaticState(target.evaluate(x), target.xp.broadcast_to(colors, (*x.shape[:-1], len(self.colors))))
+        # With the axes of the chains, nothing that reorders chains can take the axis of the variables for theirs. In
+        # memory of its own, as a resumed run has it: torch sums what comes of a broadcast array in another order.
+        colors = np.broadcast_to(np.asarray(self.colors, dtype=np.int32), (*x.shape[:-1], len(self.colors)))
+        return ChromaticState(target.evaluate(x), target.backend.from_host(np.array(colors), x))
 
     def noise(self, x: Array) -> Specs:
         return {"value": uniform_per_variable(x)}
