@@ -256,10 +256,11 @@ def test_a_checkpoint_that_is_saved_often_warns_once(tmp_path):
     assert len([text for _, text in warned if "alpha |s . theta|" in text]) == 1
 
 
+@pytest.mark.parametrize("share", [1, 8])
 @pytest.mark.parametrize("shape", [(400, 4, 30), (50, 300, 30), (3000, 2, 3, 30)], ids=str)
-def test_the_worst_coordinate_is_found_among_many(shape, monkeypatch):
-    """However few values are looked at: four coordinates closely, and all of them roughly."""
-    monkeypatch.setattr(screen, "SCREENED", 32 * int(np.prod(shape[1:])))
+def test_the_worst_coordinate_is_found_among_many(shape, share, monkeypatch):
+    """However few values are looked at: four coordinates closely, and all of them roughly, or all in a few chains."""
+    monkeypatch.setattr(screen, "SCREENED", 32 * int(np.prod(shape[1:])) // share)
     monkeypatch.setattr(screen, "MEASURED", 2000)
     monkeypatch.setattr(screen, "LONGEST", 500)
     rng = np.random.default_rng(0)
@@ -271,6 +272,19 @@ def test_the_worst_coordinate_is_found_among_many(shape, monkeypatch):
     assert len(figures.columns) == 4
     worst = figures.columns[int(np.argmax(figures.mixing.rhat))]
     assert worst[1] == "x[17]" and np.max(figures.mixing.rhat) > 1.5
+
+
+@pytest.mark.parametrize("shape", [(32, 64, 503), (40, 3, 40, 300), (1000, 9000)], ids=str)
+def test_the_one_slow_coordinate_of_many_is_found_in_many_chains(shape):
+    """Where 32 draws of all coordinates are too many to look at; it is one that none evenly spread would meet."""
+    rng = np.random.default_rng(1)
+    draws = rng.normal(size=shape).astype(np.float32)
+    slow = np.cumsum(rng.normal(size=shape[:-1]), axis=0) if len(shape) == 2 else rng.normal(size=shape[1:-1])
+    draws[..., 11] += 3 * slow
+    least, rhat = screen.worst(draws)
+    assert least < 100 and rhat > 1.1
+    healthy, _ = screen.worst(rng.normal(size=shape).astype(np.float32))
+    assert healthy > 4 * least
 
 
 def test_the_ess_of_some_chains_stands_for_all():

@@ -36,8 +36,12 @@ from xpsample.trace.stored import StoredColumns
 SCREENED, FEWEST_ROWS, FIRST_ROWS = 2**18, 32, 64
 """Values at which all coordinates are looked at, to find the worst ones; of how many draws, and how many first ones.
 
-Where 32 draws of all coordinates are more values than that, not all coordinates are looked at.
+Where 32 draws of all coordinates are more values than that, some coordinates are looked at: half of them evenly spread,
+and half those that look worst in a few chains.
 """
+
+FEWEST_CHAINS = 4
+"""Of a group, in which all coordinates are looked at even so."""
 
 MEASURED = 2**17
 """Values of which ESS and R-hat are computed, of the worst coordinates; four of these at least."""
@@ -95,7 +99,7 @@ class Screen:
     chains: int
     walkers: int
     step: int
-    coordinates: range
+    coordinates: Sequence[int]
     values: np.ndarray
     first: np.ndarray
 
@@ -116,13 +120,12 @@ class Screen:
         most_rows = max(FEWEST_ROWS, SCREENED // row)
         self.step = -(-self.rows // most_rows)
         shown = -(-self.rows // self.step)
-        self._each = -(-row * shown // SCREENED) if row * shown > SCREENED else 1  # coordinates, where rows are long
-        self._each = min(self._each, draws.shape[-1])
-        self.coordinates = range(0, draws.shape[-1], self._each)
-        self._shown = _part(self._draws, slice(None, None, self.step), slice(None, None, self._each))
+        some = max(FEWEST_CHAINS, draws.shape[-1] * SCREENED // (row * shown))
+        self.coordinates = range(draws.shape[-1]) if some >= draws.shape[-1] else self._spread_and_worst(some)
+        self._shown = self._at_coordinates(slice(None, None, self.step))
         self.values = self._columns(self._shown.astype(np.float64))
         first = min(self.rows // 4, FIRST_ROWS, most_rows)
-        self.first = self._columns(_part(self._draws, slice(first), slice(None, None, self._each)).astype(np.float64))
+        self.first = self._columns(self._at_coordinates(slice(first)).astype(np.float64))
         around = np.tile(np.isin(np.asarray(self.coordinates), angles), math.prod(self.groups))
         self._angles = np.flatnonzero(around)
         self._means = np.zeros(len(around))
@@ -130,6 +133,29 @@ class Screen:
             self._means[around] = circular_mean(self.values[..., around])
             for part in (self.values, self.first):
                 part[..., around] = centred(part[..., around], self._means[around])
+
+    def _spread_and_worst(self, some: int) -> list[int]:
+        """About so many coordinates: half of them evenly spread, and half those that look worst in a few chains."""
+        dim, groups = self._draws.shape[-1], math.prod(self.groups)
+        rows, last = slice(None, None, self.step), (self.shape or (1,))[-1]
+        seen = max(FEWEST_CHAINS, SCREENED // (len(range(0, self.rows, self.step)) * groups * dim))
+        few = slice(None, None, max(1, last // seen))
+        if isinstance(self._draws, StoredColumns):
+            part = self._draws.read(rows, slice(None), np.arange(last)[few] if self.shape else None)
+        else:
+            part = to_host(self._draws[rows, ..., few, :] if self.shape else self._draws[rows, ...])
+        host = np.reshape(part.astype(np.float64), (part.shape[0], groups, -1, dim))
+        with np.errstate(all="ignore"):
+            looks = np.max([_looks(host[:, group]) for group in range(groups)], axis=0)
+        spread_out = range(0, dim, -(-dim // max(1, some // 2)))
+        worst = [int(i) for i in np.argsort(-looks, kind="stable")[:some] if i % spread_out.step]
+        return [*spread_out, *worst[: some // 2]]
+
+    def _at_coordinates(self, rows: slice) -> np.ndarray:
+        """Some rows of the coordinates that are looked at, on the host."""
+        if isinstance(self.coordinates, range):
+            return _part(self._draws, rows, slice(None))
+        return _part(self._draws, rows, self.coordinates)
 
     @property
     def columns(self) -> list[Column]:
@@ -188,19 +214,10 @@ class Screen:
         ]
 
     def figures(self, categorical: bool = False, longest: int = LONGEST) -> Figures:
-        """Figures of the columns that look worst: as many as `MEASURED` values allow, four at least.
-
-        A column looks bad where the means of half chains, or of pieces of eight draws of the screen, differ more than
-        those of independent draws would, for its variance: by how many of the standard errors of that. Halves see
-        slow drifts, and are few; pieces tell a column that mixes badly from the worst of many that mix well. So does
-        one that is constant or not finite.
-        """
-        columns, n = self.columns, len(self.values)
+        """Figures of the columns that look worst by `_looks`: as many as `MEASURED` values allow, four at least."""
+        columns = self.columns
         with np.errstate(all="ignore"):
-            within = np.mean(np.var(self.values, axis=0), axis=0)
-            halves, pieces = (_apart(self.values, within, length) for length in (n // 2, min(8, n // 2)))
-            looks = np.maximum(halves, pieces)
-        order = np.argsort(-np.where(np.isnan(looks), np.inf, looks), kind="stable")
+            order = np.argsort(-_looks(self.values), kind="stable")
         chains = min(self.chains, MOST_CHAINS) if self.walkers == 1 else self.chains
         each = min(self.rows, longest) * chains
         order = np.sort(order[: max(4, MEASURED // each)])
@@ -287,6 +304,19 @@ def indicators(
 def _at(columns: Sequence[Column], name: str) -> list[int]:
     """Where columns of a name are, one for each group."""
     return [i for i, (_, own) in enumerate(columns) if own == name]
+
+
+def _looks(values: np.ndarray) -> np.ndarray:
+    """How bad columns look, of some draws (draw, chain, column).
+
+    A column looks bad where the means of half chains, or of pieces of eight draws, differ more than those of
+    independent draws would, for its variance: by how many of the standard errors of that. Halves see slow drifts, and
+    are few; pieces tell a column that mixes badly from the worst of many that mix well. One that is constant or not
+    finite looks worst.
+    """
+    within, n = np.mean(np.var(values, axis=0), axis=0), len(values)
+    looks = np.maximum(*(_apart(values, within, length) for length in (n // 2, min(8, n // 2))))
+    return np.where(np.isnan(looks), np.inf, looks)
 
 
 def _apart(values: np.ndarray, within: np.ndarray, length: int) -> np.ndarray:
