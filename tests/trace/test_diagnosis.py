@@ -256,7 +256,7 @@ def test_a_checkpoint_that_is_saved_often_warns_once(tmp_path):
     assert len([text for _, text in warned if "alpha |s . theta|" in text]) == 1
 
 
-@pytest.mark.parametrize("share", [1, 8])
+@pytest.mark.parametrize("share", [1, 4])
 @pytest.mark.parametrize("shape", [(400, 4, 30), (50, 300, 30), (3000, 2, 3, 30)], ids=str)
 def test_the_worst_coordinate_is_found_among_many(shape, share, monkeypatch):
     """However few values are looked at: four coordinates closely, and all of them roughly, or all in a few chains."""
@@ -285,6 +285,13 @@ def test_the_one_slow_coordinate_of_many_is_found_in_many_chains(shape):
     assert least < 100 and rhat > 1.1
     healthy, _ = screen.worst(rng.normal(size=shape).astype(np.float32))
     assert healthy > 4 * least
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 9, 10])
+def test_few_draws_of_very_many_chains_can_be_looked_at(rows):
+    draws, full = np.random.default_rng(2).normal(size=(rows, 33_000, 9)), np.full(33_000, 0.7)
+    found = diagnose(draws, list("abcdefghi"), RunStatistics(rows, full, full, np.zeros(33_000), {}), {}, {})
+    assert {finding.kind for finding in found} <= {"few_draws"}
 
 
 def test_the_ess_of_some_chains_stands_for_all():

@@ -120,7 +120,7 @@ class Screen:
         most_rows = max(FEWEST_ROWS, SCREENED // row)
         self.step = -(-self.rows // most_rows)
         shown = -(-self.rows // self.step)
-        some = max(FEWEST_CHAINS, draws.shape[-1] * SCREENED // (row * shown))
+        some = max(2, draws.shape[-1] * SCREENED // (row * shown))
         self.coordinates = range(draws.shape[-1]) if some >= draws.shape[-1] else self._spread_and_worst(some)
         self._shown = self._at_coordinates(slice(None, None, self.step))
         self.values = self._columns(self._shown.astype(np.float64))
@@ -137,6 +137,8 @@ class Screen:
     def _spread_and_worst(self, some: int) -> list[int]:
         """About so many coordinates: half of them evenly spread, and half those that look worst in a few chains."""
         dim, groups = self._draws.shape[-1], math.prod(self.groups)
+        if self.rows < FEWEST_DRAWS:  # which do not tell how they mix
+            return [*range(0, dim, -(-dim // some))]
         rows, last = slice(None, None, self.step), (self.shape or (1,))[-1]
         seen = max(FEWEST_CHAINS, SCREENED // (len(range(0, self.rows, self.step)) * groups * dim))
         few = slice(None, None, max(1, last // seen))
