@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.registry import to_host
+from xpsample.core.registry import backend_of, to_host
 from xpsample.metrics.angles import centred, circular_mean
 from xpsample.metrics.convergence import FEWEST_DRAWS
 from xpsample.metrics.findings import (
@@ -277,8 +277,8 @@ def _part(
     elif isinstance(draws, np.ndarray):
         part = draws[rows, ..., columns]
     else:
-        part = draws[rows, ...]
-        part = to_host(array_namespace(draws).stack([part[..., i] for i in columns], axis=-1))
+        index = backend_of(draws).from_host(np.asarray(columns, dtype=np.int64), draws)
+        part = to_host(array_namespace(draws).take(draws[rows, ...], index, axis=-1))
     return part if chains is None else part[..., chains, :]
 
 
