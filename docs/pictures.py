@@ -413,7 +413,9 @@ def _ais(panel: Panel) -> None:
 
 @picture("smc")
 def _smc(panel: Panel) -> None:
-    paths = _wide_to_two(xps.TemperedSMC(xps.RWM(0.6), np.linspace(0, 1, 30) ** 2), 29)
+    paths = _wide_to_two(
+        xps.TemperedSMC(xps.RWM(0.6), np.linspace(0, 1, 30) ** 2, moves=1), 29
+    )
     panel.plot(
         np.arange(30)[:, None] + 0 * paths, paths, ".", color=BLUE, ms=3, alpha=0.6
     )

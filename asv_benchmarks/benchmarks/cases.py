@@ -97,7 +97,7 @@ CASES = {
     "acs": Case(lambda: xps.ACS(Cosine(0.4, 10)), "spins"),
     "hiss": Case(lambda: xps.HiSS(xps.GWG(), 1.0, 2, 2), "spins"),
     "ais": Case(lambda: xps.AIS(xps.GWG(), LADDER), "spins"),
-    "smc": Case(lambda: xps.TemperedSMC(xps.GWG(), LADDER), "spins"),
+    "smc": Case(lambda: xps.TemperedSMC(xps.GWG(), LADDER, moves=1), "spins"),
     "two_opt": Case(lambda: xps.TwoOpt(), "tours"),
 }
 """By file of the kernel; of wrappers, over one base. SOSMC has benchmarks of its own."""

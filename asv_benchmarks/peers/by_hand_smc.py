@@ -54,7 +54,8 @@ def by_hand(x: np.ndarray, seed: int) -> float:
 
 def ours(x: np.ndarray, seed: int) -> float:
     """The same."""
-    bridge, kernel = xps.Bridge(xps.Target(wide), xps.Target(narrow)), xps.TemperedSMC(xps.RWM(STEP_SIZE), BETAS)
+    bridge = xps.Bridge(xps.Target(wide), xps.Target(narrow))
+    kernel = xps.TemperedSMC(xps.RWM(STEP_SIZE), BETAS, moves=1)
     trace = xps.sample(bridge, kernel, x, 1, seed=seed, burn_in=STEPS - 1, recorders=(), progress=False)
     return float(xps.particle_log_normalizer(trace.state).value)
 

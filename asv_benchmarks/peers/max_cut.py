@@ -141,7 +141,7 @@ def cooled(graph: Graph, seed: int, sweeps: int) -> float:
 def particles(graph: Graph, seed: int, sweeps: int) -> float:
     """Tempered SMC of `WALKERS` particles, whose temperature falls as in annealing."""
     x0 = np.random.default_rng(seed).choice(np.asarray([-1.0, 1.0], np.float32), size=(WALKERS, graph.nodes))
-    kernel = xps.TemperedSMC(xps.DMALA(), tuple(np.linspace(0.0, 1.0, sweeps + 1)))
+    kernel = xps.TemperedSMC(xps.DMALA(), tuple(np.linspace(0.0, 1.0, sweeps + 1)), moves=1)
     return _best(graph, kernel, x0, seed, sweeps, None)
 
 

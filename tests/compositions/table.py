@@ -104,7 +104,7 @@ WRAPPERS: dict[str, Callable[[Kernel], Kernel]] = {
     "Blocks": lambda k: xps.Blocks({"p": k}),
     "AIS": lambda k: xps.AIS(k, LADDER),
     "AIS, approximate": lambda k: xps.AIS(k, LADDER, approximate=True),
-    "SMC": lambda k: xps.TemperedSMC(k, LADDER),
+    "SMC": lambda k: xps.TemperedSMC(k, LADDER, moves=1),
     "SOSMC": lambda k: xps.SOSMC(MarginalLikelihood(), k, Onwards()),
 }
 TWICE = ["SRMC", "SRLD", "PT", "HiSS", "Minibatch", "Annealed", "Blocks", "AIS", "SMC", "SOSMC"]

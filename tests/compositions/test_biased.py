@@ -77,7 +77,7 @@ def test_a_tilt_inside_gives_neither_distribution(make):
 
 WEIGHING = {
     "AIS": lambda base: xps.AIS(base, LADDER),
-    "TemperedSMC": lambda base: xps.TemperedSMC(base, LADDER),
+    "TemperedSMC": lambda base: xps.TemperedSMC(base, LADDER, moves=1),
     "SOSMC": lambda base: xps.SOSMC(MarginalLikelihood(), base, Onwards(0.3)),
 }
 NOT_INVARIANT = {

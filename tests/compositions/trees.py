@@ -206,7 +206,7 @@ def wrapped(draw: Any, name: str, inner: Tree) -> Tree:
         threshold = draw(st.sampled_from([0.0, 0.5, 1.0]))
         return Tree(
             f"SMC({inner}, {settings}, {threshold})",
-            lambda place: xps.TemperedSMC(inner.make(place), threshold=threshold, **settings),
+            lambda place: xps.TemperedSMC(inner.make(place), threshold=threshold, **settings, moves=1),
         )
     if name == "Minibatch":
         common = draw(st.booleans())

@@ -255,8 +255,8 @@ def test_the_device_is_current_in_the_run_only(cupy, second, x0):
     "kernel",
     [
         AIS(RWM(0.5), (0.0, 0.3, 1.0)),
-        TemperedSMC(MALA(0.5), betas=(0.0, 0.3, 1.0), threshold=1.0),
-        TemperedSMC(RWM(0.5), ess=0.5, resampling=Systematic()),
+        TemperedSMC(MALA(0.5), betas=(0.0, 0.3, 1.0), threshold=1.0, moves=1),
+        TemperedSMC(RWM(0.5), ess=0.5, resampling=Systematic(), moves=1),
     ],
 )
 def test_weighted_particles_stay_on_their_device(guarded, second, x0, kernel):

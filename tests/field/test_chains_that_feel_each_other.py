@@ -117,7 +117,7 @@ def test_scores_and_products_of_the_user():
 ENTRIES = {
     "steps": lambda target, x0: next(xps.steps(target, xps.RWM(1.0), x0, seed=1)),
     "particles": lambda target, x0: run(
-        xps.Bridge(xps.Target(normal), target), xps.TemperedSMC(xps.RWM(1.0), ess=0.5), x0
+        xps.Bridge(xps.Target(normal), target), xps.TemperedSMC(xps.RWM(1.0), ess=0.5, moves=1), x0
     ),
     "annealing": lambda target, x0: run(
         xps.Bridge(xps.Target(normal), target), xps.AIS(xps.RWM(1.0), np.linspace(0, 1, 4)), x0

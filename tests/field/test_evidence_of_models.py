@@ -42,7 +42,7 @@ def exact():
 def test_draws_of_the_prior_are_given_by_name(smc):
     betas = np.linspace(0.0, 1.0, 25) ** 3
     rates = np.random.default_rng(1).gamma(2.0, 2.0, size=1000)
-    kernel = xps.TemperedSMC(xps.RWM(0.5), betas) if smc else xps.AIS(xps.RWM(0.5), betas)
+    kernel = xps.TemperedSMC(xps.RWM(0.5), betas, moves=1) if smc else xps.AIS(xps.RWM(0.5), betas)
     trace = xps.sample(bridge(), kernel, {"rate": rates}, 1, burn_in=len(betas) - 2, seed=2, progress=False)
     log_normalizer = xps.particle_log_normalizer if smc else xps.log_normalizer
     found = log_normalizer(trace.state if smc else trace.state.log_weight)

@@ -92,7 +92,7 @@ def test_weights_of_a_few_values_have_a_light_tail(n):
 def test_particles_of_one_family_state_no_error():
     """Resampled at every one of 24 steps, 50 particles descend from two: the stated errors went down to 0."""
     x0 = 3 * np.random.default_rng(1).normal(size=(200, 50, DIM))
-    kernel = xps.TemperedSMC(xps.MALA(0.3), np.linspace(0, 1, 25), threshold=1.0)
+    kernel = xps.TemperedSMC(xps.MALA(0.3), np.linspace(0, 1, 25), threshold=1.0, moves=1)
     trace = xps.sample(xps.Bridge(WIDE, NARROW), kernel, x0, 1, burn_in=23, seed=1, recorders=(), progress=False)
     found = xps.particle_log_normalizer(trace.state)
     assert np.mean(np.isinf(found.standard_error)) > 0.9
@@ -111,7 +111,7 @@ def test_no_particle_in_the_support_asks_for_no_more_steps(options):
     x0 = np.random.default_rng(1).normal(size=(100, 1))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        trace = xps.sample(nowhere(), xps.TemperedSMC(xps.RWM(0.5), **options), x0, 4, seed=1, progress=False)
+        trace = xps.sample(nowhere(), xps.TemperedSMC(xps.RWM(0.5), **options, moves=1), x0, 4, seed=1, progress=False)
     assert any("none of 100 particles has a positive density under the target" in str(w.message) for w in said)
     assert not any("more steps, by" in str(w.message) for w in said)
     with pytest.raises(TraceError, match="none of 100 particles has a positive density"):
@@ -123,7 +123,7 @@ def test_a_run_without_a_particle_in_the_support_counts_as_zero():
     half = xps.Target(lambda x: np.where(x[..., 0] > 0, -0.5 * x[..., 0] ** 2, -np.inf), constrained=True)
     x0 = np.random.default_rng(1).normal(size=(3, 200, 1))
     x0[2] = -np.abs(x0[2])
-    kernel = xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0))
+    kernel = xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0), moves=1)
     with pytest.warns(ConvergenceWarning, match="in 1 of 3 runs"):
         trace = xps.sample(xps.Bridge(NARROW, half), kernel, x0, 4, seed=1, progress=False)
     found = xps.particle_log_normalizer(trace.state)

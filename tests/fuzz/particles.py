@@ -66,7 +66,7 @@ def particles() -> list[Call]:
             for method in (xps.Pathfinder, xps.Laplace)
         ),
         call(
-            lambda ess: xps.TemperedSMC(xps.RWM(0.5), ess=ess),
+            lambda ess: xps.TemperedSMC(xps.RWM(0.5), ess=ess, moves=1),
             on_reals,
             called="TemperedSMC by ess",
             ess=arg(0.5, {"share"}),
@@ -107,7 +107,7 @@ def particles() -> list[Call]:
         ),
         call(
             xps.particle_log_normalizer,
-            state=Argument(lambda lib: on_reals(xps.TemperedSMC(xps.RWM(0.5), (0, 1)), lib).state, NONE),
+            state=Argument(lambda lib: on_reals(xps.TemperedSMC(xps.RWM(0.5), (0, 1), moves=1), lib).state, NONE),
             initial_log_normalizer=arg(0.0, NUMBER | {"huge", "negative", "zero", "float zero"}),
         ),
         call(

@@ -201,7 +201,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "SRLD": lambda: xps.SRLD(xps.ULA(0.1), 1.0, xps.Rolling(2), xps.RBF(1.0)),
     "ParallelTempering": lambda: xps.ParallelTempering(xps.RWM(0.5), (1.0, 0.5)),
     "SVGD": lambda: xps.SVGD(0.1),
-    "TemperedSMC": lambda: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0)),
+    "TemperedSMC": lambda: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0), moves=1),
     "Gibbs": lambda: xps.Gibbs(),
     "ChromaticGibbs": lambda: xps.ChromaticGibbs(range(3)),
 }

@@ -49,7 +49,7 @@ WRAPPERS = [
     (QUARTIC, xps.ParallelTempering(xps.ULA(0.1), (1.0, 0.5)), (2, 2, 0)),
     (xps.Tempered(QUARTIC, 0.5), xps.MALA(0.1), (1, 1, 0)),
     (BRIDGE, xps.AIS(xps.MALA(0.1), (0.0, 0.3, 0.6, 1.0)), (2, 2, 0)),
-    (BRIDGE, xps.TemperedSMC(xps.HMC(0.1, 2), (0.0, 0.3, 0.6, 1.0)), (2, 4, 0)),
+    (BRIDGE, xps.TemperedSMC(xps.HMC(0.1, 2), (0.0, 0.3, 0.6, 1.0), moves=1), (2, 4, 0)),
     (BRIDGE, xps.TemperedSMC(xps.HMC(0.1, 2), (0.0, 0.3, 0.6, 1.0), moves=3), (6, 12, 0)),
     # The tilt of tempered rungs takes the score of the cold one where its kernel needs none.
     (QUARTIC, xps.SRMC(xps.ParallelTempering(xps.RWM(0.1), (1.0, 0.5)), 0.1), (2, 2, 0)),

@@ -67,7 +67,7 @@ def test_it_is_that_of_smc_where_modes_are_apart():
     trace = run(bridge, (8, 2), 1500, xps.Ladder(hottest=0), xps.MALA(), burn_in=200)
     tempering = xps.tempering_log_normalizer(trace).stepping_stones
     smc = xps.sample(
-        bridge, xps.TemperedSMC(xps.RWM(), ess=0.9), 6 * rng.normal(size=(6, 500, 2)), 1, seed=1, burn_in=39
+        bridge, xps.TemperedSMC(xps.RWM(), ess=0.9, moves=1), 6 * rng.normal(size=(6, 500, 2)), 1, seed=1, burn_in=39
     )
     particles = xps.log_normalizer(xps.particle_log_normalizer(smc.state).value)
     apart = math.hypot(tempering.standard_error, particles.standard_error)

@@ -80,7 +80,7 @@ def test_starts_outside_the_support_have_weight_zero(declared, library):
 @pytest.mark.parametrize("options", [{"betas": BETAS}, {"ess": 0.8}], ids=str)
 def test_particles_outside_the_support_are_lost(options, library):
     target = xps.Bridge(gaussian(np.eye(1)), truncated(constrained=True))
-    kernel = xps.TemperedSMC(xps.RWM(1.0), **options)
+    kernel = xps.TemperedSMC(xps.RWM(1.0), **options, moves=1)
     state = xps.sample(target, kernel, starts(library, (1,)), 60, seed=1, progress=False).state
     found = particle_log_normalizer(state)
     assert abs(found.value[0] - math.log(0.5)) < 5 / math.sqrt(PARTICLES)
@@ -104,7 +104,7 @@ def test_a_plain_run_starts_inside():
 def test_no_normaliser_before_the_last_temperature():
     target = xps.Bridge(gaussian(np.eye(1)), gaussian(2.0 * np.eye(1)))
     x0 = np.random.default_rng(1).normal(size=(2, 50, 1))
-    kernel = xps.TemperedSMC(xps.RWM(1.0), betas=(0.0, 0.25, 1.0))
+    kernel = xps.TemperedSMC(xps.RWM(1.0), betas=(0.0, 0.25, 1.0), moves=1)
     state = xps.sample(target, kernel, x0, 1, seed=1, progress=False).state
     with pytest.raises(HyperparameterError, match=r"2 of 2 runs are at 0\.25"):
         particle_log_normalizer(state)

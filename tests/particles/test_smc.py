@@ -49,7 +49,7 @@ def ratio_of_errors(result):
 @pytest.mark.parametrize("threshold", [0.0, 0.5])
 @pytest.mark.parametrize("base", [RWM(0.8), MALA(0.3), HMC(0.4, 2)], ids=["RWM", "MALA", "HMC"])
 def test_the_normaliser_of_a_gaussian(base, threshold):
-    state = smc(TemperedSMC(base, BETAS, threshold=threshold), start(200, 200), Bridge(WIDE, NARROW), 8)
+    state = smc(TemperedSMC(base, BETAS, threshold=threshold, moves=1), start(200, 200), Bridge(WIDE, NARROW), 8)
     assert_exact(particle_log_normalizer(state, INITIAL), EXACT, 0.92, 0.98)
     assert np.all((state.resamplings > 0) == (threshold > 0))
 
@@ -79,7 +79,7 @@ def test_a_kernel_with_noise_of_an_inner_one_keeps_its_own_at_each_move():
 
 def always():
     """MALA, resampled at every step: a single run's stated error is noisy then, so all of them are taken together."""
-    state = smc(TemperedSMC(MALA(0.3), BETAS, threshold=1.0), start(200, 200), Bridge(WIDE, NARROW), 8)
+    state = smc(TemperedSMC(MALA(0.3), BETAS, threshold=1.0, moves=1), start(200, 200), Bridge(WIDE, NARROW), 8)
     return particle_log_normalizer(state, INITIAL)
 
 
@@ -105,7 +105,7 @@ def test_the_normaliser_of_a_mixture_in_20_dimensions():
     mixture = gaussian_mixture(np.asarray([0.5, 0.3, 0.2]), MEANS, np.asarray([1.0, 0.8, 1.2]))
     wide = gaussian(4.0 * np.eye(DIM))
     betas = np.linspace(0.0, 1.0, 25)
-    kernel = TemperedSMC(HMC(0.35, 3), betas, threshold=0.7)
+    kernel = TemperedSMC(HMC(0.35, 3), betas, threshold=0.7, moves=1)
     state = smc(kernel, start(60, 400, dim=DIM), Bridge(wide, mixture), len(betas) - 1)
     result = particle_log_normalizer(state, 0.5 * DIM * math.log(8 * math.pi))
     assert_exact(result, 0.0, 0.90, 0.98)
@@ -119,7 +119,7 @@ def test_the_normaliser_of_a_mixture_in_20_dimensions():
 def test_without_resampling_it_is_ais(library):
     x0 = library.array(start(2, 30))
     options = {"seed": Portable(1), "burn_in": 7, "recorders": (), "progress": False}
-    ours = sample(Bridge(WIDE, NARROW), TemperedSMC(MALA(0.3), BETAS, threshold=0.0), x0, 1, **options).state
+    ours = sample(Bridge(WIDE, NARROW), TemperedSMC(MALA(0.3), BETAS, threshold=0.0, moves=1), x0, 1, **options).state
     theirs = sample(Bridge(WIDE, NARROW), AIS(MALA(0.3), BETAS), x0, 1, **options).state
     np.testing.assert_allclose(library.host(ours.point.x), library.host(theirs.point.x), rtol=1e-12)
     logs = library.host(ours.weights.logs) + library.host(ours.weights.log_normalizer)[:, None] + math.log(30)
@@ -131,7 +131,9 @@ def test_without_resampling_it_is_ais(library):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [TemperedSMC(RWM(0.5), BETAS, threshold=0.9), TemperedSMC(RWM(0.5), ess=0.8)])
+@pytest.mark.parametrize(
+    "kernel", [TemperedSMC(RWM(0.5), BETAS, threshold=0.9, moves=1), TemperedSMC(RWM(0.5), ess=0.8, moves=1)]
+)
 def test_the_same_particles_on_every_library(library, kernel):
     def run(array):
         x0 = array(start(2, 30))
@@ -148,7 +150,7 @@ def test_a_single_run_on_a_discrete_space(library):
     target, dim = quadratic("bits", 2.0)
     states = target.space.states(dim)
     x0 = states[np.random.default_rng(1).integers(0, len(states), 500)]
-    kernel = TemperedSMC(GWG(), BETAS, threshold=0.8)
+    kernel = TemperedSMC(GWG(), BETAS, threshold=0.8, moves=1)
     state = sample(target, kernel, library.array(x0), 8, seed=Portable(1), recorders=(), progress=False).state
     result = particle_log_normalizer(state, math.log(len(states)))
     exact = math.log(np.sum(np.exp(target.log_density(states, target.data))))
@@ -166,7 +168,7 @@ class TestAdaptiveTemperatures:
 
     def test_each_step_costs_what_was_asked_for(self):
         bridge, share = Bridge(WIDE, NARROW), 0.8
-        kernel = TemperedSMC(RWM(0.5), ess=share, threshold=0.6)
+        kernel = TemperedSMC(RWM(0.5), ess=share, threshold=0.6, moves=1)
         run = sample(bridge, kernel, start(3, 200), 30, seed=1, recorders=self.RECORDERS, progress=False).recorded
         betas, x, logs = run["beta"][..., 0], run["x"], run["logs"]
         assert np.all(betas[-1] == 1.0) and np.all(np.diff(betas, axis=0) >= 0) and len({*map(tuple, betas.T)}) == 3
@@ -182,7 +184,7 @@ class TestAdaptiveTemperatures:
 
     def test_the_normaliser(self):
         """Adaptation biases the estimate by O(1 / particles), less than its error here."""
-        kernel = TemperedSMC(MALA(0.3), ess=0.8, threshold=0.5)
+        kernel = TemperedSMC(MALA(0.3), ess=0.8, threshold=0.5, moves=1)
         state = smc(kernel, start(100, 400), Bridge(WIDE, NARROW), 12)
         assert np.all(state.beta == 1.0)
         assert_exact(particle_log_normalizer(state, INITIAL), EXACT, 0.90, 0.99)

@@ -41,7 +41,7 @@ def anneal(kernel, x0, bridge=BRIDGE, steps=8, seed=1, **options):
 @every_kernel
 def test_evidence_from_defaults(kernel):
     """40 runs of 200 particles: all together within 5 errors of their scatter, which fails once in a million."""
-    state = anneal(TemperedSMC(kernel(), BETAS), start(40, 200)).state
+    state = anneal(TemperedSMC(kernel(), BETAS, moves=1), start(40, 200)).state
     whole = xps.log_normalizer(particle_log_normalizer(state, INITIAL).value)
     assert whole.standard_error < 0.1
     # Tuning biases the estimate by the order of one over the particles: 1 % are conceded.
@@ -55,7 +55,7 @@ FAR_EXACT = np.sum(np.log(SD / 100.0))
 
 def far(kernel, steps=120):
     """The state of 6 runs, of temperatures that are chosen on the way."""
-    return anneal(TemperedSMC(kernel, ess=0.95), start(6, 150, dim=10, sd=100.0), FAR, steps).state
+    return anneal(TemperedSMC(kernel, ess=0.95, moves=1), start(6, 150, dim=10, sd=100.0), FAR, steps).state
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_a_metric_that_does_not_follow_is_caught(monkeypatch):
 
 def test_a_step_size_that_does_not_follow_is_caught(monkeypatch):
     """Of random walks, whose step size is all that the metric leaves."""
-    kernel = TemperedSMC(xps.RWM(covariance=1.0), np.linspace(0.0, 1.0, 60) ** 3)
+    kernel = TemperedSMC(xps.RWM(covariance=1.0), np.linspace(0.0, 1.0, 60) ** 3, moves=1)
     narrow = xps.Bridge(WIDE, gaussian(1e-4 * np.eye(3)))
     accepted = anneal(kernel, start(4, 200), narrow, 59).warmup["acceptance_probability"][-1]
     np.testing.assert_allclose(accepted, 0.234, atol=0.1)
@@ -144,7 +144,7 @@ def test_the_tuned_kernel_goes_on_and_serves_smc():
     tuned = anneal(AIS(xps.HMC(), BETAS), start(1, 50)).kernel
     again = anneal(tuned, start(1, 50))
     assert again.warmup is None
-    state = anneal(TemperedSMC(tuned.base, BETAS), start(40, 100)).state
+    state = anneal(TemperedSMC(tuned.base, BETAS, moves=1), start(40, 100)).state
     whole = xps.log_normalizer(particle_log_normalizer(state, INITIAL).value)
     assert abs(whole.value - EXACT) < 5 * whole.standard_error
 
@@ -171,7 +171,7 @@ def test_a_value_for_each_step_is_the_one_of_its_step():
 @every_kernel
 def test_runs_tune_as_each_would_alone(kernel):
     """Bit for bit, given the same noise."""
-    x0, smc = start(3, 20), TemperedSMC(kernel(), BETAS, threshold=0.8)
+    x0, smc = start(3, 20), TemperedSMC(kernel(), BETAS, threshold=0.8, moves=1)
     target = BRIDGE.prepare(x0, smc.requires)
     together, alone = smc.init(target, x0), [smc.init(target, x) for x in x0]
     rng = np.random.default_rng(1)
@@ -192,7 +192,7 @@ def test_runs_tune_as_each_would_alone(kernel):
 
 @pytest.mark.parametrize(
     "kernel",
-    [TemperedSMC(xps.HMC(), ess=0.8), TemperedSMC(xps.RWM(), BETAS), AIS(xps.MALA(), COARSE)],
+    [TemperedSMC(xps.HMC(), ess=0.8, moves=1), TemperedSMC(xps.RWM(), BETAS, moves=1), AIS(xps.MALA(), COARSE)],
     ids=["ess", "SMC", "AIS"],
 )
 def test_the_same_values_on_every_library(library, kernel):
@@ -210,7 +210,7 @@ def test_the_same_values_on_every_library(library, kernel):
     np.testing.assert_allclose(library.host(theirs.state.point.x), ours.state.point.x, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [TemperedSMC(xps.HMC(), BETAS), AIS(xps.HMC(), BETAS)], ids=["SMC", "AIS"])
+@pytest.mark.parametrize("kernel", [TemperedSMC(xps.HMC(), BETAS, moves=1), AIS(xps.HMC(), BETAS)], ids=["SMC", "AIS"])
 def test_a_run_goes_on_from_a_checkpoint(tmp_path, kernel):
     x0 = start(2, 10)
     options = {"seed": 1, **QUIET}
@@ -236,7 +236,7 @@ def test_other_values_compile_nothing():
 
 
 def test_the_values_can_be_seen():
-    trace = xps.sample(BRIDGE, TemperedSMC(xps.HMC(), BETAS), start(2, 30), 8, seed=1, **QUIET)
+    trace = xps.sample(BRIDGE, TemperedSMC(xps.HMC(), BETAS, moves=1), start(2, 30), 8, seed=1, **QUIET)
     shapes = {name: rows.shape for name, rows in trace.warmup.items()}
     assert shapes == {
         "HMC.mass": (8, 2, 1, 3),
@@ -254,13 +254,16 @@ def test_the_values_can_be_seen():
 
 REFUSED = {
     "a warm-up of its own": (
-        lambda: anneal(TemperedSMC(xps.RWM(), BETAS), start(2, 5), warmup=9),
+        lambda: anneal(TemperedSMC(xps.RWM(), BETAS, moves=1), start(2, 5), warmup=9),
         "tunes what is left out",
     ),
     "a short pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=8), "warmup=8 is too short for AIS"),
     "no pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=0), "warmup=0 tunes nothing"),
     "unadjusted moves": (lambda: AIS(xps.ULA(), BETAS, approximate=True), "AIS with approximate=True cannot tune"),
-    "another rule": (lambda: TemperedSMC(xps.MALA(EnergyVariance()), BETAS), "takes a target that stays the same"),
+    "another rule": (
+        lambda: TemperedSMC(xps.MALA(EnergyVariance()), BETAS, moves=1),
+        "takes a target that stays the same",
+    ),
     "SVGD": (lambda: xps.SVGD(), "SVGD needs a step_size"),
     "StochasticSVGD": (lambda: StochasticSVGD(), "StochasticSVGD needs a step_size"),
     "PCD": (lambda: PCD(xps.sosmc.RowBatches(np.zeros((2, 2))), xps.sosmc.SGD(0.1)), "PCD needs a step_size"),

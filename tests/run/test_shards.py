@@ -192,7 +192,7 @@ def test_a_matrix_as_large_as_the_chains_are_many_is_not_cut():
 
 def test_islands_of_particles():
     wide = xps.Target(lambda x: -0.05 * (x**2).sum(-1), score=lambda x: -0.1 * x)
-    bridge, kernel = xps.Bridge(wide, TARGET), xps.TemperedSMC(xps.RWM(), [0.0, 0.3, 1.0])
+    bridge, kernel = xps.Bridge(wide, TARGET), xps.TemperedSMC(xps.RWM(), [0.0, 0.3, 1.0], moves=1)
     x0 = np.sqrt(10) * np.random.default_rng(1).normal(size=(4, 2000, 2))
     with pytest.raises(CapabilityError, match="TemperedSMC cannot be cut"):
         xps.sample(bridge, kernel, x0[0], 2, seed=1, shards=2)

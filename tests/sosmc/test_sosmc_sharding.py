@@ -35,7 +35,7 @@ SCRIPT = """
         assert 0 < np.sum(a["resampled"]) < a["resampled"].size
         for name in a:
             np.testing.assert_allclose(np.asarray(b[name]), np.asarray(a[name]), rtol=1e-9, atol=1e-9)
-    kernel = TemperedSMC(MALA(0.3), ess=0.8)
+    kernel = TemperedSMC(MALA(0.3), ess=0.8, moves=1)
     bridge = Bridge(gaussian(4.0 * np.eye(3)), gaussian(np.eye(3)))
     ends = [sample(bridge, kernel, x, 8, seed=Portable(4), progress=False).state
             for x in (2.0 * x0, jax.device_put(2.0 * x0, sharding))]

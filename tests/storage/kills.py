@@ -139,7 +139,7 @@ def entries() -> dict[str, Entry]:
         "minibatch": _on_reals(lambda lib: uses.rows_posterior(), lambda lib: xps.Minibatch(xps.ULA(0.1), 2)),
         "ais": _on_reals(lambda lib: uses.gaussian(), lambda lib: xps.AIS(xps.RWM(0.5), (0.0, 0.5, 1.0))),
         "tempered-smc": _on_reals(
-            lambda lib: uses.gaussian(), lambda lib: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0))
+            lambda lib: uses.gaussian(), lambda lib: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0), moves=1)
         ),
         "sosmc": _on_reals(
             _family, lambda lib: xps.SOSMC(sosmc.MarginalLikelihood(), LangevinMove(0.1), sosmc.SGD(0.1))

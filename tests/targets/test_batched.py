@@ -88,7 +88,7 @@ def test_exceptions_at_some_start_positions_are_no_mistake():
     prior = xps.Target(lambda x: -0.5 * np.sum((x - 1) ** 2, axis=-1))
     bridge = xps.Bridge(prior, xps.Target(xps.batched(positive, rejects=ValueError), constrained=True))
     assert np.isfinite(
-        xps.sample(bridge, xps.TemperedSMC(xps.RWM(0.5), [0, 1]), x0, 1, seed=1).state.weights.log_normalizer
+        xps.sample(bridge, xps.TemperedSMC(xps.RWM(0.5), [0, 1], moves=1), x0, 1, seed=1).state.weights.log_normalizer
     )
     with pytest.raises(LogDensityError, match=r"not finite at the start .* \(0,\): -inf"):
         xps.sample(xps.Target(xps.batched(positive, rejects=ValueError)), xps.RWM(0.5), x0, 5, seed=1)

@@ -132,7 +132,7 @@ class AIS(Piloted):
             raise HyperparameterError(
                 f"warmup={steps} is too short for AIS: its pilot makes {ladder} steps along the ladder, and some before"
             )
-        return TemperedSMC(self.base, (0.0,) * (steps - ladder) + tuple(self.betas)), steps
+        return TemperedSMC(self.base, (0.0,) * (steps - ladder) + tuple(self.betas), moves=1), steps
 
     def after_pilot(self, rows: dict[str, Array]) -> "AIS":
         found: dict[str, Any] = {name: a[a.shape[0] - len(self.betas) + 1 :, ...] for name, a in rows.items()}

@@ -81,8 +81,8 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     A step chooses the next inverse temperature and multiplies the weights by ``(f_1 / f_0)^(beta' - beta)``. Runs whose
     effective sample size is at most ``threshold`` times the number of particles are resampled. Then the base kernel
-    makes `moves` steps on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0`` and a ladder this is `AIS`; f_0 is
-    defined as there. Positions are (*runs, particles, dim); runs are independent.
+    makes `moves` steps on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0``, a ladder and one move this is `AIS`; f_0
+    is defined as there. Positions are (*runs, particles, dim); runs are independent.
 
     What the base kernel leaves out is tuned at every step, for each run: its metric is that of the particles, resampled
     to be a sample at beta', and its step size follows their acceptance so far.
@@ -125,7 +125,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     ess: float | None = None
     threshold: float = 0.5
     resampling: Resampling = Multinomial()
-    moves: int = 1
+    moves: int = 10
 
     def __post_init__(self) -> None:
         check_base("TemperedSMC", self.base, NEEDED_ON_A_PATH)

@@ -184,7 +184,7 @@ def couplings(pairs, strength):
 
 PATHS = {
     "AIS": lambda kernel: xps.AIS(kernel, np.linspace(0, 1, 6)),
-    "SMC": lambda kernel: xps.TemperedSMC(kernel, np.linspace(0, 1, 6), threshold=1.0),
+    "SMC": lambda kernel: xps.TemperedSMC(kernel, np.linspace(0, 1, 6), threshold=1.0, moves=1),
 }
 RING, ALONG, ACROSS = [(0, 1), (1, 2), (2, 3), (3, 0)], [(0, 1), (2, 3)], [(0, 2), (1, 3)]
 
