@@ -235,7 +235,9 @@ def test_rules_are_named_in_the_order_in_which_they_depend_on_each_other():
     assert list(left_out(xps.HMC(steps=3))) == ["mass", "step_size"]
     assert list(left_out(xps.HMC(0.1))) == ["length"]
     assert left_out(xps.HMC(0.1, 3)) == {}
-    assert list(left_out(xps.NUTS())) == ["mass", "step_size"]
+    assert list(left_out(xps.NUTS())) == ["mass", "step_size", "max_depth"]
+    assert list(left_out(xps.NUTS(max_depth=8))) == ["mass", "step_size"]
+    assert left_out(xps.NUTS(0.1)) == {} and xps.NUTS(0.1).deepest == 10
 
 
 class Energies(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import array_api_extra as xpx
 
 from xpsample.core.arrays import Array, Mask
-from xpsample.core.checks import check_count, settle
+from xpsample.core.checks import check_count, settle, settle_given
 from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
 from xpsample.core.elementwise import minimum_with_zero
 from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
@@ -23,9 +23,7 @@ from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import TUNED_MASS, StepSize, tuned
-
-DEEPEST = 30
-"""Doublings at most: leaves are counted in 32 bits."""
+from xpsample.warmup.doublings import DEEPEST, Doublings
 
 
 class NUTSInfo(NamedTuple):
@@ -112,8 +110,9 @@ class NUTS(MemorylessKernel[NUTSInfo]):
     mass : float, or array of shape (dim,) or (dim, dim), optional
         M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
         a diagonal one is tuned, with the step size; it is the identity where a step size is given.
-    max_depth : int
-        Doublings at most; a step costs up to 2^max_depth - 1 log densities and scores.
+    max_depth : int, optional
+        Doublings at most; a step costs up to 2^max_depth - 1 log densities and scores. 10 when not given, and 5 in the
+        first third of a warm-up.
 
     See Also
     --------
@@ -132,8 +131,9 @@ class NUTS(MemorylessKernel[NUTSInfo]):
 
     step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))
     mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
-    max_depth: int = 10
+    max_depth: int | Doublings | None = field(default=None, metadata=tuned(Doublings(), unless="step_size"))
     _mass: Covariance = field(init=False, repr=False)
+    _max_depth: Any = field(init=False, repr=False)  # or, in a warm-up, at most at a time
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
     requires: ClassVar[Capability] = (
@@ -143,12 +143,19 @@ class NUTS(MemorylessKernel[NUTSInfo]):
 
     def __post_init__(self) -> None:
         settle(self, "step_size", check_range, 0, optional=True)
-        settle(self, "max_depth", check_count, 1, DEEPEST)
+        if not isinstance(self.max_depth, Doublings):
+            settle_given(self, "max_depth", check_count, 1, DEEPEST)
+        object.__setattr__(self, "_max_depth", self.deepest)
         object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
+
+    @property
+    def deepest(self) -> int:
+        """Doublings at most."""
+        return self.max_depth if isinstance(self.max_depth, int) else (self.max_depth or Doublings()).most
 
     def noise(self, x: Array) -> Specs:
         # A uniform for each doubling: it gives the direction, then chooses each leaf, and then between the halves.
-        return {"momentum": normal_like(x), "doubling": Uniform((*x.shape[:-1], self.max_depth))}
+        return {"momentum": normal_like(x), "doubling": Uniform((*x.shape[:-1], self.deepest))}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, NUTSInfo]:
         xp, repeat = target.xp, target.backend.repeat
@@ -182,7 +189,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
             )
             turned = self._turned(xp, tree.left.p, tree.right.p, tree.momentum_sum)
             counts = counts._replace(depth=counts.depth + xp.astype(active, xp.int32), moved=counts.moved | take)
-            return tree, complete & ~turned, counts, checkpoints
+            return tree, complete & ~turned & (counts.depth < self._max_depth), counts, checkpoints
 
         point = _End(current.x, p, current.score)
         nobody, none = zeros != 0, xp.zeros_like(zeros, dtype=xp.int32)
@@ -190,9 +197,9 @@ class NUTS(MemorylessKernel[NUTSInfo]):
             _Tree(point, point, p, zeros, current),
             ~nobody,
             _Counts(none, zeros, nobody, none, nobody, nobody),
-            _Checkpoints(xp.stack([p] * self.max_depth), xp.stack([p] * self.max_depth)),
+            _Checkpoints(xp.stack([p] * self.deepest), xp.stack([p] * self.deepest)),
         )
-        tree, _, counts, _ = repeat(self.max_depth, double, start, until=lambda carry: ~xp.any(carry[1]))
+        tree, _, counts, _ = repeat(self.deepest, double, start, until=lambda carry: ~xp.any(carry[1]))
 
         inside = counts.leaves - xp.astype(counts.beyond, counts.leaves.dtype)  # none beyond is followed by another one
         acceptance = counts.accepted / xp.astype(xp.clip(inside, min=1), zeros.dtype)
@@ -222,9 +229,9 @@ class NUTS(MemorylessKernel[NUTSInfo]):
             momentum_sum = half.momentum_sum + end.p
 
             # No balanced subtree that ends here, one for each trailing one of n, may have turned.
-            bits = [(n >> k) & 1 for k in range(self.max_depth)]
+            bits = [(n >> k) & 1 for k in range(self.deepest)]
             slot, trailing = sum(bits[1:]), sum(accumulate(bits, mul))
-            written = slot + bits[0] * (self.max_depth - 1 - slot)  # an odd leaf is no left end: the slot nobody reads
+            written = slot + bits[0] * (self.deepest - 1 - slot)  # an odd leaf is no left end: the slot nobody reads
             checkpoints = _Checkpoints(
                 xpx.at(checkpoints.p)[written, ...].set(end.p),
                 xpx.at(checkpoints.momentum_sum)[written, ...].set(momentum_sum),

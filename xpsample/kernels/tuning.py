@@ -142,14 +142,14 @@ class Tuning(Kernel[TuningState, Any]):
             if any(n != 1 for n in value.shape[: len(value.shape) - own]):
                 found[name] = value
             else:
-                found[name] = (
-                    xp.reshape(value, value.shape[len(value.shape) - own :]) if own else float(xp.reshape(value, ()))
-                )
+                whole = xp.isdtype(value.dtype, "integral")
+                one = xp.reshape(value, value.shape[len(value.shape) - own :])
+                found[name] = one if own else int(one) if whole else float(one)
         return found
 
     def _heard(self, target: BoundTarget, value: Any) -> Any:
         """Arrays (*groups, chains, ...), of the chains that the rules see."""
-        return value if self.heard is None else tree.map(partial(_taken, target, np.asarray(self.heard)), value)
+        return value if self.heard is None else tree.map(partial(taken, target, np.asarray(self.heard)), value)
 
     def _with_values(self, xp: Any, memory: dict[str, tree.Tree]) -> Kernel:
         kernel = self.base
@@ -158,7 +158,7 @@ class Tuning(Kernel[TuningState, Any]):
         return kernel
 
 
-def _taken(target: BoundTarget, index: np.ndarray, leaf: Any) -> Any:
+def taken(target: BoundTarget, index: np.ndarray, leaf: Any) -> Any:
     """The entries of an array (*groups, chains, ...) by their place among the chains; another leaf as it is."""
     if not is_array(leaf) or tuple(leaf.shape[: index.ndim]) != index.shape:
         return leaf

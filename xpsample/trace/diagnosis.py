@@ -62,7 +62,7 @@ def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
         "categorical": _is_categorical(space, dim),
         "ensembles": bool(kernel.traits & Trait.SAMPLES) and not kernel.traits & Trait.SEPARATE,
         "leapfrog_steps": _whole(kernel, "steps"),
-        "deepest": _whole(kernel, "max_depth"),
+        "deepest": _whole(kernel, "deepest"),
     }
 
 

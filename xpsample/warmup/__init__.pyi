@@ -2,6 +2,7 @@
 
 from xpsample.warmup.bias import BoundedBias as BoundedBias
 from xpsample.warmup.bias import MoreauSmoothing as MoreauSmoothing
+from xpsample.warmup.doublings import Doublings as Doublings
 from xpsample.warmup.energy import DecoherenceLength as DecoherenceLength
 from xpsample.warmup.energy import EnergyVariance as EnergyVariance
 from xpsample.warmup.ladder import Ladder as Ladder

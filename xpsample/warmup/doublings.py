@@ -1,0 +1,52 @@
+"""How often the trajectories of NUTS may double while chains are on their way to the target."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xpsample.core.arrays import Array
+from xpsample.core.checks import check_count, settle
+from xpsample.warmup.length import FROM
+from xpsample.warmup.rule import Rule, Seen, per_group
+
+DEEPEST = 30
+"""Doublings at most: leaves are counted in 32 bits."""
+
+
+@dataclass(frozen=True)
+class Doublings(Rule):
+    """Few in the first third of the warm-up, and then many.
+
+    Chains that come in from afar take steps that are tiny there, and do not turn back: each trajectory would be as long
+    as it may be. Short ones bring them in as well, since each begins with a new momentum. Lengths of `HMC` begin to
+    move as late.
+
+    Parameters
+    ----------
+    first, most : int
+        Doublings at most, in the first third and from then on.
+    """
+
+    first: int = 5
+    most: int = 10
+
+    rank = 2
+    patience: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        settle(self, "most", check_count, 1, DEEPEST)
+        settle(self, "first", check_count, 1, self.most)
+
+    def init(self, xp: Any, point: Any, pooled: bool) -> Array:
+        return xp.astype(per_group(xp, point.x, pooled), xp.int32) + self.first
+
+    def value(self, xp: Any, memory: Array, kernel: Any) -> Array:
+        return memory
+
+    def update(self, memory: Array, seen: Seen) -> tuple[Array, Seen]:
+        return seen.xp.where(seen.n > FROM * seen.steps, self.most, memory), seen
+
+    def final(self, xp: Any, memory: Array) -> Array:
+        return xp.max(memory)
+
+    def path(self, xp: Any, memory: Array) -> Array:
+        return memory
