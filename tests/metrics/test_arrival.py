@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics.arrival import judge_arrival, some_come_in, stand_ins
+from xpsample.metrics.arrival import judge_arrival, lost_by, some_come_in, stand_ins
 
 RNG = np.random.default_rng(3)
 
@@ -120,6 +120,18 @@ def test_a_rise_that_is_nothing_beside_the_way_is_no_coming_in():
     beside = np.stack([rows(0, steps=160)[:, 0], crawls], axis=1)
     assert not some_come_in(beside, 2) and some_come_in(crawls, 2)
     assert some_come_in(beside + np.asarray([0, 1.0])[None] * np.linspace(0, 1e8, 160)[:, None], 2)
+
+
+def test_a_chain_is_lost_where_it_stays_far_below_more_than_half_of_the_others():
+    low = rows(0, 0, 0, -1e6, steps=160)
+    np.testing.assert_allclose(lost_by(low, 8), [0, 0, 0, 1e6], rtol=1e-4)
+    assert np.all(lost_by(low.astype(np.float32), 8) == [0, 0, 0, *lost_by(low.astype(np.float32), 8)[3:]])
+    assert not np.any(lost_by(low, 20_001))  # a volume may make up for it
+    assert not np.any(lost_by(low + np.asarray([0, 0, 0, 1.0]) * np.linspace(0, 1e4, 160)[:, None], 8))  # it comes in
+    assert not np.any(lost_by(rows(0, 0, -1e6, -1e6, steps=160), 8))  # half of them: who is to say
+    assert not np.any(lost_by(np.where(low < -1e5, np.nan, low), 8)) and not np.any(lost_by(low[:, 0], 8))
+    both = np.stack([low, low[:, ::-1]], axis=1)
+    assert (lost_by(both, 8) > 0).tolist() == [[False] * 3 + [True], [True] + [False] * 3]
 
 
 def test_chains_that_wander_do_not_come_in():

@@ -1,5 +1,6 @@
 """A warm-up compares the chains: those behind tune a round for themselves, and those that are stuck tune nothing."""
 
+import math
 import signal
 import warnings
 
@@ -10,6 +11,7 @@ import xpsample as xps
 from xpsample.core.errors import Interrupted
 from xpsample.core.registry import namespace, to_host
 from xpsample.kernels.tuning import with_tuning
+from xpsample.metrics import arrival
 from xpsample.metrics.findings import Finding
 from xpsample.run import rounds, warming
 from xpsample.run.warm_up import heard_chains, judge_chains, warm_up_steps
@@ -43,6 +45,10 @@ def chains_behind(trace):
     return [chain for finding in trace.diagnose() if finding.kind == "behind" for (chain,) in finding.chains]
 
 
+def begun_again(trace):
+    return [chain for finding in trace.diagnose() if finding.kind == "restart" for (chain,) in finding.chains]
+
+
 def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
     """Chains leave the lower mode after some hundred steps each; the wrong variant does not look at them.
 
@@ -66,6 +72,9 @@ def test_a_round_of_all_is_no_longer_where_those_that_were_behind_have_come_in()
     for findings in ((moving, None), (None, late)):
         assert theirs.after(*findings, None, (2,)) == rounds.Plan(200, 3, before=1)
     assert rounds.Plan(100, 3).after(moving, None, None, (2,)) == rounds.Plan(200, 2)
+    # Where lost chains begin it elsewhere, it is for all, and as long as the one before.
+    for plan, left in ((rounds.Plan(100, 3), 2), (theirs, 3)):
+        assert plan.after(None, late, None, (2,), again=True) == rounds.Plan(100, left)
 
 
 def test_chains_that_stay_behind_end_the_warm_up_and_are_told():
@@ -102,31 +111,72 @@ def test_chains_behind_of_shards_keep_their_numbers():
 # ---- chains that are stuck -------------------------------------------------------------------------------------------
 
 
-def with_a_hole():
+def with_a_hole(depth):
     """A Gaussian, and a place far out where no step of any size is accepted."""
     return xps.Target(
-        lambda x: np.where(x[..., 0] > 50, -2.4e5, -0.5 * np.sum(x * x, axis=-1)),
+        lambda x: np.where(x[..., 0] > 50, -depth, -0.5 * np.sum(x * x, axis=-1)),
         score=lambda x: np.where(x[..., :1] > 50, 1e30, -x),
     )
 
 
-def beside_a_hole():
-    """A run of four chains, of which chain 2 begins in it."""
+def beside_a_hole(depth=140.0):
+    """A run of four chains, of which chain 2 begins in it; where it is not so deep that a volume could not make up."""
     x0 = np.random.default_rng(1).normal(size=(4, 3))
     x0[2, 0] = 100.0
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return xps.sample(with_a_hole(), xps.HMC(), x0, 100, seed=1, progress=False)
+        return xps.sample(with_a_hole(depth), xps.HMC(), x0, 100, seed=1, progress=False)
 
 
 def test_a_chain_that_is_stuck_does_not_stop_the_others():
     """Its acceptance pulls the step size of all down, since a harmonic mean meets zeros."""
     trace = beside_a_hole()
-    assert trace.metadata["warmup"] == 2000 and chains_behind(trace) == [2]
+    assert trace.metadata["warmup"] == 2000 and chains_behind(trace) == [2] and begun_again(trace) == []
     assert 0.5 < trace.kernel.step_size < 2
     others = np.delete(trace.draws, 2, axis=1)
     # 300 draws that are nearly independent: a standard error of 0.041, of which this is 7.
     np.testing.assert_allclose(np.std(others, axis=(0, 1)), 1.0, atol=0.3)
+
+
+@pytest.mark.parametrize("depth", [160.0, 2.4e5])
+def test_a_chain_that_is_lost_begins_again_where_another_one_is(depth):
+    """Three coordinates: 150 is what no volume makes up for."""
+    trace = beside_a_hole(depth)
+    assert chains_behind(trace) == [] and begun_again(trace) == [2] and trace.metadata["warmup"] < 1000
+    # 400 draws that are nearly independent: a standard error of 0.035, of which this is 7.
+    np.testing.assert_allclose(np.std(trace.draws, axis=(0, 1)), 1.0, atol=0.25)
+    (finding,) = [finding for finding in trace.diagnose() if finding.kind == "restart"]
+    assert finding.value == pytest.approx(depth, rel=0.02) and "began again where another one was (ch" in str(finding)
+
+
+def test_lost_chains_of_groups_are_told():
+    x0 = np.random.default_rng(1).normal(size=(2, 4, 3))
+    x0[[0, 1], [2, 1], 0] = 100.0
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trace = xps.sample(with_a_hole(1e6), xps.HMC(), x0, 50, seed=1, progress=False)
+    assert [f.chains for f in trace.diagnose() if f.kind == "restart"] == [((0, 2), (1, 1))]
+    assert np.all(np.abs(trace.draws) < 10)
+
+
+def test_a_resumed_warm_up_begins_lost_chains_again_alike(tmp_path):
+    x0 = np.random.default_rng(1).normal(size=(4, 3))
+    x0[2, 0] = 100.0
+    call = {"seed": 1, "progress": False}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = xps.sample(with_a_hole(1e6), xps.HMC(), x0, 30, **call)
+        xps.sample(with_a_hole(1e6), xps.HMC(), x0, 10, checkpoint=tmp_path, **call)
+        resumed = xps.sample(with_a_hole(1e6), xps.HMC(), x0, 30, checkpoint=tmp_path, **call)
+    np.testing.assert_array_equal(resumed.draws, whole.draws)
+    assert begun_again(resumed) == begun_again(whole) == [2]
+
+
+@pytest.mark.slow
+def test_a_lost_chain_that_does_not_begin_again_is_caught(monkeypatch):
+    """The twin of the test above: it is drawn from where it is."""
+    monkeypatch.setattr(warming, "begun_again", lambda target, x, path: (x, 0.0))
+    assert np.all(beside_a_hole(2.4e5).draws[:, 2, 0] > 50)
 
 
 def beside_a_wall():
@@ -146,7 +196,8 @@ def beside_a_wall():
         return xps.sample(target, xps.HMC(), x0.astype(np.float32), 500, seed=1, progress=False)
 
 
-def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own():
+def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own(monkeypatch):
+    monkeypatch.setattr(arrival, "NO_VOLUME", math.inf)  # or it would begin again elsewhere
     trace = beside_a_wall()
     assert chains_behind(trace) == []
     # The density is that of a Gaussian cut off at about 1.7; the others' means are within 0.2 of each other.
@@ -156,6 +207,7 @@ def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own():
 @pytest.mark.slow
 def test_a_chain_without_steps_of_its_own_stays_out(monkeypatch):
     """The twin of the test above: the round of those that are behind is tuned by the others."""
+    monkeypatch.setattr(arrival, "NO_VOLUME", math.inf)
     monkeypatch.setattr(rounds, "those_behind", lambda late, chains: (0, 1, 0, 3))
     assert chains_behind(beside_a_wall()) == [2]
 
@@ -180,8 +232,8 @@ def test_a_chain_that_crawls_does_not_stop_the_others(dtype):
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trace = xps.sample(target, xps.HMC(), x0, 100, seed=1, progress=False)
-    assert 0.5 < trace.kernel.step_size < 2 and chains_behind(trace) == [2]
-    assert trace.metadata["warmup"] < 10_000  # it does not come in, either: no round ends for it after its first third
+    assert 0.5 < trace.kernel.step_size < 2 and begun_again(trace) == [2] and chains_behind(trace) == []
+    assert trace.metadata["warmup"] < 2000
 
 
 @pytest.mark.parametrize("offset", [0.0, -1e8])

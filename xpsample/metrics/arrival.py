@@ -29,6 +29,11 @@ a third of one, at least. One that moves by less will not arrive, and may do no 
 wrong far out, chains at -1e8 and -1e10 moved by 2e-6 to 1e-5 of their way while the steps of all went to 4e-6.
 """
 
+NO_VOLUME = 50.0
+"""For each coordinate, by how much a chain that is lost is below the others in log density, at least: its region would
+have weight if its scales were exp(50) times those of theirs.
+"""
+
 AHEAD = 0.25
 """The share of the chains that are never behind: of many, a few may have found a place that others need not go to."""
 
@@ -65,14 +70,33 @@ def some_come_in(rows: np.ndarray, dim: int) -> bool:
     Log densities are (step, *chains), of positions with `dim` coordinates. What is not finite says nothing, nor does a
     chain that is so far below another one of its group that what it rises by is nothing.
     """
-    half = np.ma.masked_invalid(rows[rows.shape[0] // 2 :].astype(np.float64))
+    half, before, now = _halves(rows)
     way = np.sign(np.ma.diff(half, axis=0))
     rises = way.sum(0) > RISING * np.ma.sqrt(np.abs(way).sum(0))
-    middle = half.shape[0] // 2
-    now = half[middle:].mean(0)
     left = now.max(axis=-1, keepdims=True) - now if now.ndim else 0.0
-    far = now - half[:middle].mean(0) > np.maximum(AFAR * math.sqrt(0.5 * dim), HOPELESS * left)
+    far = now - before > np.maximum(AFAR * math.sqrt(0.5 * dim), HOPELESS * left)
     return bool(np.any(np.ma.filled(rises & far, False)))
+
+
+def lost_by(rows: np.ndarray, dim: int) -> np.ndarray:
+    """By how much lost chains are below more than half of their group, in log density, and 0 for others, (*chains).
+
+    A chain is lost where no volume makes up for its density, and it stays there in the second half of these log
+    densities (step, *chains), of positions with `dim` coordinates.
+    """
+    _, before, now = _halves(rows)
+    if not now.ndim:
+        return np.zeros(())
+    below = -np.sort(-now.filled(-np.inf), axis=-1)[..., [now.shape[-1] // 2]] - now
+    lost = (below > NO_VOLUME * dim) & (np.abs(now - before) < HOPELESS * below)
+    return np.where(np.ma.filled(lost, False), np.ma.filled(below, 0.0), 0.0)
+
+
+def _halves(rows: np.ndarray) -> tuple[Any, Any, Any]:
+    """The second half of some steps, and the means of the halves of that."""
+    half = np.ma.masked_invalid(rows[rows.shape[0] // 2 :].astype(np.float64))
+    middle = half.shape[0] // 2
+    return half, half[:middle].mean(0), half[middle:].mean(0)
 
 
 def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
@@ -84,6 +108,19 @@ def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
         below,
         "not arrived, or in another mode: give a longer warm-up (warmup=), or start closer; the draws do not show what "
         "weight another mode has",
+        chains=tuple(chains),
+    )
+
+
+def chains_begun_again(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
+    """Chains that were lost, below the others by up to `below`, and began again where these were."""
+    some = "a chain stayed" if len(chains) == 1 else f"{len(chains)} chains stayed up to"
+    others = "another one was" if len(chains) == 1 else "others were"
+    return Finding(
+        "restart",
+        f"in log density, {some} {below:,.0f} below the others in the warm-up, and began again where {others}",
+        below,
+        "the draws are none the worse for it; closer starts do without",
         chains=tuple(chains),
     )
 

@@ -43,7 +43,7 @@ class Finding:
         ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
         ``"batches"``, ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
-        ``"until"``, or that of a recorder's own.
+        ``"restart"``, ``"until"``, or that of a recorder's own.
     what : str
         What was found.
     value : float

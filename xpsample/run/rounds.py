@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xpsample.core.registry import to_host
 from xpsample.engine.loop import View
-from xpsample.metrics.arrival import some_come_in
+from xpsample.metrics.arrival import lost_by, some_come_in
 from xpsample.metrics.findings import Finding
 from xpsample.run.warm_up import those_behind
 
@@ -44,15 +46,23 @@ class Plan:
     before: float = math.inf
 
     def after(
-        self, moving: Finding | None, late: Finding | None, heard: tuple[Any, ...] | None, chains: tuple[int, ...]
+        self,
+        moving: Finding | None,
+        late: Finding | None,
+        heard: tuple[Any, ...] | None,
+        chains: tuple[int, ...],
+        again: bool = False,
     ) -> "Plan | None":
         """The round that follows, if one does.
 
-        Of the findings `judge_warm_up` and `judge_chains`, the chains that are to be heard now, and the chain axes.
+        Of the findings `judge_warm_up` and `judge_chains`, the chains that are to be heard now, the chain axes, and
+        whether chains that were lost begin it elsewhere.
         """
         left, behind = self.left - (not self.alone), 0 if late is None else len(late.chains)
         if not left:
             return None
+        if again:
+            return Plan(self.steps, left)
         if late is not None and moving is None and not self.alone and behind < self.before:
             return Plan(self.steps, left, those_behind(late, chains), True, behind)
         if self.alone or moving is not None or (behind and heard != self.heard):
@@ -62,7 +72,7 @@ class Plan:
 
 
 class ComingIn:
-    """Ends a warm-up after its first third where chains still come in from afar: a watcher.
+    """Ends a warm-up after its first third where chains still come in from afar, or are lost: a watcher.
 
     Scales and lengths are tuned to what the chains see from there on. Those that come in see longer ways and other
     scales than there are where they go, and each step of theirs would cost more and more.
@@ -90,7 +100,9 @@ class ComingIn:
         """That chains come in."""
         if view.step and view.step == self._step:
             rows = self._rows(view)[0].get("log_density")
-            self.found = rows is not None and some_come_in(to_host(rows), view.carry.state.point.x.shape[-1])
+            if rows is not None:
+                rows, dim = to_host(rows), view.carry.state.point.x.shape[-1]
+                self.found = some_come_in(rows, dim) or bool(np.any(lost_by(rows, dim)))
         return "chains come in" if self.found else None
 
     def end(self, view: View) -> None:

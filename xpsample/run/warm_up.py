@@ -16,8 +16,8 @@ from xpsample.engine.noise import Native, NoiseSource, Portable, derived
 from xpsample.kernels.compose import rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.tuning import Tuning, tuning_states, tunings
-from xpsample.metrics.arrival import HOPELESS, judge_arrival, spacing, stand_ins
+from xpsample.kernels.tuning import Tuning, taken, tuning_states, tunings
+from xpsample.metrics.arrival import HOPELESS, judge_arrival, lost_by, spacing, stand_ins
 from xpsample.metrics.findings import Finding
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder
@@ -161,6 +161,18 @@ def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, 
 def those_behind(late: Finding, chains: tuple[int, ...]) -> tuple[Any, ...]:
     """As `heard_chains`, for a round that those which are behind tune; a group of which none is tunes as ever."""
     return _nested(stand_ins(~_marked(late, chains)).tolist())
+
+
+def begun_again(target: BoundTarget, x: Array, path: Mapping[str, Array]) -> tuple[Array, Any]:
+    """Positions (*chains, dim) at the end of a round, with those of others of its group in place of a lost chain's.
+
+    And by how much chains were lost, see `lost_by`.
+    """
+    rows = path.get("log_density")
+    if rows is None or rows.shape[0] < FEWEST_JUDGED or rows.ndim != x.ndim:
+        return x, 0.0
+    below = lost_by(to_host(rows), x.shape[-1])
+    return taken(target, stand_ins(below > 0), x) if np.any(below) else x, below
 
 
 def _marked(late: Finding, chains: tuple[int, ...]) -> np.ndarray:

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xpsample.core.arrays import Array
 from xpsample.core.errors import Interrupted
 from xpsample.core.schedule import Schedule
@@ -14,6 +16,7 @@ from xpsample.engine.loop import run
 from xpsample.engine.noise import Native, NoiseSource, Portable
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
+from xpsample.metrics.arrival import chains_begun_again
 from xpsample.metrics.findings import Finding
 from xpsample.run.course import Course
 from xpsample.run.rounds import BEGINNINGS, ComingIn, Plan
@@ -22,6 +25,7 @@ from xpsample.run.warm_up import (
     ROUNDS,
     TunedPath,
     WarmUpPath,
+    begun_again,
     heard_chains,
     judge_chains,
     judge_warm_up,
@@ -86,13 +90,15 @@ def warm_up(
     """Tune what the kernel leaves out.
 
     A warm-up is a round of steps, or several, see `Plan`. Where chains come in from afar after the first third of one,
-    it ends there, and another of the same length begins. Each is a run of its own, with a checkpoint of its own in the
-    folder ``warmup`` of the run's, ``warmup-2`` and so on.
+    or are lost, it ends there, and another of the same length begins. A lost chain goes on where another one is. Each
+    round is a run of its own, with a checkpoint of its own in the folder ``warmup`` of the run's, ``warmup-2`` and so
+    on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
     paths: list[Path_] = []
+    below: Any = 0.0
     plan, beginnings = (Plan(steps, ROUNDS), BEGINNINGS) if warmup is None else (Plan(steps, 1), 0)
     for number in itertools.count(1):
         warming, starts, noise = _round(target, program, x0, source, plan.steps, number, plan.heard)
@@ -112,7 +118,8 @@ def warm_up(
                 raise
         if coming.found:
             paths.append(trace.recorded[warming.recorders[0].name])
-            x0, beginnings = trace.state.point.x, beginnings - 1
+            x0, now = begun_again(program.target, trace.state.point.x, paths[-1])
+            below, beginnings = np.maximum(below, now), beginnings - 1
             continue
         if trace.run_statistics.steps < plan.steps:
             trace = _so_far(program, warming, trace, paths)
@@ -120,11 +127,14 @@ def warm_up(
         paths.append(trace.recorded[warming.recorders[0].name])
         ready, carry = _tuned(program, warming, x0, trace, paths[-1])
         moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
-        following = plan.after(moving, late, heard_chains(paths[-1], late), x0.shape[:-1])
+        starts, now = begun_again(program.target, carry.state.point.x, paths[-1])
+        following = plan.after(moving, late, heard_chains(paths[-1], late), x0.shape[:-1], bool(np.any(now)))
         if following is None:
             break
-        plan, x0 = following, carry.state.point.x
-    found = tuple(finding for finding in (late, moving) if finding is not None)
+        plan, x0, below = following, starts, np.maximum(below, now)
+    lost = [tuple(map(int, chain)) for chain in np.argwhere(np.asarray(below) > 0)]
+    again = chains_begun_again(lost, float(np.max(below))) if lost else None
+    found = tuple(finding for finding in (late, moving, again) if finding is not None)
     return Warmed(ready, carry, _joined(program, paths), found)
 
 
