@@ -7,6 +7,7 @@ the particles' averages consistent (Beskos, Jasra, Kantas & Thiery 2016).
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 from xpsample.core.arrays import Array
@@ -41,6 +42,8 @@ def following(owner: str, kernel: Kernel) -> Kernel:
     """
     for _, inner in kernels_inside(kernel):
         check_given(owner, inner)
+    known = {name: rule.settled for name, rule in left_out(kernel).items() if rule.settled is not None}
+    kernel = replace(kernel, **known) if known else kernel  # type: ignore[type-var]
     rules = left_out(kernel)
     for name, rule in rules.items():
         if not isinstance(rule, FollowingRule):

@@ -132,6 +132,9 @@ class Tuning(Kernel[TuningState, Any]):
         metadata = {f.name: f.metadata for f, _ in settings(kernel)}
         found: dict[str, Any] = {}
         for name, rule in self.rules.items():
+            if rule.settled is not None:
+                found[name] = rule.settled
+                continue
             value = rule.final(xp, memory[name])
             if not is_array(value):  # a low-rank covariance, or a cycle
                 found[name] = value.of_one_group()
@@ -142,9 +145,9 @@ class Tuning(Kernel[TuningState, Any]):
             if any(n != 1 for n in value.shape[: len(value.shape) - own]):
                 found[name] = value
             else:
-                whole = xp.isdtype(value.dtype, "integral")
-                one = xp.reshape(value, value.shape[len(value.shape) - own :])
-                found[name] = one if own else int(one) if whole else float(one)
+                found[name] = (
+                    xp.reshape(value, value.shape[len(value.shape) - own :]) if own else float(xp.reshape(value, ()))
+                )
         return found
 
     def _heard(self, target: BoundTarget, value: Any) -> Any:

@@ -36,6 +36,10 @@ class Doublings(Rule):
         settle(self, "most", check_count, 1, DEEPEST)
         settle(self, "first", check_count, 1, self.most)
 
+    @property
+    def settled(self) -> int:
+        return self.most
+
     def init(self, xp: Any, point: Any, pooled: bool) -> Array:
         return xp.astype(per_group(xp, point.x, pooled), xp.int32) + self.first
 
@@ -46,7 +50,7 @@ class Doublings(Rule):
         return seen.xp.where(seen.n > FROM * seen.steps, self.most, memory), seen
 
     def final(self, xp: Any, memory: Array) -> Array:
-        return xp.max(memory)
+        return memory
 
     def path(self, xp: Any, memory: Array) -> Array:
         return memory

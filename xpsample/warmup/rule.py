@@ -77,6 +77,11 @@ class Rule(ToBeTuned):
     rank: int
     """Rules of a kernel are updated in this order: metrics 0, step sizes 1, lengths 2."""
 
+    @property
+    def settled(self) -> Any:
+        """What it always ends with, if that is known before: particles, which do not warm up, begin with it."""
+        return None
+
     @abstractmethod
     def init(self, xp: Any, point: Any, pooled: bool) -> Tree:
         """The memory at the start: `point` is the target's there, its positions floating numbers."""
