@@ -45,7 +45,7 @@ def blocks(monkeypatch):
     return made
 
 
-@pytest.mark.first_cases(4)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("data", ["none", "numpy", "jax"])
 @pytest.mark.parametrize("source", [Native(1), xps.Portable(1)], ids=["native", "portable"])
@@ -73,7 +73,7 @@ KERNELS_OF_A_NUMBER = {
 }
 
 
-@pytest.mark.first_cases(4)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", KERNELS_OF_A_NUMBER)
 def test_values_of_hyper_parameters_share_a_program(blocks, name):
     """Each value gives the chain that it gives alone; only the first is compiled."""

@@ -43,6 +43,7 @@ def walk(bound, x, constant=None, steps=20):
 
 
 @pytest.mark.parametrize("chains", [1, driver.FEW])
+@pytest.mark.first_cases(1)
 def test_few_chains_have_their_data_in_the_program_and_other_data_are_not_mixed_up(chains):
     bound, x = bind(ROWS, chains)
     first = walk(bound, x, x.device.platform == "cpu")

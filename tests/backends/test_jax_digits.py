@@ -36,6 +36,7 @@ def target(seen):
     return xps.Target(log_density)
 
 
+@pytest.mark.slow
 def test_a_run_asks_for_all_digits_and_leaves_the_setting_alone(target, seen):
     xps.sample(target, xps.HMC(), jnp.zeros((2, 2)), 5, seed=1, warmup=5, progress=False)
     check_gradient(target, jnp.zeros((2, 2)))

@@ -85,6 +85,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("target", [gaussian, banana])
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.first_cases(2)
 def test_a_compiled_run_is_the_same_chain(traced, target, kernel):
     """With derivatives by formula and by autograd, and all that is recorded."""
     recorders = (xps.Draws(), xps.Statistics(), xps.Moments(), xps.Record("first", lambda s: {"x": s.point.x[..., 0]}))

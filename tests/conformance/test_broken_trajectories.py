@@ -41,7 +41,7 @@ def test_nuts_passes():
     assert outcome("nuts", nuts.NUTS(0.6, max_depth=4)).passed
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("fault", NUTS_TWINS)
 def test_a_broken_nuts_is_caught(fault):
     twin = broken(nuts, *NUTS_TWINS[fault])

@@ -63,6 +63,7 @@ def test_rare_states_are_pooled():
 
 @pytest.mark.parametrize("kind", [NoCorrection, Swapped, GradientAtX])
 @pytest.mark.parametrize("name", ["dmala", "dmala-spins", "dmala-one-hot"])
+@pytest.mark.first_cases(3)
 def test_a_wrong_discrete_kernel_is_caught(name, kind):
     result = invariance(replace(SCENARIOS[name], kernel=lambda asarray: kind()), reference())
     assert not result.passed and result.z > 2 * result.limit

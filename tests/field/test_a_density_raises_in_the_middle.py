@@ -57,6 +57,7 @@ def arrays(library, trace):
 @pytest.mark.first_tier
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("name", ["numpy", "torch"])
+@pytest.mark.first_cases(1)
 def test_what_was_saved_is_whole_and_the_same_call_goes_on(tmp_path, name, stored):
     library, flag = open_library(name, "float64"), tmp_path / "away"
     whole = arrays(library, run(library, flag, tmp_path / "whole", stored))

@@ -24,6 +24,7 @@ def start(chains):
 
 @pytest.mark.parametrize("step", [None, 4.4], ids=["tuned", "long"])
 @pytest.mark.parametrize("alpha", [0.05, None])
+@pytest.mark.first_cases(1)
 def test_the_moments_are_right(step, alpha):
     """From exact draws; means of 400 chains within 5.7 standard errors and 2 % of a standard deviation."""
     kernel = xps.SRMC(xps.Blocks({"z": xps.Gibbs(), "mu": xps.RWM(step)}), alpha)

@@ -63,7 +63,7 @@ def narrow():
         yield
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("shape", [(2,), ()])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_float64_array_changed_in_place(way, shape):
@@ -75,6 +75,7 @@ def test_a_float64_array_changed_in_place(way, shape):
     assert np.abs(first - expected()).max() > 0.1
 
 
+@pytest.mark.slow
 def test_with_a_gradient():
     array = np.full(2, BEFORE)
     density, kernel = in_a_scan(array), xps.MALA(0.1)

@@ -269,7 +269,7 @@ def check(way, kernel, library):
     assert np.abs(first - expected).max() > 0.1
 
 
-@pytest.mark.first_cases(5)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_with_a_random_walk_on_jax(way):
     check(way, "RWM", "jax")
@@ -320,7 +320,7 @@ def kept_by_jax():
     }
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["scan", "fori_loop", "cond", "jit", "jit within", "checkpoint", "vmap of jit"])
 def test_functions_that_jax_traces_by_themselves(name):
     target = xps.Target(kept_by_jax()[name])

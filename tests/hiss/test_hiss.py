@@ -41,7 +41,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.first_cases(12)
+@pytest.mark.first_cases(6)
 @every_space
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_the_target_is_invariant(name, kernel):

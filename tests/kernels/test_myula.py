@@ -88,6 +88,7 @@ def test_stationary_law_with_a_laplace_factor():
 
 
 @pytest.mark.parametrize("g", [IsotropicTV((1, 2), 12), AnisotropicTV((1, 2), 12)], ids=["isotropic", "anisotropic"])
+@pytest.mark.first_cases(1)
 def test_total_variation_of_two_pixels(g):
     """|x2 - x1| under its envelope: a Huber function of the difference of half the curvature. Quadrature over that."""
     eta, smoothing, strength = 0.02, 0.3, 1.5

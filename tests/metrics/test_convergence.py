@@ -85,6 +85,7 @@ def test_libraries_agree(xp, diagnostic):
 
 
 @pytest.mark.parametrize("diagnostic", DIAGNOSTICS)
+@pytest.mark.first_cases(1)
 def test_traces_under_jit(diagnostic):
     jax = pytest.importorskip("jax")
     draws = jax.numpy.asarray(autoregression(0.7, (200, 3, 2)), dtype="float32")

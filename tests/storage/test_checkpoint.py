@@ -100,6 +100,7 @@ DRAWS = {"numpy": 10_000, "torch": 3_000, "jax": 40_000, "array_api_strict": 1_0
 
 
 @pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.slow
 def test_killed_run_resumes_exactly(tmp_path, name):
     open_library(name, "float32")  # skips where it is missing
     script = tmp_path / "run.py"

@@ -32,6 +32,7 @@ def tuned(kernel, precision, start="spread"):
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kernel", [ULA, UnderdampedLangevin])
+@pytest.mark.first_cases(3)
 def test_the_bias_is_the_stated_one(kernel, precision, start):
     found = largest_bias(tuned(kernel(), PRECISIONS[precision], start), PRECISIONS[precision])
     assert 0.025 < found < 0.065

@@ -69,6 +69,7 @@ def test_on_an_isotropic_gaussian_it_is_the_radius(chains):
     assert length(gaussian(np.eye(50)), normals(*chains, 50)) == pytest.approx(math.sqrt(50), rel=0.15)
 
 
+@pytest.mark.slow
 def test_correlations_that_the_metric_leaves_lengthen_it():
     target, x0 = gaussian(rotated(20, 1000.0)), normals(16, 20)
     assert length(target, x0) > 2 * math.sqrt(20)

@@ -105,6 +105,7 @@ def bridge_start():
     return (*xps.geometric_ladder(17, 0.01), 0.0)
 
 
+@pytest.mark.slow
 def test_a_geometric_ladder_swaps_less_evenly_on_the_bridge():
     """The twin of the test above: the ladder that the warm-up starts from, kept."""
     trace, _, _ = run_on_modes(xps.ParallelTempering(xps.MALA(), bridge_start()), on_a_bridge(), draws=400)
@@ -142,6 +143,7 @@ def test_the_same_ladder_on_every_library(library):
     np.testing.assert_array_equal(library.host(theirs.state.round_trips), ours.state.round_trips)
 
 
+@pytest.mark.slow
 def test_a_tuned_ladder_is_a_value_that_is_run_again():
     x0 = np.zeros((6, 3))
     first = xps.sample(NORMAL, xps.ParallelTempering(xps.RWM(), Ladder(4)), x0, 20, seed=1, progress=False)

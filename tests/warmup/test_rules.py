@@ -56,6 +56,7 @@ def test_discrete_step_sizes():
     assert run(spins(couplings(20, 0.0)), DMALA(), x0).kernel.step_size == pytest.approx(1e6, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_hiss_around_a_kernel_that_is_tuned():
     x0 = np.where(normals(16, 6) > 0, 1.0, -1.0)
     trace = run(spins(couplings(6, 0.4)), xps.HiSS(DMALA()), x0, draws=20)

@@ -67,6 +67,7 @@ def test_acceptance_on_every_library(library, name, problem):
         *((KERNELS[one][0], other, "levels") for one, other in permutations(G, 2)),
     ],
 )
+@pytest.mark.first_cases(2)
 def test_kernels_are_told_apart(kernel, other, problem):
     problem = PROBLEMS[problem]
     found, _ = step_from_every_state(problem, kernel, per_state(problem), seed=1)
