@@ -44,7 +44,7 @@ def kernels() -> list[Call]:
         call(xps.MALA, on_reals, step_size=STEP_SIZE, preconditioner=COVARIANCE),
         call(xps.HMC, on_reals, step_size=STEP_SIZE, steps=arg(2, COUNT | {"none"}), mass=COVARIANCE),
         call(lambda length: xps.HMC(0.5, length=length), on_reals, called="HMC by length", length=STEP_SIZE),
-        call(xps.NUTS, on_reals, step_size=STEP_SIZE, mass=COVARIANCE, max_depth=arg(3, COUNT)),
+        call(xps.NUTS, on_reals, step_size=STEP_SIZE, mass=COVARIANCE, max_depth=arg(3, COUNT | {"none"})),
         call(xps.MAMS, on_reals, step_size=STEP_SIZE, length=STEP_SIZE, mass=COVARIANCE),
         call(xps.MCLMC, on_reals, step_size=STEP_SIZE, length=STEP_SIZE, mass=COVARIANCE),
         call(xps.UnderdampedLangevin, on_reals, step_size=STEP_SIZE, friction=STEP_SIZE, mass=COVARIANCE),

@@ -154,7 +154,7 @@ def particles() -> list[Call]:
             as_loss,
             reward=arg(density, FUNCTION),
             beta=arg(0.5, PER_CHAIN | ZERO),
-            reference=arg(None, {"none"}),
+            reference=arg(None, {"none", "vector"}),
         ),
         call(sosmc.Expectation, as_loss, h=arg(lambda x, p: x - p, FUNCTION)),
         call(sosmc.Surrogate, as_loss, function=arg(lambda p, x, w: (p * p).sum(), FUNCTION)),
