@@ -77,10 +77,8 @@ class Rule(ToBeTuned):
     rank: int
     """Rules of a kernel are updated in this order: metrics 0, step sizes 1, lengths 2."""
 
-    @property
-    def settled(self) -> Any:
-        """What it always ends with, if that is known before: particles, which do not warm up, begin with it."""
-        return None
+    settled: Any = None
+    """What it always ends with, if that is known before: particles, which do not warm up, begin with it."""
 
     @abstractmethod
     def init(self, xp: Any, point: Any, pooled: bool) -> Tree:
