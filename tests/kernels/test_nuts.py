@@ -8,10 +8,12 @@ from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.support import COVARIANCE, NumPy, density, kinetic, leapfrog, noise_of, start, walk
-from xpsample.core.errors import CapabilityError, DivergenceWarning
+from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError
 from xpsample.kernels import NUTS
 from xpsample.kernels.nuts import split
+from xpsample.kernels.schedules import with_field
 from xpsample.targets import LineIntegral, Tempered
+from xpsample.warmup import Doublings
 
 
 def turned(leaves, mass):
@@ -70,6 +72,43 @@ def test_nuts_by_hand(library, step_size):
     np.testing.assert_array_equal(library.host(infos[0].evaluations.score), leaves)
     np.testing.assert_array_equal(library.host(infos[0].moved), np.any(draws != x, axis=-1))
     assert len(set(depths)) > 1
+
+
+def test_in_a_warm_up_chains_may_double_less_than_the_kernel(library):
+    """Half of them once, and half of them as often as it has noise for: each is the tree of that depth."""
+    x, mass, most = start(30), COVARIANCE, np.where(np.arange(30) % 2, 5, 1)
+    kernel = NUTS(0.15, library.array(mass), 5)
+    noise = noise_of(kernel, x, 1)
+    limit = library.backend.from_host(most.astype(np.int32), library.array(x))
+    positions, infos, _ = walk(library, with_field(kernel, "max_depth", limit), x, noise)
+    chains = zip(x, noise["momentum"][0], noise["doubling"][0], most, strict=True)
+    expected = [by_hand(x, p, u, 0.15, int(most), mass) for x, p, u, most in chains]
+    draws, depths, leaves = (np.asarray(column) for column in zip(*expected, strict=True))
+    np.testing.assert_allclose(positions[0], draws, rtol=1e-9, atol=1e-11)
+    np.testing.assert_array_equal(library.host(infos[0].depth), depths)
+    np.testing.assert_array_equal(library.host(infos[0].evaluations.score), leaves)
+    assert max(depths[most == 5]) > 1
+
+
+def test_a_warm_up_begins_with_few_doublings():
+    """Scales of 1, 30 and 1,000: a trajectory that turns takes more than 31 leaves, until they are known."""
+    scale = np.asarray([1.0, 30.0, 1000.0])
+    target = xps.Target(lambda x: -0.5 * ((x / scale) ** 2).sum(-1), score=lambda x: -x / scale**2)
+    x0 = scale * start(4)
+    few, many = (xps.sample(target, k, x0, 2, seed=1, progress=False) for k in (NUTS(), NUTS(max_depth=10)))
+    third = few.metadata["warmup"] // 3
+    assert np.all(few.warmup["NUTS.max_depth"][:third] == 5) and np.all(few.warmup["NUTS.max_depth"][third + 1 :] == 10)
+    assert few.warmup["scores"][:third].max() <= 31 < many.warmup["scores"][:third].max()
+    assert few.kernel.max_depth == 10 and "NUTS.max_depth" not in many.warmup
+
+
+def test_the_numbers_of_doublings_may_be_others():
+    trace = xps.sample(QUARTIC, NUTS(max_depth=Doublings(1, 3)), start(4), 50, seed=1, progress=False)
+    assert trace.warmup["NUTS.max_depth"].min() == 1 and trace.kernel.max_depth == 3
+    assert trace.run_statistics.evaluations["score"] <= 7
+    for first, most in ((0, 5), (6, 5), (5, 31), (1.5, 5)):
+        with pytest.raises(HyperparameterError, match="must be"):
+            Doublings(first, most)
 
 
 QUARTIC = xps.Target(lambda x: -0.25 * (x * x * x * x).sum(-1), score=lambda x: -(x * x * x))

@@ -14,7 +14,9 @@ from xpsample.kernels.tuning import with_tuning
 from xpsample.metrics import arrival
 from xpsample.metrics.findings import Finding
 from xpsample.run import rounds, warming
+from xpsample.run.warm_up import begun_again as begun_again_in
 from xpsample.run.warm_up import heard_chains, judge_chains, warm_up_steps
+from xpsample.targets import Capability
 
 
 def two_levels(level, away=10.0):
@@ -147,6 +149,22 @@ def test_a_chain_that_is_lost_begins_again_where_another_one_is(depth):
     np.testing.assert_allclose(np.std(trace.draws, axis=(0, 1)), 1.0, atol=0.25)
     (finding,) = [finding for finding in trace.diagnose() if finding.kind == "restart"]
     assert finding.value == pytest.approx(depth, rel=0.02) and "began again where another one was (ch" in str(finding)
+
+
+def test_positions_of_lost_chains_are_those_of_others_on_every_library(library):
+    x0 = np.random.default_rng(1).normal(size=(2, 4, 3))
+    low = np.zeros((60, 2, 4))
+    low[:, 0, 2], low[:, 1, 0] = -1e6, -1e5
+    target = xps.Target(lambda x: -0.5 * library.xp.sum(x * x, axis=-1)).prepare(
+        library.array(x0), Capability.LOG_DENSITY
+    )
+    x, below = begun_again_in(target, library.array(x0), {"log_density": library.array(low)})
+    expected = x0.copy()
+    expected[0, 2], expected[1, 0] = x0[0, 0], x0[1, 1]
+    np.testing.assert_array_equal(library.host(x), expected)
+    assert below[0, 2] == 1e6 and below[1, 0] == 1e5 and np.sum(below > 0) == 2
+    few = {"log_density": library.array(low[:30])}
+    assert begun_again_in(target, library.array(x0), few)[1] == 0  # too few steps say nothing
 
 
 def test_lost_chains_of_groups_are_told():

@@ -120,7 +120,7 @@ def chains_begun_again(chains: Sequence[tuple[int, ...]], below: float) -> Findi
         "restart",
         f"in log density, {some} {below:,.0f} below the others in the warm-up, and began again where {others}",
         below,
-        "the draws are none the worse for it; closer starts do without",
+        "nothing is wrong with the draws; starts that are closer to the others avoid it",
         chains=tuple(chains),
     )
 

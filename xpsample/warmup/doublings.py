@@ -38,6 +38,7 @@ class Doublings(Rule):
 
     @property
     def settled(self) -> int:
+        """As many as there may be."""
         return self.most
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Array:

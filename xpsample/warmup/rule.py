@@ -78,7 +78,7 @@ class Rule(ToBeTuned):
     """Rules of a kernel are updated in this order: metrics 0, step sizes 1, lengths 2."""
 
     settled: Any = None
-    """What it always ends with, if that is known before: particles, which do not warm up, begin with it."""
+    """What it always ends with, if that is known before. Particles, which do not warm up, have it from the start."""
 
     @abstractmethod
     def init(self, xp: Any, point: Any, pooled: bool) -> Tree:
