@@ -52,7 +52,7 @@ def test_rows_that_are_copied_at_each_block_are_caught(edited):
 
 
 def test_another_evaluation_at_each_step_is_caught(edited):
-    slow = edited("xpsample/kernels/rwm.py", "plus(target.costs.evaluate)", "plus(target.costs.evaluate.times(2))")
+    slow = edited("xpsample/kernels/rwm.py", "costs.of_proposal", "costs.of_proposal.plus(target.costs.evaluate)")
     assert slower(compare(ROOT, slow, ["evaluations-rwm"], 1, 1)) == {"evaluations-rwm"}
 
 
@@ -65,10 +65,11 @@ def test_a_second_compilation_is_caught(edited):
 
 
 def test_the_library_is_as_fast_as_itself():
-    """Counts alone, since a time is no certain thing on a busy machine."""
+    """Counts alone, since a time is no certain thing on a busy machine. Its shorter blocks take less memory."""
     found = compare(ROOT, ROOT, ["evaluations-*", "memory-mala-moments"], 1, 1)
     assert len(found) > 20 and not slower(found)
-    assert all(one.first.factor == pytest.approx(1, abs=0.05) for one in found)
+    assert {one.first.factor for one in found if one.name.startswith("evaluations")} == {1.0}
+    assert all(one.first.factor == pytest.approx(1, abs=0.1) for one in found)
 
 
 # ---- what cannot be compared -----------------------------------------------------------------------------------------

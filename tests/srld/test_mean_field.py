@@ -95,7 +95,7 @@ class StateDependent(Kernel):
         xp, eta, current = target.xp, self.step_size, target.refresh(state.point)
         d, slope = varying(current.x)
         x = current.x + eta * (d * current.score + slope) + xp.sqrt(2.0 * eta * d) * noise["proposal"]
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         kept, frozen, info = freeze(xp, ChainState(target.evaluate(x)), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info
 

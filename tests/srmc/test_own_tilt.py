@@ -1,12 +1,14 @@
-"""A tilt of a user's own that gives another shape is refused, also one that would broadcast without a word."""
+"""A tilt of a user's own: one of another shape is refused, also where it would broadcast; one may hold an array."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
-from xpsample import MALA, SRMC, Target, sample
+from xpsample import MALA, SRMC, Exact, Target, backend_of, sample
 from xpsample.core.errors import FunctionError
+from xpsample.core.registry import to_host
 from xpsample.gradients.choices import Evaluations
 from xpsample.targets import Capability
 from xpsample.targets.tilted import ScoreTilt
@@ -47,3 +49,48 @@ def test_one_of_the_right_shape_runs():
     assert np.all(
         np.isfinite(sample(target, SRMC(MALA(0.1), alpha=0.5, tilt=Wrong("")), np.ones((3, 3)), 2, seed=1).draws)
     )
+
+
+class Curved(ScoreTilt):
+    """The Hessian's diagonal, given as an array; its subclasses have no hash, or that of an object."""
+
+    requires = Capability.SCORE
+    needs_score = True
+    moves = True
+
+    def cost(self, costs):
+        return Evaluations()
+
+    def score(self, tilted, x, own):
+        own = tilted.target.score(x) if own is None else own
+        return own + self.diagonal * tilted.shift
+
+
+@dataclass(frozen=True)
+class ByValue(Curved):
+    diagonal: Any
+
+
+@dataclass
+class Changeable(Curved):
+    diagonal: Any
+
+
+@dataclass(frozen=True, eq=False)
+class ByIdentity(Curved):
+    diagonal: Any
+
+
+def curved(tilt, x0):
+    """A run on a standard Gaussian, whose Hessian's diagonal is -1."""
+    xp = backend_of(x0).xp
+    target = Target(lambda x: -0.5 * xp.sum(x * x, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
+    return sample(target, SRMC(MALA(0.3), alpha=0.5, tilt=tilt), x0, 20, burn_in=0, seed=1)
+
+
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")  # runs of 20 draws
+@pytest.mark.parametrize("tilt", [ByValue, Changeable, ByIdentity])
+def test_a_tilt_that_holds_an_array_is_as_good_as_the_exact_one(tilt, library):
+    x0 = library.array(np.ones((3, 2)))
+    own = curved(tilt(-library.backend.xp.ones_like(x0[0, :])), x0)
+    np.testing.assert_allclose(to_host(own.draws), to_host(curved(Exact(), x0).draws), rtol=1e-5)

@@ -32,7 +32,7 @@ class Evaluations(NamedTuple):
 
     def times(self, n: Any) -> "Evaluations":
         """Every count `n` times."""
-        return Evaluations(*(n * a for a in self))
+        return Evaluations(n * self.log_density, n * self.score, n * self.hvp)
 
 
 class Functions(NamedTuple):

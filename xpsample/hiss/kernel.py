@@ -196,9 +196,7 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
         choice = choose_or_stay(xp, moves, uniform[..., : moves.shape[-2]])
         proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
         log_ratio = self._log_ratio(joint, proposal, current)
-        return metropolis(
-            target, log_ratio, accept, proposal, current, target.costs.refresh.plus(target.costs.evaluate)
-        )
+        return metropolis(target, log_ratio, accept, proposal, current, target.costs.of_proposal)
 
     def _log_ratio(self, joint: Conditional, proposal: Point, current: Point) -> Array:
         # Given theta_a the target is pi(x) f(theta_a | x). The proposal's probability is f(theta_a | x') over its sum

@@ -181,7 +181,7 @@ class Ensemble(Kernel[ChainState, Info]):
         point = tree.map(lambda *halves: xp.concat(halves, axis=current.x.ndim - 2), first, second)
         each = zip(info_first[:3], info_second[:3], strict=True)
         accepted, moved, diverged = (xp.concat(halves, axis=-1) for halves in each)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         return ChainState(point), Info(accepted, moved, diverged, spent)
 
     @staticmethod

@@ -66,6 +66,6 @@ class IndependentMH(MemorylessKernel[Info]):
         proposal = target.evaluate(y if self.mean is None else self.mean + y)
         log_proposal_ratio = 0.5 * xp.sum(v * v - u * u, axis=-1)  # log q(x) - log q(y)
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -72,6 +72,6 @@ class MALA(MemorylessKernel[Info]):
         log_proposal_ratio = 0.5 * xp.sum(xi * xi - back * back, axis=-1)
 
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -74,6 +74,6 @@ class PCN(MemorylessKernel[Info]):
         proposal = target.evaluate(y if self.mean is None else self.mean + y)
         reference = 0.5 * xp.sum(v * v - u * u, axis=-1)
         log_ratio = target.log_ratio(proposal, current, reference)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

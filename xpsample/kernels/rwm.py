@@ -68,6 +68,6 @@ class RWM(MemorylessKernel[Info]):
         move = self._covariance.root(noise["proposal"])
         proposal = target.evaluate(current.x + per_coordinate(self.step_size) * move)
         log_ratio = target.log_ratio(proposal, current)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

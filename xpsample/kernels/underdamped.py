@@ -103,7 +103,7 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
         new = target.evaluate(x + 0.5 * h * velocity(p))  # A
         p = p + 0.5 * h * new.score  # B
 
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         kept, frozen, info = freeze(xp, _PhasePoint(new, p), _PhasePoint(current, state.momentum), state.frozen, spent)
         heat = xp.sum(kept.momentum * velocity(kept.momentum), axis=-1)
         return UnderdampedState(kept.point, kept.momentum, frozen, heat), info

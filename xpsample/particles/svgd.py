@@ -147,7 +147,7 @@ class SVGD(Kernel[SVGDState, Info]):
             squares, n = decay * squares + (1 - decay) * force * force, n + 1
             force = force / (self.adagrad.offset + xp.sqrt(squares))
         new = target.evaluate(current.x + per_coordinate(self.step_size) * force)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return SVGDState(kept.point, frozen, squares, n), info
 
@@ -216,7 +216,7 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
         spread = xp.linalg.cholesky(_kernel_matrix(xp, self.kernel, current.x)) @ noise["proposal"]
         move = eta * _force(xp, self.kernel, current) + sqrt(xp, 2 * eta / m) * spread
         new = target.evaluate(current.x + move)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return SVGDState(kept.point, frozen), info
 

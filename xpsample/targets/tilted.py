@@ -270,17 +270,16 @@ class Tilted(SameRatioTarget):
 
     @property
     def costs(self) -> Costs:
-        moves = 0
-        if wanted(self.requires).differences and self.tilt.moves:
+        inner, wants = self.target.costs, wanted(self.requires)
+        product = self.tilt.cost(inner)
+        score = inner.score.plus(product) if self.tilt.needs_score else product
+        spent = product if wants.score else Evaluations()
+        if wants.differences and self.tilt.moves:
             assert isinstance(self.space, Discrete)
             moves = self.space.variables(self.theta.shape[-1]) * (self.space.choices - 1)
-        key = self.target.costs, self.tilt, self.requires, moves
-        known = _COSTS.get(key)
-        if known is None:
-            known = _costs(*key)
-            if len(_COSTS) < MOST_COSTS:
-                _COSTS[key] = known
-        return known
+            spent = spent.plus(inner.score.times(moves))
+        lazily = inner.evaluate_lazily
+        return Costs(inner.evaluate.plus(spent), lazily, inner.refresh.plus(spent), lazily, score, score.times(2))
 
     def from_base(self, base: Point) -> Point:
         density = score = differences = None
@@ -316,20 +315,3 @@ class Tilted(SameRatioTarget):
     def hvp(self, x: Array, v: Array) -> Array:
         # The Hessian of alpha theta . s needs third derivatives: a difference quotient of the surrogate's own scores.
         return FiniteDifference().along(self.score, self.as_floating(x), v)
-
-
-_COSTS: dict[Any, Costs] = {}
-"""What tilted targets' calls spend, by the arguments of `_costs`: to add them up at every step takes too long."""
-
-MOST_COSTS = 1024
-"""Of how many tilts they are kept; those of later ones are added up at every step."""
-
-
-def _costs(inner: Costs, tilt: Tilt, requires: Capability, moves: int) -> Costs:
-    """What a tilted target's calls spend, from what those of the untilted one do; `moves` are tilted one by one."""
-    product = tilt.cost(inner)
-    score = inner.score.plus(product) if tilt.needs_score else product
-    spent = product if Capability.SCORE in requires else Evaluations()
-    spent = spent.plus(inner.score.times(moves))
-    lazily = inner.evaluate_lazily
-    return Costs(inner.evaluate.plus(spent), lazily, inner.refresh.plus(spent), lazily, score, score.times(2))

@@ -31,6 +31,6 @@ class UniformProposals(MemorylessKernel[Info]):
         choice = xp.where(choice < space.choices, choice, space.choices - 1)  # u n may round up to n
         proposal = target.evaluate(space.move(xp, current.x, choice))
         log_ratio = target.log_ratio(proposal, current)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -202,5 +202,5 @@ class NormULA(MemorylessKernel[Info]):
         eta = 2.0 * self.tau**2 * x.shape[-1] / xp.sum(s * s, axis=-1)
         point = target.evaluate(x + eta[..., None] * s + xp.sqrt(2.0 * eta)[..., None] * noise["proposal"])
         finite = xp.all(xp.isfinite(point.x), axis=-1)
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         return ChainState(point), Info(xp.ones_like(eta), finite, ~finite, spent)

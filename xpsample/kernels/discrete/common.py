@@ -114,6 +114,6 @@ class OneVariable(MemorylessKernel[Info]):
         proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
         log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
         log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

@@ -54,7 +54,7 @@ def langevin_step(
     back = log_probability_or_stay(xp, moves_back, space.back(xp, choice))
     there = log_probability_or_stay(xp, moves, choice)
     log_ratio = proposal.log_density - current.log_density + xp.sum(back - there, axis=-1)
-    spent = target.costs.refresh.plus(target.costs.evaluate)
+    spent = target.costs.of_proposal
     kept, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
     return kept, info._replace(moved=info.moved & xp.any(choice > 0, axis=-1))
 
@@ -177,6 +177,6 @@ class DULA(Kernel[ULAState, Info]):
         moves = langevin_moves(target, current, self.step_size, 0.5)
         choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
         new = target.evaluate(space_of(target).move(xp, current.x, choice))
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info._replace(moved=info.moved & xp.any(choice > 0, axis=-1))

@@ -63,7 +63,7 @@ class TwoOpt(Kernel[ChainState, Info]):
         place = space.places
         place = xp.where((place >= low) & (place <= high), low + high - place, place)
         proposal = target.evaluate(xp.take_along_axis(current.x, as_index(xp, place), axis=-1))
-        spent = target.costs.refresh.plus(target.costs.evaluate)
+        spent = target.costs.of_proposal
         log_ratio = proposal.log_density - current.log_density
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info
