@@ -6,7 +6,6 @@ import pickle
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
 import xpsample as xps
@@ -14,7 +13,6 @@ from xpsample.core import registry, tree
 from xpsample.core.schedule import Schedule
 from xpsample.spaces import named
 from xpsample.steppers.program import Program
-from xpsample.targets import tilted
 from xpsample.targets.point import Capability
 
 
@@ -36,16 +34,6 @@ def test_names_of_many_models_are_let_go():
         named.parameters((f"name {i}",))
     gc.collect()
     assert first() is None
-
-
-def test_costs_of_many_tilts_are_bounded(monkeypatch):
-    monkeypatch.setattr(tilted, "_COSTS", {})
-    monkeypatch.setattr(tilted, "MOST_COSTS", 3)
-    target = xps.Target(lambda x: -0.5 * (x**2).sum(-1), score=lambda x: -x)
-    for i in range(2, 8):
-        kernel = xps.SRMC(xps.MALA(0.1), 0.1, tilt=tilted.Difference(xps.FiniteDifference(10.0**-i)))
-        xps.sample(target, kernel, np.ones((4, 2)), 3, seed=1, progress=False)
-        assert len(tilted._COSTS) <= 3
 
 
 def test_programs_of_many_shapes_are_bounded(monkeypatch):

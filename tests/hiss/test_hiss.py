@@ -41,7 +41,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.first_cases(6)
+@pytest.mark.first_cases(4)
 @every_space
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_the_target_is_invariant(name, kernel):
@@ -51,6 +51,7 @@ def test_the_target_is_invariant(name, kernel):
     assert np.mean(trace.run_statistics.moved) > 0.2
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", [KERNELS["GWG"], KERNELS["HiSS-GK"]], ids=["logistic", "gaussian"])
 def test_rungs_of_tempering_may_be_hiss(kernel):
     """Of rungs at the same temperature nearly, so that exact draws of the target are exact draws of all."""

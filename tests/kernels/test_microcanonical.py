@@ -12,6 +12,7 @@ def velocities_and_scores(dim, chains=20, seed=0):
     return unit(numpy_xp, generator.normal(size=(chains, dim))), 3 * generator.normal(size=(chains, dim))
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("dim", [2, 3, 10])
 def test_a_kick_is_the_flow_of_its_equation(library, dim):
     """du/dt = (I - u u^T) s / (d - 1), by many small Euler steps; and dK/dt = u . s."""

@@ -67,6 +67,7 @@ def test_the_same_steps_as_torch(library, name):
     np.testing.assert_allclose(path(library, ours), torch_path(theirs, max_norm), rtol=2e-6 if max_norm else 1e-9)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "decayed", "decayed-adam", "clipped"])
 def test_the_same_steps_as_optax(name):
     optax = pytest.importorskip("optax")

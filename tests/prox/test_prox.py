@@ -67,6 +67,7 @@ def by_scikit_image(shape, scale):
     return np.reshape(found, (len(found), -1))
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("scale", [0.05, 0.5, 2.0])
 def test_isotropic_prox_is_that_of_another_library(library, scale):
     shape = (12, 9)

@@ -175,6 +175,7 @@ def test_the_unspoilt_one_fits():
     assert_transitions(problem, Broken(), metropolis_hastings(langevin(problem, BROKEN_STEP), problem.log_pi))
 
 
+@pytest.mark.first_cases(3)
 @every_problem
 @pytest.mark.parametrize("kind", [NoCorrection, Swapped, GradientAtX])
 def test_a_broken_one_does_not(problem, kind):
