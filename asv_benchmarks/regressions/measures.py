@@ -83,4 +83,4 @@ COUNTED: dict[str, Callable[[], float]] = {
     **{f"memory-{kernel}-{kept}": partial(runs.allocated, kernel, kept) for kernel, kept in _KEPT},
     **{f"compilations-{kernel}-{run}": partial(_compilations, kernel, run) for kernel, run in _TRACED},
 }
-"""By name: a number of which more is worse, and that is the same every time (that of memory but for a twentieth)."""
+"""By name: a number of which more is worse, and that is the same every time; memory may differ by a twentieth."""

@@ -1,18 +1,16 @@
 """Runs that ask for ``torch.compile``: the same chain, each step compiled once, and an error where that fails."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 
 import xpsample as xps
+from tests.own_tilts import ByIdentity
 from xpsample.core import tree
 from xpsample.core.errors import BackendError, CapabilityError, CheckpointError
-from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import ChainState, Info, Kernel, uniform_per_chain
 from xpsample.targets import Capability
-from xpsample.targets.tilted import ScoreTilt
 
 torch = pytest.importorskip("torch")
 
@@ -86,23 +84,6 @@ KERNELS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class HoldsAnArray(ScoreTilt):
-    """The Hessian's diagonal, given as an array."""
-
-    diagonal: Any
-    requires = Capability.SCORE
-    needs_score = True
-    moves = True
-
-    def cost(self, costs):
-        return Evaluations()
-
-    def score(self, tilted, x, own):
-        own = tilted.target.score(x) if own is None else own
-        return own + self.diagonal * tilted.shift
-
-
 @pytest.mark.parametrize("target", [gaussian, banana])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_compiled_run_is_the_same_chain(traced, target, kernel):
@@ -117,7 +98,7 @@ def test_a_compiled_run_is_the_same_chain(traced, target, kernel):
 
 def test_what_ran_before_makes_no_difference(traced):
     """A tilt that holds an array of NumPy, as on the page about SRMC, which torch's compiler cannot hash."""
-    own, exact = (xps.SRMC(xps.MALA(0.3), alpha=0.5, tilt=tilt) for tilt in (HoldsAnArray(-np.ones(2)), xps.Exact()))
+    own, exact = (xps.SRMC(xps.MALA(0.3), alpha=0.5, tilt=tilt) for tilt in (ByIdentity(-np.ones(2)), xps.Exact()))
     xps.sample(gaussian(), own, np.ones((3, 2)), 20, burn_in=0, seed=1, progress=False)
     run(gaussian(), exact, True)
     assert len(traced) == 1

@@ -1,11 +1,11 @@
 """A tilt of a user's own: one of another shape is refused, also where it would broadcast; one may hold an array."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.own_tilts import ByIdentity, ByValue, Changeable
 from xpsample import MALA, SRMC, Exact, Target, backend_of, sample
 from xpsample.core.errors import FunctionError
 from xpsample.core.registry import to_host
@@ -49,36 +49,6 @@ def test_one_of_the_right_shape_runs():
     assert np.all(
         np.isfinite(sample(target, SRMC(MALA(0.1), alpha=0.5, tilt=Wrong("")), np.ones((3, 3)), 2, seed=1).draws)
     )
-
-
-class Curved(ScoreTilt):
-    """The Hessian's diagonal, given as an array; its subclasses have no hash, or that of an object."""
-
-    requires = Capability.SCORE
-    needs_score = True
-    moves = True
-
-    def cost(self, costs):
-        return Evaluations()
-
-    def score(self, tilted, x, own):
-        own = tilted.target.score(x) if own is None else own
-        return own + self.diagonal * tilted.shift
-
-
-@dataclass(frozen=True)
-class ByValue(Curved):
-    diagonal: Any
-
-
-@dataclass
-class Changeable(Curved):
-    diagonal: Any
-
-
-@dataclass(frozen=True, eq=False)
-class ByIdentity(Curved):
-    diagonal: Any
 
 
 def curved(tilt, x0):
