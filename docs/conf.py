@@ -50,7 +50,7 @@ numpydoc_xref_aliases |= {
     "Acceptance": "xpsample.targets.Acceptance",
     "GradientChoice": "xpsample.gradients.GradientChoice",
     "Kernel": "xpsample.kernels.Kernel",
-    "NoiseSource": "xpsample.engine.noise.NoiseSource",
+    "NoiseSource": "xpsample.sampling.noise.NoiseSource",
     "Recorder": "xpsample.trace.recorders.Recorder",
     "RunStatistics": "xpsample.trace.trace.RunStatistics",
     "Space": "xpsample.spaces.Space",

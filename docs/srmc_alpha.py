@@ -14,7 +14,7 @@ from xpsample import HMC, MALA, RWM, SRMC, ULA, Moments, Target, sample
 from xpsample.core.errors import DiagnosisWarning
 from xpsample.experiments.srmc.problems import STUCK, decaying, logistic_data
 from xpsample.kernels import Kernel
-from xpsample.run.warm_up import warm_up_steps
+from xpsample.sampling.warm_up import warm_up_steps
 from xpsample.zoo.banana import banana, bend
 from xpsample.zoo.benchmarks import BENCHMARKS
 from xpsample.zoo.gaussian import gaussian

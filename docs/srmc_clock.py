@@ -12,7 +12,7 @@ from srmc_alpha import BASES, problem, row
 from xpsample import HMC, SRMC, Moments, sample
 from xpsample.core.errors import DiagnosisWarning
 from xpsample.kernels import Kernel
-from xpsample.run.warm_up import warm_up_steps
+from xpsample.sampling.warm_up import warm_up_steps
 from xpsample.targets import Target
 
 CHAINS, DRAWS, SEEDS = 128, 1000, range(1, 6)

@@ -23,7 +23,7 @@ from xpsample.core import terminal
 from xpsample.core.backend import Backend, Device
 from xpsample.core.errors import DataError, XpsampleError
 from xpsample.core.registry import backend_named, compiled
-from xpsample.watchers import bar
+from xpsample.sampling import progress as progress_bars
 from xpsample.zoo import data
 
 # How long an example takes says something of the machine, and nothing of the code.
@@ -348,7 +348,7 @@ def no_silence_is_told() -> Iterator[None]:
     """A command on a busy machine says what it waits for, among what a test reads; a test that wants that sets it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "SILENCE", math.inf)
-        patch.setattr(bar, "SILENT", math.inf)
+        patch.setattr(progress_bars, "SILENT", math.inf)
         yield
 
 

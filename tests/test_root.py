@@ -30,17 +30,22 @@ def test_the_root_imports_nothing():
 
 def test_a_name_imports_what_it_needs_and_no_library():
     loaded = modules_after("from xpsample import MALA, Target, sample")
-    assert {"xpsample.kernels.mala", "xpsample.run.sampling"} <= loaded
+    assert {"xpsample.kernels.mala", "xpsample.sampling.sampler"} <= loaded
     # The namespace of a library comes with its first array: that of NumPy takes twice the time of NumPy itself.
     assert not loaded & {"array_api_compat.numpy", "importlib.metadata", "xpsample.srmc", "xpsample.zoo"}
-    assert not loaded & {"array_api_extra", "xpsample.kernels.nuts", "xpsample.metrics.tours", "xpsample.run.shards"}
+    assert not loaded & {
+        "array_api_extra",
+        "xpsample.kernels.nuts",
+        "xpsample.metrics.tours",
+        "xpsample.sampling.parallel",
+    }
 
 
 def test_a_run_without_workers_files_or_models_imports_nothing_for_them():
     """Each was a tenth of NumPy's own time or more, in every process."""
     loaded = modules_after("from xpsample import HMC, Target, sample") - modules_after("import numpy")
     assert not loaded & {"multiprocessing", "concurrent.futures", "zipfile", "hashlib", "json", "html", "numpy.random"}
-    assert not loaded & {"xpsample.core.same", "xpsample.storage.checkpoint", "xpsample.storage.store"}
+    assert not loaded & {"xpsample.core.same", "xpsample.sampling.checkpoint", "xpsample.sampling.store"}
     assert not loaded & {"xpsample.targets.model", "xpsample.targets.tilted", "xpsample.spaces.categorical"}
 
 

@@ -1,7 +1,6 @@
 # The names at the root, each with its home. Type checkers read them here, and `__init__.py` at run time.
 
 from xpsample import core as core
-from xpsample import engine as engine
 from xpsample import files as files
 from xpsample import gradients as gradients
 from xpsample import hiss as hiss
@@ -11,25 +10,20 @@ from xpsample import metrics as metrics
 from xpsample import optimize as optimize
 from xpsample import particles as particles
 from xpsample import prox as prox
-from xpsample import run as run
+from xpsample import sampling as sampling
 from xpsample import score_mh as score_mh
 from xpsample import sosmc as sosmc
 from xpsample import spaces as spaces
 from xpsample import srld as srld
 from xpsample import srmc as srmc
-from xpsample import steppers as steppers
-from xpsample import storage as storage
 from xpsample import targets as targets
 from xpsample import trace as trace
 from xpsample import warmup as warmup
-from xpsample import watchers as watchers
 from xpsample import zoo as zoo
 from xpsample.core.covariance import LowRankCovariance as LowRankCovariance
 from xpsample.core.registry import backend_of as backend_of
 from xpsample.core.registry import installed_backends as installed_backends
 from xpsample.core.version import __version__ as __version__
-from xpsample.engine.noise import Portable as Portable
-from xpsample.engine.noise import Replay as Replay
 from xpsample.gradients import Auto as Auto
 from xpsample.gradients import FiniteDifference as FiniteDifference
 from xpsample.gradients import Via as Via
@@ -83,8 +77,13 @@ from xpsample.particles.svgd import StochasticSVGD as StochasticSVGD
 from xpsample.prox import L1 as L1
 from xpsample.prox import AnisotropicTV as AnisotropicTV
 from xpsample.prox import IsotropicTV as IsotropicTV
-from xpsample.run.sampling import sample as sample
-from xpsample.run.stepwise import steps as steps
+from xpsample.sampling.checkpoint import Checkpoint as Checkpoint
+from xpsample.sampling.load import load as load
+from xpsample.sampling.noise import Portable as Portable
+from xpsample.sampling.noise import Replay as Replay
+from xpsample.sampling.sampler import sample as sample
+from xpsample.sampling.stepwise import steps as steps
+from xpsample.sampling.until import Until as Until
 from xpsample.sosmc import SOSMC as SOSMC
 from xpsample.spaces import Binary as Binary
 from xpsample.spaces import Categorical as Categorical
@@ -108,8 +107,6 @@ from xpsample.srld import Rolling as Rolling
 from xpsample.srld import Thinned as Thinned
 from xpsample.srmc import SRMC as SRMC
 from xpsample.srmc import PowerLaw as PowerLaw
-from xpsample.storage.checkpoint import Checkpoint as Checkpoint
-from xpsample.storage.loading import load as load
 from xpsample.targets import Exact as Exact
 from xpsample.targets import Parametric as Parametric
 from xpsample.targets import Ratio as Ratio
@@ -138,4 +135,3 @@ from xpsample.warmup import Ladder as Ladder
 from xpsample.warmup import LowRankMetric as LowRankMetric
 from xpsample.warmup import ProposalCovariance as ProposalCovariance
 from xpsample.warmup import StepSize as StepSize
-from xpsample.watchers.until import Until as Until

@@ -11,7 +11,7 @@ from asv_benchmarks.benchmarks.cases import CASES, FEW
 from asv_benchmarks.benchmarks.common import DEVICES, device_or_skip, start
 from xpsample.core.registry import backend_of
 from xpsample.core.specs import Normal, Uniform
-from xpsample.engine.noise import Native
+from xpsample.sampling.noise import Native
 
 DIM = 10
 

@@ -21,8 +21,8 @@ from typing import Any
 from asv_benchmarks.tables import table
 
 SAMPLERS = {
-    "HMC": ["jax", "xpsample.run.sampling", "xpsample.kernels", "xpsample.targets", "xpsample.watchers.until"],
-    "NUTS": ["jax", "xpsample.run.sampling", "xpsample.kernels", "xpsample.targets", "xpsample.watchers.until"],
+    "HMC": ["jax", "xpsample.sampling.sampler", "xpsample.kernels", "xpsample.targets", "xpsample.sampling.until"],
+    "NUTS": ["jax", "xpsample.sampling.sampler", "xpsample.kernels", "xpsample.targets", "xpsample.sampling.until"],
     "BlackJAX NUTS": ["jax", "blackjax"],
     "BlackJAX ChEES": ["jax", "blackjax", "optax"],
     "NumPyro NUTS": ["jax", "numpyro.infer"],

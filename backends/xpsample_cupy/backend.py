@@ -10,8 +10,8 @@ from xpsample.core import tree
 from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Source, Stepper
 from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.engine.eager import eager_drive, eager_repeat
-from xpsample.engine.noise import draw_chunks, seed_sequence
+from xpsample.sampling.eager import eager_drive, eager_repeat
+from xpsample.sampling.noise import draw_chunks, seed_sequence
 from xpsample_cupy import namespace as xp
 
 Array = Any

@@ -15,8 +15,8 @@ from xpsample.core.backend import Autodiff, Backend, Buffers, Carry, Device, Dri
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.specs import Specs
-from xpsample.engine.eager import allocating, eager_repeat
-from xpsample.engine.noise import Native, Portable, Replay, cut
+from xpsample.sampling.eager import allocating, eager_repeat
+from xpsample.sampling.noise import Native, Portable, Replay, cut
 from xpsample_jax.constants import dtypes
 from xpsample_jax.modes import OWN_MODES
 from xpsample_jax.noise import draw_rows

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.engine.noise import seed_sequence
+from xpsample.sampling.noise import seed_sequence
 
 Array = Any
 """An array of this library."""

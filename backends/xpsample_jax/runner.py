@@ -12,8 +12,8 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from xpsample.core.backend import Carry, Stepper
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
-from xpsample.engine.eager import add_sums
-from xpsample.engine.noise import LEAST_STEPS, chunk_steps, segment_steps
+from xpsample.sampling.eager import add_sums
+from xpsample.sampling.noise import LEAST_STEPS, chunk_steps, segment_steps
 from xpsample_jax.noise import Keys, draw_rows
 from xpsample_jax.programs import Compiled, Traces, inner
 

@@ -10,8 +10,8 @@ from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
-from xpsample.engine.eager import eager_drive, eager_repeat
-from xpsample.engine.noise import draw_chunks, open_interval, seed_sequence
+from xpsample.sampling.eager import eager_drive, eager_repeat
+from xpsample.sampling.noise import draw_chunks, open_interval, seed_sequence
 from xpsample_numpy import namespace as xp
 
 Array = Any

@@ -11,8 +11,8 @@ from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Sourc
 from xpsample.core.ending import Ending
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree, dtype_name
-from xpsample.engine.eager import eager_drive, eager_repeat
-from xpsample.engine.noise import draw_chunks, open_interval, seed_sequence
+from xpsample.sampling.eager import eager_drive, eager_repeat
+from xpsample.sampling.noise import draw_chunks, open_interval, seed_sequence
 
 Array = Any
 """An array of this library."""

@@ -12,8 +12,8 @@ from xpsample.core.backend import Autodiff, Backend, Buffers, Carry, Device, Dri
 from xpsample.core.ending import Ending
 from xpsample.core.errors import BackendError, GradientError
 from xpsample.core.specs import Normal, Specs, Uniform
-from xpsample.engine.eager import eager_drive, eager_repeat
-from xpsample.engine.noise import CHUNK_STEPS, draw_chunks, seed_sequence
+from xpsample.sampling.eager import eager_drive, eager_repeat
+from xpsample.sampling.noise import CHUNK_STEPS, draw_chunks, seed_sequence
 from xpsample_torch import namespace as xp
 from xpsample_torch.compiled import compiled_step
 from xpsample_torch.digits import coarsest

@@ -8,8 +8,8 @@ import pytest
 from xpsample.core import tree
 from xpsample.core.errors import FunctionError, HyperparameterError
 from xpsample.optimize import Averaged
+from xpsample.sampling.checkpoint import Store
 from xpsample.score_mh import Denoising, fit, init_score_network
-from xpsample.storage.checkpoint import Store
 
 torch = pytest.importorskip("torch")
 

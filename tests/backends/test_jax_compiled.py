@@ -9,10 +9,10 @@ import pytest
 import xpsample as xps
 from xpsample.core.hyperparameters import PER_CHAIN
 from xpsample.core.registry import whole
-from xpsample.engine.noise import Native
 from xpsample.kernels import Kernel
 from xpsample.kernels.kernel import ChainState, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
+from xpsample.sampling.noise import Native
 from xpsample.targets import Capability
 
 pytestmark = pytest.mark.first_tier

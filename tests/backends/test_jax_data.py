@@ -6,8 +6,8 @@ import pytest
 import xpsample as xps
 from xpsample.core.ending import Ending
 from xpsample.core.schedule import Schedule
-from xpsample.engine.noise import Native
-from xpsample.steppers.program import Program
+from xpsample.sampling.noise import Native
+from xpsample.sampling.program import Program
 
 jax = pytest.importorskip("jax")
 

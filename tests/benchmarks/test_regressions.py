@@ -40,14 +40,14 @@ def test_copies_of_the_state_at_each_step_are_caught(edited):
     plain = "new, info = step(state, noise)"
     copy = "state = tree.map(lambda a: program.backend.xp.asarray(a, copy=True), state)"
     copies = f"for _ in range(20):\n                {copy}\n            "
-    slow = edited("xpsample/engine/eager.py", plain, f"{copies}{plain}")
+    slow = edited("xpsample/sampling/eager.py", plain, f"{copies}{plain}")
     found = compare(ROOT, slow, ["numpy-mala-1", "evaluations-mala"], rounds=3, more_rounds=3)
     assert slower(found) == {"numpy-mala-1"}
 
 
 def test_rows_that_are_copied_at_each_block_are_caught(edited):
     copied = "self._buffers = tree.map(lambda a: a.copy(), self._buffers)\n            tree.map(lambda rows, *"
-    slow = edited("xpsample/engine/eager.py", "tree.map(lambda rows, *", copied)
+    slow = edited("xpsample/sampling/eager.py", "tree.map(lambda rows, *", copied)
     assert slower(compare(ROOT, slow, ["memory-mala-*"], 1, 1)) == {"memory-mala-draws"}
 
 

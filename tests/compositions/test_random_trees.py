@@ -24,8 +24,8 @@ from tests.compositions.trees import Tree, compositions
 from xpsample import Portable, Replay, sample
 from xpsample.core.errors import ConvergenceWarning, RepellenceWarning, XpsampleError
 from xpsample.core.registry import backend_named
-from xpsample.engine.noise import NoiseSource
 from xpsample.kernels import Kernel
+from xpsample.sampling.noise import NoiseSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ def made(check, device):
     """Whether the tests make a check at a place: all are made, but not where another one there says as much.
 
     The law of NumPy's chains in float64 is that of all whose chains are the same to 1e-10. Runs of array-api-strict are
-    driven and saved by the code of NumPy's; `tests/storage/test_checkpoint.py` resumes some.
+    driven and saved by the code of NumPy's; `tests/sampling/test_checkpoint.py` resumes some.
     """
     if check == "resume exact" and device.backend.name == "array_api_strict":
         return False

@@ -31,7 +31,7 @@ def run_on_cupy(*paths: str) -> tuple[int, str]:
 def test_core_runs():
     """Noise, checkpoints and recorders."""
     passed, printed = run_on_cupy(
-        "tests/engine/test_noise.py", "tests/storage/test_checkpoint.py", "tests/trace/test_recorders.py"
+        "tests/sampling/test_noise.py", "tests/sampling/test_checkpoint.py", "tests/trace/test_recorders.py"
     )
     assert passed >= 20
     assert "cupy is not installed" not in printed

@@ -17,12 +17,12 @@ from xpsample.core.errors import BackendError, FunctionError, LogDensityError
 from xpsample.core.registry import backend_named
 from xpsample.core.specs import Normal, Uniform
 from xpsample.core.tree import items
-from xpsample.engine.eager import eager_repeat
-from xpsample.engine.noise import chunk_steps
 from xpsample.kernels import MALA, RWM, ULA, Kernel
 from xpsample.particles.ais import AIS
 from xpsample.particles.resampling import Systematic
 from xpsample.particles.smc import TemperedSMC
+from xpsample.sampling.eager import eager_repeat
+from xpsample.sampling.noise import chunk_steps
 from xpsample.score_mh import Sliced, fit, init_score_network
 from xpsample.targets import check_gradient
 

@@ -6,14 +6,13 @@ import pytest
 import xpsample as xps
 from tests.conftest import open_library
 from xpsample.core import tree
-from xpsample.engine import pace
-from xpsample.storage import store
+from xpsample.sampling import blocks, store
 from xpsample.trace.stored import StoredRows
 
 
 @pytest.fixture(autouse=True)
 def blocks_of_a_step_and_chunks_of_ten_draws(monkeypatch):
-    monkeypatch.setattr(pace, "SECONDS", 1e-9)
+    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
     monkeypatch.setattr(store, "CHUNK", 10 * 4 * 2 * 8)
 
 

@@ -13,7 +13,7 @@ import pytest
 import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import ConvergenceWarning, Interrupted
-from xpsample.engine import pace
+from xpsample.sampling import blocks
 
 X0 = np.random.default_rng(0).normal(size=(4, 2))
 
@@ -145,7 +145,7 @@ def test_a_second_signal_before_the_first_step_is_made():
 def test_single_steps_give_the_bits_of_long_blocks(library, seed, kernel, monkeypatch):
     """So a block may be one step: on JAX it is the program of longer ones, whose loop has an end as argument."""
     whole = quartic(library, kernel, seed)
-    monkeypatch.setattr(pace, "SECONDS", 1e-9)
+    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
     for (path, left), (_, right) in zip(tree.items(whole), tree.items(quartic(library, kernel, seed)), strict=True):
         np.testing.assert_array_equal(left, right, err_msg=path)
 

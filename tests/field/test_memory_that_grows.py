@@ -11,8 +11,8 @@ import pytest
 import xpsample as xps
 from xpsample.core import registry, tree
 from xpsample.core.schedule import Schedule
+from xpsample.sampling.program import Program
 from xpsample.spaces import named
-from xpsample.steppers.program import Program
 from xpsample.targets.point import Capability
 
 

@@ -10,10 +10,10 @@ from array_api_compat import numpy as numpy_xp
 import xpsample as xps
 from xpsample.metrics.places import judge_start
 from xpsample.metrics.ranks import CHANCE, SUPERCHAINS, mixing, nested_rhat
+from xpsample.sampling.until import Stopping, Until
 from xpsample.trace.diagnosis import diagnose
 from xpsample.trace.screen import Screen, worst
 from xpsample.trace.summary import RunStatistics, summarize
-from xpsample.watchers.until import Stopping, Until
 
 RNG = np.random.default_rng(0)
 

@@ -7,9 +7,9 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import Interrupted
-from xpsample.engine.noise import Native
 from xpsample.metrics.findings import Finding
-from xpsample.run import warming
+from xpsample.sampling import warming
+from xpsample.sampling.noise import Native
 
 TARGET = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
 

@@ -12,7 +12,8 @@ import pytest
 import xpsample as xps
 from xpsample.core import registry
 from xpsample.core.errors import CapabilityError
-from xpsample.engine.workers import SPAWNING, Workers
+from xpsample.core.worker_processes import SPAWNING
+from xpsample.sampling.workers import Workers
 
 SPAWN = r'give ProcessPoolExecutor\(mp_context=multiprocessing.get_context\("spawn"\)\)'
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample.engine.noise import Portable
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.sampling.noise import Portable
 from xpsample.srmc import SRMC
 from xpsample.targets import Exact, Shift, Target
 

@@ -10,8 +10,8 @@ import xpsample as xps
 from tests.kernels.support import GAUSSIAN, QUARTIC, start
 from tests.sosmc.sosmc_support import Along, nothing, shifted
 from xpsample.conformance.counting import NONE, Counter, stated
-from xpsample.engine.noise import Portable
 from xpsample.kernels.compose import on_target
+from xpsample.sampling.noise import Portable
 from xpsample.sosmc import SOSMC
 
 CHAINS = 3

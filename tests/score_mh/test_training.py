@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from tests.engine.test_pace import Stopping
+from tests.sampling.test_blocks import Stopping
 from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via
 from xpsample.core import tree
 from xpsample.core.errors import BackendError, CheckpointError, GradientError, HyperparameterError, Interrupted
-from xpsample.engine import pace
 from xpsample.optimize.optimizers import SGD, Adam, Clipped
+from xpsample.sampling import blocks
+from xpsample.sampling.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,
     ExactTrace,
@@ -26,7 +27,6 @@ from xpsample.score_mh import (
     init_score_network,
     score_network,
 )
-from xpsample.storage.checkpoint import Store
 
 DATA = np.random.default_rng(0).standard_normal((64, 2)) * [1.0, 0.6] + [0.5, 0.0]
 SCORE = init_score_network(2, 6, seed=3)
@@ -115,7 +115,7 @@ def interruptible():
 
 @pytest.mark.parametrize("validated", [False, True])
 def test_ctrl_c_keeps_what_was_trained(tmp_path, interruptible, validated, monkeypatch):
-    monkeypatch.setattr(pace, "SECONDS", 1e-9)  # blocks of two epochs
+    monkeypatch.setattr(blocks, "SECONDS", 1e-9)  # blocks of two epochs
     settings = {"epochs": 40, "gradient": FiniteDifference(), "optimizer": SGD(0.05), "batch_size": 8}
     settings |= {"validation": DATA[:20]} if validated else {}
     rows, start = DATA, {"p": np.zeros(2)}

@@ -7,9 +7,9 @@ import pytest
 
 import xpsample as xps
 from tests.kernels.support import QUARTIC, NumPy, every_base, log_normal, noise_of, start, walk
-from xpsample.engine.noise import Portable
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import MALA
+from xpsample.sampling.noise import Portable
 from xpsample.srmc import SRMC, Frozen, PowerLaw
 from xpsample.targets import Exact, Shift, Target
 

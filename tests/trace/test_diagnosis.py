@@ -11,7 +11,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
 from xpsample.metrics.findings import Finding
-from xpsample.run import probes
+from xpsample.sampling import probes
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.targets import Capability
 from xpsample.trace import screen

@@ -16,7 +16,7 @@ from tests.damage import damages
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.metrics import mcse_mean
-from xpsample.storage.loading import load
+from xpsample.sampling.load import load
 from xpsample.trace.summary import RunStatistics, Summary
 from xpsample.trace.trace import Trace
 
@@ -307,7 +307,7 @@ def test_killed_write_leaves_the_old_file(tmp_path):
     script = """
 import os, signal, sys
 import numpy as np
-from xpsample.storage.loading import load
+from xpsample.sampling.load import load
 
 def write_array(file, *args, **kwargs):
     file.write(b"half")
@@ -332,7 +332,7 @@ def test_a_file_that_cannot_grow_is_an_error_and_not_the_end_of_the_process(tmp_
     make_trace(n=2000).save(tmp_path / "run.npz")
     script = """
 import resource, signal, sys
-from xpsample.storage.loading import load
+from xpsample.sampling.load import load
 
 trace = load(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -11,7 +11,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import GWG
 from xpsample.metrics import mcse_mean
 from xpsample.metrics.discrete import exact_probabilities, prominent_states
-from xpsample.run.sampling import sample
+from xpsample.sampling.sampler import sample
 from xpsample.targets import Capability
 from xpsample.zoo.ising import cross_diagonal, internal_energy, ising_couplings, ising_lattice
 from xpsample.zoo.potts import potts

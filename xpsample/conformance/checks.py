@@ -27,22 +27,22 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
-from xpsample.engine.eager import eager_repeat
-from xpsample.engine.noise import Native, Portable, Replay
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.traits import Trait
-from xpsample.run.sampling import sample
+from xpsample.sampling.checkpoint import Store
+from xpsample.sampling.eager import eager_repeat
+from xpsample.sampling.identity import identity
+from xpsample.sampling.noise import Native, Portable, Replay
+from xpsample.sampling.opening import opened
+from xpsample.sampling.program import Program
+from xpsample.sampling.sampler import sample
+from xpsample.sampling.totals import Totals
 from xpsample.spaces.space import as_floating
 from xpsample.srld import SRLD
-from xpsample.steppers.program import Program
-from xpsample.storage.checkpoint import Store
-from xpsample.storage.identity import identity
-from xpsample.storage.opening import opened
 from xpsample.targets import AbstractTarget, BoundTarget, Capability
 from xpsample.trace.recorders import Draws, Statistics
 from xpsample.trace.trace import Trace
-from xpsample.watchers.totals import Totals
 
 STEPS = 100
 RECORDERS = (Draws(), Statistics())

@@ -18,10 +18,10 @@ from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import registered_backends
 from xpsample.core.terminal import Progress, ended_by, fit, terminal_width
-from xpsample.engine.signals import terminable
 from xpsample.files.atomic import write_whole
 from xpsample.files.lines import RowsFile, opened_rows
-from xpsample.storage.identity import made_with
+from xpsample.sampling.identity import made_with
+from xpsample.sampling.interrupts import terminable
 
 KERNEL_HELP = "only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own"
 

@@ -9,9 +9,9 @@ from xpsample.conformance.scenario import Scenario
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.hyperparameters import settings
 from xpsample.core.registry import to_host
-from xpsample.engine.noise import Portable
 from xpsample.gradients.choices import Evaluations, Functions
 from xpsample.kernels.compose import on_target
+from xpsample.sampling.noise import Portable
 from xpsample.spaces.space import as_floating
 from xpsample.targets import BoundTarget
 from xpsample.targets.prepared import PreparedTarget

@@ -8,8 +8,8 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.core.schedule import Schedule
-from xpsample.engine.noise import Native
-from xpsample.steppers.program import Carry, Program
+from xpsample.sampling.noise import Native
+from xpsample.sampling.program import Carry, Program
 
 
 def invariance(

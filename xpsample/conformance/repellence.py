@@ -13,8 +13,8 @@ from xpsample.conformance.scenario import Scenario
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
-from xpsample.engine.noise import Portable
 from xpsample.kernels import Kernel, with_position
+from xpsample.sampling.noise import Portable
 from xpsample.spaces import Discrete
 from xpsample.targets import AbstractTarget, BoundTarget, Capability, Ratio, Target, Tilt, Untilted
 

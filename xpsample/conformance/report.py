@@ -9,7 +9,7 @@ from itertools import chain
 from xpsample.conformance.checks import CHECKS, Outcome, Row
 from xpsample.conformance.timing import DIM, Timed
 from xpsample.core.devices import DeviceDtype
-from xpsample.storage.identity import made_with
+from xpsample.sampling.identity import made_with
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
 WIDTHS = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12, 6)

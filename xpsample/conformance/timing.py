@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.kernels import HMC, MALA, NUTS, RWM, Kernel
-from xpsample.run.sampling import sample
+from xpsample.sampling.sampler import sample
 from xpsample.targets import Target
 
 DIM = 10

@@ -98,7 +98,7 @@ Driven = tuple[Carry, Buffers, Any, int]
 
 
 class Source(Protocol):
-    """Where the random numbers come from: `xpsample.engine.noise.NoiseSource`."""
+    """Where the random numbers come from: `xpsample.sampling.noise.NoiseSource`."""
 
     def block(self, backend: "Backend", specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         """Noise of steps [start, stop), each array of shape ``(stop - start, *spec.shape)``, in `like`'s dtype."""
@@ -114,7 +114,7 @@ Step = partial[tuple[Any, Any]]
 
 
 class Stepper(Protocol):
-    """What a backend drives, such as a `xpsample.steppers.program.Program`."""
+    """What a backend drives, such as a `xpsample.sampling.program.Program`."""
 
     @property
     def backend(self) -> "Backend":
@@ -205,7 +205,7 @@ class Backend(ABC):
 
         See Also
         --------
-        xpsample.engine.eager.eager_repeat : The loop for libraries that run eagerly.
+        xpsample.sampling.eager.eager_repeat : The loop for libraries that run eagerly.
         """
 
     @abstractmethod
@@ -224,7 +224,7 @@ class Backend(ABC):
             None until the first record allocates them, ``held = stepper.schedule.held`` rows each; row i goes to
             ``i % held``.
         source : Source
-            A `xpsample.engine.noise.NoiseSource`.
+            A `xpsample.sampling.noise.NoiseSource`.
         start, stop : int
             All steps lie on one side of the burn-in.
         ending : Ending
@@ -232,7 +232,7 @@ class Backend(ABC):
 
         See Also
         --------
-        xpsample.engine.eager.eager_drive : The loop for libraries that run eagerly.
+        xpsample.sampling.eager.eager_drive : The loop for libraries that run eagerly.
         """
 
     @abstractmethod

@@ -26,17 +26,17 @@ from xpsample.core.registry import registered_backends
 from xpsample.core.same import describe
 from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, terminal_width
 from xpsample.core.terminal import fit as fit_lines
-from xpsample.engine.signals import terminable
 from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.files import plain_row, write_rows
 from xpsample.experiments.folder import OwnFolder
 from xpsample.experiments.table import Columns, Row, table
 from xpsample.experiments.unfinished import Unfinished, unfinished
 from xpsample.kernels import Kernel
-from xpsample.run.sampling import sample
+from xpsample.sampling.identity import made_with
+from xpsample.sampling.interrupts import terminable
+from xpsample.sampling.sampler import sample
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.training import Fitted, fit
-from xpsample.storage.identity import made_with
 from xpsample.targets import AbstractTarget
 from xpsample.trace.trace import Trace
 

@@ -22,8 +22,8 @@ from xpsample.optimize.lbfgs import Ascent
 from xpsample.particles.ais import log_normalizer
 from xpsample.particles.errors import FEWEST_IN_TAIL, LARGEST_INDEX, tail_index
 from xpsample.particles.weights import LogNormalizer, log_sum_exp
+from xpsample.sampling.prepare import positions
 from xpsample.spaces.space import check_positions
-from xpsample.steppers.prepare import positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 from xpsample.targets.start import Plain, StartMethod, chain_axes

@@ -16,8 +16,8 @@ from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs, Uniform
 from xpsample.optimize.optimizers import Optimizer, first_parameters, to_use
 from xpsample.particles.batches import take_rows
+from xpsample.sampling.program import as_one
 from xpsample.score_mh.losses import TrainingLoss
-from xpsample.steppers.program import as_one
 from xpsample.trace.recorders import Record, Recorder
 
 

@@ -19,22 +19,22 @@ from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.same import describe
 from xpsample.core.schedule import Schedule
 from xpsample.core.tree import dtype_name
-from xpsample.engine.loop import View, run
-from xpsample.engine.noise import NoiseSource, Portable, as_noise_source, segments
-from xpsample.engine.pace import MOST_STEPS
-from xpsample.engine.processes import Processes
-from xpsample.engine.signals import Signals
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
+from xpsample.sampling.blocks import MOST_STEPS
+from xpsample.sampling.checkpoint import Checkpoint, Store
+from xpsample.sampling.identity import PYTHON
+from xpsample.sampling.interrupts import Signals
+from xpsample.sampling.loop import View, run
+from xpsample.sampling.noise import NoiseSource, Portable, as_noise_source, segments
+from xpsample.sampling.opening import Unsaved, opened
+from xpsample.sampling.processes import Processes
+from xpsample.sampling.progress import Bar
+from xpsample.sampling.totals import Totals
 from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.spaces.space import Real, check_positions
-from xpsample.storage.checkpoint import Checkpoint, Store
-from xpsample.storage.identity import PYTHON
-from xpsample.storage.opening import Unsaved, opened
 from xpsample.targets.placing import placed
-from xpsample.watchers.bar import Bar
-from xpsample.watchers.totals import Totals
 
 
 class Fitted(NamedTuple):

@@ -12,7 +12,7 @@ from xpsample.core.checks import check_instance
 from xpsample.core.errors import CapabilityError, WorkerError, unended
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
-from xpsample.engine.workers import NONE_WORKED, check_forks, check_guarded, of_pickling
+from xpsample.core.worker_processes import NONE_WORKED, check_forks, check_guarded, of_pickling
 
 
 def check_executor(executor: Executor) -> None:

@@ -9,7 +9,7 @@ from xpsample.experiments.sosmc.deblurring import UniformBlur, deblurring, likel
 from xpsample.kernels import MYULA
 from xpsample.optimize.optimizers import SGD
 from xpsample.prox import IsotropicTV
-from xpsample.run.sampling import sample
+from xpsample.sampling.sampler import sample
 from xpsample.sosmc import SOSMC, LangevinMove, Unweighted
 from xpsample.targets import Capability
 

@@ -12,11 +12,11 @@ from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
 from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Uniform
-from xpsample.engine.noise import Native, Portable
 from xpsample.experiments.srld.bandit_problems import Game, blocks
 from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards
 from xpsample.kernels import Kernel
-from xpsample.steppers.program import Carry, Program
+from xpsample.sampling.noise import Native, Portable
+from xpsample.sampling.program import Carry, Program
 from xpsample.targets import BoundTarget
 
 

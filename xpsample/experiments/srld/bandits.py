@@ -17,7 +17,6 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.hyperparameters import PER_CHAIN
 from xpsample.core.registry import backend_of
-from xpsample.engine.noise import Portable
 from xpsample.experiments.figures import band
 from xpsample.experiments.runner import Experiment, Run, float32
 from xpsample.experiments.srld import bandit_problems as problems
@@ -27,6 +26,7 @@ from xpsample.experiments.table import Row, columns, interval, mean_and_error
 from xpsample.kernels import ULA
 from xpsample.metrics.stein import Median, PairKernel
 from xpsample.particles.svgd import SVGD, AdaGrad
+from xpsample.sampling.noise import Portable
 from xpsample.srld import SRLD, Thinned
 
 M, ALPHA = 20, 10.0

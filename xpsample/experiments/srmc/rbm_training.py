@@ -14,11 +14,11 @@ from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.core.registry import backend_of
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
-from xpsample.engine.noise import Portable
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.run.sampling import sample
-from xpsample.storage.checkpoint import Checkpoint
+from xpsample.sampling.checkpoint import Checkpoint
+from xpsample.sampling.noise import Portable
+from xpsample.sampling.sampler import sample
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.target import Target

@@ -1,0 +1,245 @@
+"""Fails every call of a run that reaches the disk, makes the same call again, and compares with an uninterrupted one.
+
+``python -m tests.sampling.faults --library numpy`` prints a line of JSON for each entry point and kind of fault.
+"""
+
+import argparse
+import itertools
+import json
+import shutil
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import zarr
+
+import xpsample as xps
+from tests.conftest import Library, open_library, x64
+from tests.file_layer import FAULTS, Fault, FileLayer, Killed
+from tests.fuzz.uses import gaussian, real
+from xpsample.core import tree
+from xpsample.core.errors import CheckpointError, CheckpointWarning, StoreError
+from xpsample.core.registry import to_host
+from xpsample.files.folder import INDEX, Folder
+from xpsample.optimize.optimizers import Adam
+from xpsample.sampling import blocks, store
+from xpsample.sampling.checkpoint import Store
+from xpsample.score_mh import Denoising, fit, init_score_network
+
+Arrays = dict[str, np.ndarray]
+Entry = Callable[[Path | None], Arrays]
+"""The folder of a checkpoint to the arrays of a result."""
+
+
+def _host(result: Any) -> Arrays:
+    return {path: to_host(leaf) for path, leaf in tree.items(result)}
+
+
+def _run(library: Library, kernel: Any, *recorders: Any, **settings: Any) -> Entry:
+    target, x0 = gaussian(), real(library)
+    settings |= {"seed": 11, "progress": False, "recorders": (xps.Draws(), *recorders)}
+
+    def call(folder: Path | None) -> Arrays:
+        checkpoint = None if folder is None else xps.Checkpoint(folder, every=0.0)
+        trace = xps.sample(target, kernel, x0, 4, checkpoint=checkpoint, **settings)
+        kept = {"draws": trace.draws, "statistics": trace.statistics, "recorded": trace.recorded, "state": trace.state}
+        return _host(kept | {"warmup": trace.warmup or {}, "run_statistics": dict(vars(trace.run_statistics))})
+
+    return call
+
+
+def _stored(library: Library) -> Entry:
+    """A run whose rows go to a store, of two chunks, in the folder of the checkpoint; in memory without one."""
+
+    def call(folder: Path | None) -> Arrays:
+        where, checkpoint = None, None
+        if folder is not None:
+            where, checkpoint = folder / "draws.zarr", xps.Checkpoint(folder, every=0.0)
+        recorders = (xps.Draws(store=where), xps.Moments())
+        settings = {"seed": 11, "progress": False, "recorders": recorders, "checkpoint": checkpoint}
+        one_by_one = {"async.concurrency": 1, "threading.max_workers": 1}  # a kill ends all that zarr does
+        with mock.patch.object(store, "CHUNK", 2 * 4 * 2 * 8), zarr.config.set(one_by_one):
+            trace = xps.sample(gaussian(), xps.RWM(0.5), real(library), 5, **settings)
+            return _host({"draws": np.asarray(trace.draws), "recorded": trace.recorded, "state": trace.state})
+
+    return call
+
+
+def _training(library: Library) -> Entry:
+    rows = library.array(np.random.default_rng(0).standard_normal((16, 2)))
+    gradient = xps.FiniteDifference(1e-3) if library.backend.autodiff is None else xps.Auto()
+    settings = {"steps_per_epoch": 1, "batch_size": 8, "optimizer": Adam(0.01), "seed": 4, "progress": False}
+
+    def call(folder: Path | None) -> Arrays:
+        checkpoint = None if folder is None else xps.Checkpoint(folder, every=0.0)
+        start = init_score_network(2, 3, seed=1)
+        found = fit(Denoising(0.5), start, rows, epochs=4, gradient=gradient, checkpoint=checkpoint, **settings)
+        return _host({name: value for name, value in found._asdict().items() if value is not None})
+
+    return call
+
+
+def entries(library: Library) -> dict[str, Entry]:
+    """Runs with a save every two steps, by name."""
+    return {
+        "draws": _run(library, xps.RWM(0.5)),
+        "warm-up": _run(library, xps.RWM(), xps.Statistics(), xps.Moments(), burn_in=2, warmup=4),
+        "fit": _training(library),
+        "store": _stored(library),
+    }
+
+
+# ---- one fault -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Saves:
+    """How far the checkpoints of a run are: the last step of which a save has ended, by folder."""
+
+    steps: dict[str, int]
+
+    @classmethod
+    @contextmanager
+    def watched(cls) -> Iterator["Saves"]:
+        """Those made in the context, with a save every two steps."""
+        saves, save = cls({}), Store.save
+
+        def saved(self: Store, step: int, *args: Any, **kwargs: Any) -> None:
+            save(self, step, *args, **kwargs)
+            saves.steps[str(self.path)] = self.step
+
+        with mock.patch.object(Store, "save", saved), mock.patch.object(blocks, "SECONDS", 1e-9):
+            yield saves
+
+    def lost(self) -> bool:
+        """Whether any of them is not on the disk."""
+        return any(step > _step(Path(folder)) for folder, step in self.steps.items())
+
+
+def _step(folder: Path) -> int:
+    with suppress(FileNotFoundError, ValueError):
+        return json.loads((folder / INDEX).read_text())["step"]
+    return -1
+
+
+def _same(a: Arrays, b: Arrays) -> bool:
+    return a.keys() == b.keys() and all(
+        a[key].dtype == b[key].dtype and a[key].shape == b[key].shape and a[key].tobytes() == b[key].tobytes()
+        for key in a
+    )
+
+
+def _readable(root: Path) -> bool:
+    """Whether all checkpoints under a folder can be read."""
+    try:
+        for index in root.rglob(INDEX):
+            folder = Folder(index.parent)
+            folder.state(), folder.rows()
+    except CheckpointError:
+        return False
+    return True
+
+
+def _checkpointed(entry: Entry, layer: FileLayer) -> tuple[Arrays | str, list[str]]:
+    """Make a call over a layer: its result, or how it ended instead; and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with layer:
+                result: Arrays | str = entry(layer.root / "run")
+        except Killed:
+            result = "killed"
+        except (CheckpointError, StoreError) as error:
+            result = "refused" if str(layer.root / "run") in str(error) else f"unclear: {error}"
+        except Exception as error:
+            result = f"{type(error).__name__}: {error}"
+    return result, [str(w.message) for w in caught if issubclass(w.category, (CheckpointWarning, ResourceWarning))]
+
+
+def strike(entry: Entry, whole: Arrays, steps: int, layer: FileLayer) -> tuple[list[str], str]:
+    """Make a call under a fault, and the same one again without: what is wrong, if anything, and the first one's end.
+
+    Wrong is: lost, where a save that had ended is not there; unreadable, where what is there cannot be read; differing,
+    where one of the two calls gives another result; raw, where one ends with an error that is none of ours; silent,
+    where the run is not saved to its end and no warning says so; and open, where a file is left open.
+    """
+    with Saves.watched() as saves:
+        result, warned = _checkpointed(entry, layer)
+        if layer.fault.power and layer.struck:
+            layer.cut_power(np.random.default_rng(layer.at))
+        folder = layer.root / "run"
+        returned, errors = isinstance(result, dict), layer.fault.error is not None
+        wrong = {
+            "lost": saves.lost(),
+            "unreadable": not _readable(layer.root),
+            "silent": returned and not warned and _step(folder) < steps,
+            "open": errors and bool(layer.left_open),
+        }
+        again, _ = _checkpointed(entry, FileLayer(layer.root, layer.fault))
+        wrong["unreadable"] |= again == "refused"
+        wrong["raw"] = any(isinstance(end, str) and end not in ("killed", "refused") for end in (result, again))
+        wrong["differing"] = any(isinstance(end, dict) and not _same(end, whole) for end in (result, again))
+    return [kind for kind, is_so in wrong.items() if is_so], "returned" if returned else str(result)
+
+
+def survey(entry: Entry, fault: Fault, work: Path, goes_on: bool, every: int = 1) -> tuple[Counter, list[str]]:
+    """Strike every so many calls of a run, which starts anew or goes on from where a kill left it.
+
+    Gives how often it was tried, returned, was refused, was killed and was wrong in each way; and what is wrong.
+    """
+    with Saves.watched():
+        whole = entry(None)
+    plain = FileLayer(_emptied(work / "plain"), FAULTS["killed"])
+    with Saves.watched() as saves:
+        _checkpointed(entry, plain)
+    steps = saves.steps[str(plain.root / "run")]
+    if goes_on:
+        begun = FileLayer(_emptied(work / "begun"), FAULTS["killed"], at=7 * len(plain.calls) // 8)
+        with Saves.watched():
+            _checkpointed(entry, begun)
+    found: Counter = Counter()
+    lines: list[str] = []
+    for at in itertools.count(0, every):
+        root = _emptied(work / "run")
+        if goes_on:
+            shutil.copytree(begun.root / "run", root / "run")
+        layer = FileLayer(root, fault, at)
+        wrong, end = strike(entry, whole, steps, layer)
+        if not layer.struck:
+            assert (wrong, end) == ([], "returned")
+            return found, lines
+        found.update(["tried", end if end in ("returned", "refused", "killed") else "raw", *wrong])
+        if wrong:
+            lines.append(f"{', '.join(wrong)} at {at}, {layer.calls[at]}: {end}")
+    raise AssertionError
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print a line for each run and fault."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", choices=("numpy", "torch", "jax"), default="numpy")
+    parser.add_argument("--every", type=int, default=1, help="strike every so many calls (default: 1)")
+    args = parser.parse_args(arguments)
+    with x64(args.library, "float64"), tempfile.TemporaryDirectory() as work:
+        for name, entry in entries(open_library(args.library, "float64")).items():
+            for fault, goes_on in itertools.product(FAULTS, (False, True)):
+                found, lines = survey(entry, FAULTS[fault], Path(work), goes_on, args.every)
+                row = {"library": args.library, "run": name, "goes on": goes_on, "fault": fault, **found}
+                print(json.dumps(row | {"wrong": lines}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,438 @@
+"""The files of a checkpoint: who may write them, what identifies a run, and damage."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.conftest import open_library
+from tests.damage import damages, every_damage
+from tests.sampling.checkpoint_support import run, start
+from xpsample import (
+    MALA,
+    RWM,
+    Checkpoint,
+    Draws,
+    FiniteDifference,
+    Portable,
+    Record,
+    Replay,
+    Statistics,
+    Target,
+    load,
+)
+from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.files import atomic, folder
+from xpsample.files.common import digest_of
+from xpsample.files.folder import INDEX, LOCK
+from xpsample.sampling import blocks
+from xpsample.sampling import checkpoint as checkpoints
+from xpsample.zoo.gaussian import gaussian
+
+# ---- several processes ---------------------------------------------------------------------------------------
+
+
+def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
+    refused = pytest.raises(CheckpointError, match=rf"in use by process {os.getpid()} on .*, since 20")
+    with atomic.exclusive(tmp_path / LOCK), refused:
+        run(20, tmp_path)
+    run(20, tmp_path)
+    assert not (tmp_path / LOCK).exists()
+
+
+@pytest.mark.parametrize("number", [1, os.getpid()], ids=["init", "reused"])
+def test_a_lock_that_a_process_left_is_free(tmp_path, number):
+    """Also where the number in it is that of another process by now."""
+    (tmp_path / LOCK).write_text(f"process {number} on this-machine, since 2001-01-01 00:00:00")
+    run(20, tmp_path)
+
+
+HOLDING = """
+    import os, signal, sys
+    import numpy as np
+    from xpsample import FiniteDifference, MALA, sample
+    from xpsample.sampling.checkpoint import Store
+    from xpsample.score_mh import Denoising, fit, init_score_network
+    from xpsample.zoo.gaussian import gaussian
+    save, settings = Store.save, {"seed": 1, "checkpoint": sys.argv[2], "progress": False}
+
+    def killed(self, *arguments, **options):
+        save(self, *arguments, **options)
+        if sys.argv[3] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Store.save = killed
+    if sys.argv[1] == "sample":
+        sample(gaussian(np.eye(2)), MALA(0.3), np.ones((2, 2)), 20, **settings)
+    else:
+        rows, network = np.random.default_rng(0).standard_normal((32, 1)), init_score_network(1, 2, seed=1)
+        fit(Denoising(0.5), network, rows, epochs=2, gradient=FiniteDifference(1e-3), **settings)
+"""
+
+
+@pytest.mark.first_cases(1)
+@pytest.mark.parametrize("kind", ["sample", "fit"])
+def test_a_process_that_was_killed_leaves_a_lock_that_is_free(tmp_path, kind):
+    def held(then):
+        command = [sys.executable, "-c", textwrap.dedent(HOLDING), kind, str(tmp_path), then]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert held("kill").returncode == -9
+    assert (tmp_path / LOCK).read_text().startswith("process ")
+    done = held("go on")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / LOCK).exists()
+    for schema in (2, 4):
+        changed(tmp_path, schema=schema)
+        assert f"schema version {schema} and this version of xpsample reads 3" in held("go on").stderr
+
+
+THREE = """
+    import sys
+    import numpy as np
+    from xpsample import MALA, Checkpoint, sample
+    from xpsample.zoo.gaussian import gaussian
+    for number in range(12):
+        settings = dict(checkpoint=Checkpoint(f"{sys.argv[2]}/{number}", every=0), progress=False)
+        try:
+            sample(gaussian(np.eye(2)), MALA(0.3), np.ones((300, 2)), 600, seed=int(sys.argv[1]), **settings)
+        except ValueError as error:
+            print(type(error).__name__, flush=True)
+        else:
+            print("whole", flush=True)
+"""
+
+
+def test_three_processes_in_one_directory(tmp_path):
+    """Each run is whole, or refused before its first step; what is left belongs to one of them."""
+    seeds, command = (1, 1, 2), [sys.executable, "-c", textwrap.dedent(THREE)]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([*command, str(seed), str(tmp_path)], **streams) for seed in seeds]
+    outs = [process.communicate() for process in processes]
+    assert [err for _, err in outs] == [""] * 3
+    ends = list(zip(*(out.split() for out, _ in outs), strict=True))
+    assert len(ends) == 12 and set(itertools.chain(*ends)) <= {"whole", "CheckpointError"}
+    expected = {}
+    for number, end in enumerate(ends):
+        assert ("whole" in end[:2]) != (end[2] == "whole")
+        seed = seeds[end.index("whole")]
+        if seed not in expected:
+            expected[seed] = run(600, None, np.ones((300, 2)), MALA(0.3), gaussian(np.eye(2)), seed=seed).draws
+        np.testing.assert_array_equal(load(tmp_path / str(number)).draws, expected[seed])
+
+
+def test_without_locks_the_last_to_save_wins_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic, "fcntl", None)
+    calls, other = [], partial(run, 600, Checkpoint(tmp_path, every=0))
+
+    def interfere(state):
+        calls.append(state)
+        if len(calls) == 3:  # within the first block, of one step
+            theirs.append(other())
+        return state.point.x[0]
+
+    theirs, recorders = [], (Draws(), Record("one", interfere))
+    with pytest.warns(CheckpointWarning, match="another process has changed or removed run.json"):
+        mine = other(recorders=recorders)
+    np.testing.assert_array_equal(mine.draws, theirs[0].draws)
+    np.testing.assert_array_equal(load(tmp_path).draws, mine.draws)
+    assert "one" not in load(tmp_path).recorded
+
+
+def test_what_killed_runs_left_goes_and_what_others_put_there_stays(saved):
+    path = saved
+    left = [
+        "state-000000000512-0123456789ab.npz",
+        ".run.json.0123456789ab.tmp",
+        "rows-000000000000-000000000512-ab0123456789.npz",
+    ]
+    others = ["state-of-the-art.npz", "rows.npz", ".notes.tmp", "run.json.old", ".other.npz.0123456789ab.tmp"]
+    for name in left + others:
+        (path / name).write_bytes(b"")
+    run(20, path)
+    names = {p.name for p in path.iterdir()}
+    assert not names & set(left) and set(others) <= names
+
+
+# ---- before the first step, and failing saves -------------------------------------------------------------------
+
+
+def full_disk(*_args, **_kwargs):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("what", ["write_arrays", "write_whole"])
+def test_a_failing_save_warns_and_the_run_goes_on(tmp_path, monkeypatch, what):
+    first = run(20, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, what, full_disk)
+        with pytest.warns(CheckpointWarning, match="could not be saved .*No space left.*before stays as it is"):
+            trace = run(40, tmp_path)
+    whole = run(40)
+    np.testing.assert_array_equal(trace.draws, whole.draws)
+    np.testing.assert_array_equal(load(tmp_path).draws, first.draws)
+    assert len(list(tmp_path.iterdir())) == 3  # run.json, one state, one file of rows
+    np.testing.assert_array_equal(run(40, tmp_path).draws, whole.draws)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("file", "is a file"),
+        ("file/folder", "cannot be written to .*Not a directory"),
+        ("full", "GB .*and 1e-05 GB are free"),
+    ],
+)
+def test_where_nothing_can_be_saved_no_step_is_made(tmp_path, monkeypatch, path, message):
+    (tmp_path / "file").write_text("")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10_000))
+    steps = []
+
+    def count(state):
+        steps.append(1)
+        return state.point.x
+
+    with pytest.raises(CheckpointError, match=message):
+        run(20, tmp_path / path, recorders=(Draws(), Statistics(), Record("steps", count)))
+    assert len(steps) <= 2  # what tells a row, before the first step
+
+
+def test_a_record_of_objects_is_refused_before_the_first_step(tmp_path):
+    calls = []
+
+    def texts(state):
+        calls.append(state)
+        return np.asarray([{}], dtype=object)
+
+    with pytest.raises(CheckpointError, match="recorded/texts has dtype object"):
+        run(9, tmp_path, np.zeros((1, 2)), RWM(1.0), recorders=[Record("texts", texts)])
+    assert len(calls) <= 2  # what tells a row
+
+
+@pytest.mark.parametrize(
+    ("recorders", "message"),
+    [
+        ([Record("a", lambda state: {"b/c": state.point.x, "b": {"c": state.point.x}})], "saved as 'recorded/a/b/c'"),
+        (
+            [Record("a", lambda state: {"b": state.point.x}), Record("a/b", lambda state: state.point.x)],
+            "'recorded/a/b'",
+        ),
+        ([Record("a", lambda state: {1: state.point.x})], "only text keys"),
+    ],
+)
+def test_names_that_cannot_be_saved_are_refused_before_the_first_step(tmp_path, recorders, message):
+    with pytest.raises(CheckpointError, match=message):
+        run(9, tmp_path, np.zeros((1, 2)), RWM(1.0), recorders=recorders)
+
+
+def test_a_seed_of_numpys_is_a_seed(tmp_path):
+    for seed in (np.int64(1), Portable(np.uint32(1))):
+        first, again = (run(9, tmp_path / type(seed).__name__, np.zeros((1, 2)), RWM(1.0), seed=seed) for _ in "12")
+        np.testing.assert_array_equal(first.draws, again.draws)
+
+
+# ---- clocks ------------------------------------------------------------------------------------------------------
+
+
+def test_clocks_set_back_by_an_hour(tmp_path, monkeypatch):
+    """Saves go on, the lock is held, and what other writers have under way stays."""
+    jumps, steps, save = [], [], checkpoints.Store.save
+    for name in ("time", "monotonic"):
+        clock = getattr(time, name)
+        monkeypatch.setattr(time, name, lambda clock=clock: clock() - 3600 * len(jumps))
+    other = tmp_path / f".{INDEX}.0123456789ab.tmp"
+
+    def saved(self, step, *args, **kwargs):
+        if step > 4 and not jumps:
+            jumps.append(step)
+            other.write_text("under way")
+        save(self, step, *args, **kwargs)
+        steps.append(self.step)
+        with pytest.raises(BlockingIOError), atomic.exclusive(tmp_path / LOCK):
+            pass
+
+    monkeypatch.setattr(checkpoints.Store, "save", saved)
+    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    trace = run(12, Checkpoint(tmp_path, every=0.0), start(chains=4))
+    assert steps == list(range(1, 13)) and other.exists()
+    np.testing.assert_array_equal(trace.draws, run(12, x0=start(chains=4)).draws)
+    np.testing.assert_array_equal(load(tmp_path).draws, trace.draws)
+
+
+# ---- identity ----------------------------------------------------------------------------------------------------
+
+
+def changed(path, **changes):
+    """Write an index with other content, and the right digest of it."""
+    content = json.loads((path / INDEX).read_text()) | changes
+    del content["digest"]
+    (path / INDEX).write_text(json.dumps(content | {"digest": digest_of(content)}))
+
+
+@pytest.mark.parametrize("name", ["step", "rows", "state", "statistics_steps", "now"])
+def test_an_index_that_was_changed_is_refused(saved, name):
+    path = saved
+    text = (path / INDEX).read_text()
+    content = json.loads(text)
+    content[name] = content[name] + 1 if isinstance(content[name], int) else content[name][::-1] + [1]
+    (path / INDEX).write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"run.json cannot be read .*not as it was written"):
+        run(30, path)
+
+
+def test_files_of_two_steps_are_not_mixed(saved):
+    path = saved
+    rows = next(path.glob("rows-*"))
+    content = rows.read_bytes()
+    shutil.copy(next(path.glob("state-*")), rows)
+    with pytest.raises(CheckpointError, match=r"rows-.*cannot be read .*not as it was written"):
+        load(path)
+    rows.write_bytes(content)
+    load(path)
+
+
+@pytest.mark.parametrize("outside", ["../secret.npz", "/secret.npz", "state-1-0123456789ab.npz/../../secret.npz"])
+def test_an_index_names_no_files_elsewhere(saved, outside):
+    np.savez(saved.parent / "secret.npz", x=np.ones(1))
+    changed(saved, state=[outside, "0" * 64])
+    with pytest.raises(CheckpointError, match="names files that no checkpoint has"):
+        load(saved)
+
+
+def test_other_versions_may_read_and_not_go_on(saved, monkeypatch):
+    first = run(20, saved)
+    monkeypatch.setattr(np, "__version__", "1.0")
+    np.testing.assert_array_equal(run(20, saved).draws, first.draws)
+    with pytest.raises(CheckpointError, match=r"numpy: .* there, 1\.0 here.*xpsample\.load"):
+        run(30, saved)
+
+
+def test_another_device_is_refused(tmp_path):
+    library = open_library("array_api_strict", "float64")
+    run(20, tmp_path, start(library))
+    elsewhere = library.xp.asarray(library.host(start(library)), device=library.xp.Device("CPU_DEVICE"))
+    with pytest.raises(CheckpointError, match=r"devices: \['device1'\] there, \['cpu'\] here"):
+        run(30, tmp_path, elsewhere)
+
+
+def shift(offset):
+    return lambda state: state.point.x + offset
+
+
+def moved(offset, state):
+    return state.point.x + offset
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (shift(1.0), shift(2.0)),
+        (partial(moved, 1.0), partial(moved, 2.0)),
+        (partial(moved, np.ones(2)), partial(moved, np.zeros(2))),
+        (lambda state: state.point.x, lambda state: -state.point.x),
+        (lambda state, n=1: n * state.point.x, lambda state, n=2: n * state.point.x),
+    ],
+    ids=["closure", "partial", "array", "code", "default"],
+)
+def test_functions_of_one_name_are_told_apart(tmp_path, one, other):
+    recorded = partial(run, checkpoint=tmp_path, x0=np.zeros((3, 2)), kernel=RWM(1.0))
+    recorded(20, recorders=[Record("f", one)])
+    recorded(30, recorders=[Record("f", one)])
+    with pytest.raises(CheckpointError, match=r"another run \(recorders"):
+        recorded(40, recorders=[Record("f", other)])
+
+
+def test_other_numbers_to_replay_are_refused(tmp_path):
+    def replayed(draws, seed):
+        rng = np.random.default_rng(seed)
+        noise = Replay({"proposal": rng.standard_normal((50, 3, 2)), "accept": rng.uniform(size=(50, 3))})
+        return run(draws, tmp_path, np.zeros((3, 2)), RWM(1.0), seed=noise)
+
+    replayed(20, 1)
+    assert replayed(30, 1).draws.shape[0] == 30
+    with pytest.raises(CheckpointError, match="noise arrays"):
+        replayed(40, 2)
+
+
+def test_another_choice_of_gradients_is_refused(tmp_path):
+    def by_differences(draws, eps):
+        target = Target(lambda x: -np.sum(x**2, axis=-1), gradient=FiniteDifference(eps))
+        return run(draws, tmp_path, np.zeros((3, 2)), MALA(0.1), target)
+
+    by_differences(20, 1e-4)
+    by_differences(30, 1e-4)
+    with pytest.raises(CheckpointError, match=r"target gradient eps: 0\.0001 there, 1e-05 here"):
+        by_differences(40, 1e-5)
+
+
+WIDTH = [1.0]
+
+
+def test_a_target_that_differs_elsewhere_than_at_the_start_is_refused(tmp_path):
+    """What cannot be known of a function is not part of the identity; its values where the chains are now differ."""
+
+    def wide(draws):
+        target = Target(lambda x: -np.sum(x**2, axis=-1) / globals()["WIDTH"][0])
+        return run(draws, tmp_path, np.zeros((3, 2)), RWM(1.0), target)
+
+    wide(20)
+    for draws in (20, 30):
+        WIDTH[0] = 4.0
+        with pytest.raises(CheckpointError, match="another target: at the saved positions"):
+            wide(draws)
+        WIDTH[0] = 1.0
+        wide(draws)
+
+
+# ---- damage ------------------------------------------------------------------------------------------------------
+
+
+def means_the_same(one, other):
+    """Whether two texts are one JSON value, written with other white space."""
+    try:
+        return json.loads(one) == json.loads(other)
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("pattern", [INDEX, "state-*", "rows-*"])
+def test_every_damage_is_one_error_that_names_the_file(saved, pattern):
+    path = saved
+    file = next(path.glob(pattern))
+    whole, content = load(path), file.read_bytes()
+    for damaged in damages(content):
+        file.write_bytes(damaged)
+        for read in (partial(load, path), partial(run, 20, path)):
+            if file.name == INDEX and means_the_same(damaged, content):
+                np.testing.assert_array_equal(read().draws, whole.draws)
+            else:
+                with pytest.raises(CheckpointError, match=file.name):
+                    read()
+    file.unlink()
+    if pattern != INDEX:
+        with pytest.raises(CheckpointError, match=rf"{file.name} cannot be read \(FileNotFoundError"):
+            load(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", [INDEX, "state-*", "rows-*"])
+def test_every_length_and_a_bit_of_every_byte(tmp_path, pattern):
+    whole = run(4, tmp_path, np.zeros((2, 2)), RWM(0.5))
+    file = next(tmp_path.glob(pattern))
+    content = file.read_bytes()
+    for damaged in every_damage(content):
+        file.write_bytes(damaged)
+        if file.name == INDEX and means_the_same(damaged, content):
+            np.testing.assert_array_equal(load(tmp_path).draws, whole.draws)
+        else:
+            with pytest.raises(CheckpointError, match=file.name):
+                load(tmp_path)

@@ -1,0 +1,438 @@
+"""Draws beyond memory: a run whose rows go to a zarr store is the run that keeps them."""
+
+import importlib
+import json
+import shutil
+import tracemalloc
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import xpsample as xps
+from tests.conftest import open_library
+from tests.file_layer import FAULTS, FileLayer
+from tests.sampling.checkpoint_support import KERNEL, TARGET, same, start
+from xpsample import load, sample
+from xpsample.core import tree
+from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
+from xpsample.files.common import digest_of
+from xpsample.sampling import blocks, checkpoint, store
+from xpsample.sampling.store import RowStore
+from xpsample.trace import diagnosis, screen
+from xpsample.trace import stored as on_disk
+from xpsample.zoo.gaussian import gaussian
+from xpsample.zoo.potts import potts
+
+
+@pytest.fixture(autouse=True)
+def chunks_of_37(monkeypatch):
+    """Of the runs of `recorded`: so that a few hundred draws are several chunks, and no block ends where one does."""
+    monkeypatch.setattr(store, "CHUNK", 37 * 300 * (2 * 8 + 2 * 8 + 2 + 2 * 8))
+
+
+def recorded(where):
+    theta = xps.Record("theta", lambda state: {"theta": state.theta})
+    return (xps.Draws(store=where), xps.Statistics(), xps.Moments(), theta)
+
+
+def run(library, draws, where=None, **settings):
+    settings = {"seed": 3, "progress": False, "recorders": recorded(where)} | settings
+    return sample(TARGET, KERNEL, start(library), draws, **settings)
+
+
+def in_memory(part):
+    """A tree whose arrays on the disk are read."""
+    return tree.map(lambda leaf: leaf[...] if isinstance(leaf, on_disk.StoredRows) else leaf, part)
+
+
+def same_traces(library, stored, kept):
+    for part in ("draws", "statistics", "recorded", "state"):
+        same(library, getattr(kept, part), in_memory(getattr(stored, part)))
+    assert json.dumps(stored.run_statistics.evaluations) == json.dumps(kept.run_statistics.evaluations)
+    np.testing.assert_array_equal(stored.run_statistics.moved, kept.run_statistics.moved)
+    assert stored.diagnose() == kept.diagnose()
+
+
+@pytest.mark.parametrize(("burn_in", "thinning"), [(0, 1), (10, 3)])
+def test_rows_on_the_disk_are_those_in_memory(tmp_path, library, burn_in, thinning):
+    settings = {"burn_in": burn_in, "thinning": thinning}
+    kept, stored = run(library, 300, **settings), run(library, 300, tmp_path / "run.zarr", **settings)
+    same_traces(library, stored, kept)
+    assert type(stored.draws[-1]) is type(kept.draws) and stored.draws.shape == (300, 300, 2)
+    node = zarr.open_group(tmp_path / "run.zarr", mode="r")["posterior/x"]
+    assert node.chunks == (37, 300, 2) and node.nchunks == 9
+    read = load(tmp_path / "run.zarr", like=start(library))
+    same(library, in_memory(read.statistics), kept.statistics)
+    same(library, read.draws[...], kept.draws)
+    assert read.run_statistics.steps == kept.run_statistics.steps and read.metadata["kernel"] == kept.metadata["kernel"]
+
+
+def test_rows_of_no_numbers(tmp_path):
+    library = open_library("numpy", "float64")
+    recorders = [xps.Draws(store=tmp_path / "run.zarr"), xps.Record("none", lambda state: state.point.x[..., :0])]
+    run(library, 100, recorders=recorders, checkpoint=tmp_path / "saved")
+    trace = run(library, 120, recorders=recorders, checkpoint=tmp_path / "saved")
+    assert trace.recorded["none"][...].shape == (120, 300, 0)
+
+
+def test_brackets_read_as_numpy_does(tmp_path):
+    library = open_library("numpy", "float64")
+    kept, stored = run(library, 100).draws, run(library, 100, tmp_path / "a").draws
+    keys = (-1, 5, slice(3), slice(-10, None), slice(None, None, 40), slice(80, 3, -7), slice(50, 20), slice(None))
+    for rows in keys:
+        for rest in ((), (0,), (..., 1), (slice(4, 9), slice(None)), (-1, 1)):
+            np.testing.assert_array_equal(stored[(rows, *rest)], kept[(rows, *rest)])
+    np.testing.assert_array_equal(stored[..., 0], kept[..., 0])
+    np.testing.assert_array_equal(np.asarray(stored), kept)
+    assert len(stored) == 100 and stored.ndim == 3 and stored.dtype == np.float64
+    for wrong in (100, (0, 300), (0, 0, 0, 0), [1, 2], np.zeros(100, bool)):
+        with pytest.raises(IndexError):
+            stored[wrong]
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(diagnosis, "COPIED", 2**16)  # which are looked at as a whole
+    monkeypatch.setattr(screen, "COPIED", 2**16)
+
+    def peak(draws, where):
+        tracemalloc.start()
+        x0 = np.zeros((40, 5))
+        recorders = [xps.Draws(store=where), xps.Statistics()]
+        sample(gaussian(np.eye(5)), xps.RWM(1.0), x0, draws, seed=1, recorders=recorders, progress=False)
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    peak(100, tmp_path / "warm")
+    short, long = peak(8_000, tmp_path / "short"), peak(24_000, tmp_path / "long")
+    assert long - short < 0.5 * 16_000 * 40 * 5 * 8  # of what the draws between them take
+
+
+@pytest.mark.slow
+def test_a_compiled_run_has_one_program(tmp_path):
+    library = open_library("jax", "float32")
+    executables = importlib.import_module("xpsample_jax.programs").EXECUTABLES
+    run(library, 100, tmp_path / "100.zarr")
+    kept = len(executables)
+    run(library, 301, tmp_path / "301.zarr")
+    assert len(executables) == kept
+
+
+# ---- killed, stopped and resumed ---------------------------------------------------------------------------------
+
+
+def test_extended_run_equals_one_run(tmp_path, library, monkeypatch):
+    whole = run(library, 200, burn_in=10, thinning=2)
+    settings = {"burn_in": 10, "thinning": 2, "checkpoint": xps.Checkpoint(tmp_path / "saved", every=0.0)}
+    for draws, seconds in ((1, 1.0), (37, 1e-9), (200, 1.0)):
+        monkeypatch.setattr(blocks, "SECONDS", seconds)  # other blocks
+        resumed = run(library, draws, tmp_path / "run.zarr", **settings)
+    same_traces(library, resumed, whole)
+    assert not list((tmp_path / "saved").glob("rows-*"))  # no second copy
+    again = run(library, 200, tmp_path / "run.zarr", **settings)
+    same_traces(library, again, whole)
+
+
+def test_fewer_draws_are_the_first_ones(tmp_path):
+    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    settings = {"recorders": recorded(where)[:2], "checkpoint": tmp_path / "saved"}
+    whole = in_memory(run(library, 200, **settings).draws)
+    fewer = run(library, 60, **settings)
+    same(library, fewer.draws[...], whole[:60])
+    assert fewer.to_arviz().posterior.sizes["draw"] == 60 and fewer.summary().draws == 60
+    same(library, run(library, 200, **settings).draws[...], whole)
+    same(library, load(tmp_path / "saved").draws[...], whole)
+
+
+def test_rows_beyond_the_checkpoint_are_written_anew(tmp_path):
+    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    whole, saved = run(library, 200), tmp_path / "saved"
+    run(library, 50, where, checkpoint=saved)
+    shutil.copytree(saved, tmp_path / "old")
+    run(library, 200, where, checkpoint=saved)
+    resumed = run(library, 80, where, checkpoint=tmp_path / "old")
+    same(library, resumed.draws[...], whole.draws[:80])
+    assert zarr.open_group(where, mode="r")["posterior/x"].shape[0] == 80
+    with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*80 rows, and the checkpoint counts 200"):
+        run(library, 200, where, checkpoint=saved)
+
+
+def test_a_run_that_was_killed_before_its_first_save_begins_anew(tmp_path, monkeypatch):
+    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    monkeypatch.setattr(checkpoint.Store, "save", lambda *args, **kwargs: None)
+    run(library, 50, where, checkpoint=tmp_path / "saved")
+    monkeypatch.undo()
+    again = run(library, 80, where, checkpoint=tmp_path / "saved")
+    same(library, again.draws[...], run(library, 80).draws)
+
+
+def test_rows_under_a_checkpoint_count_when_it_is_saved(tmp_path, monkeypatch):
+    """And are on the disk by then. Until then a store has what the checkpoint has, and no chunk is written twice."""
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    run(library, 50, where, checkpoint=saved)
+    seen, append = [], RowStore.append
+
+    def appended(self, buffers, rows, run_statistics, whole):
+        append(self, buffers, rows, run_statistics, whole)
+        seen.append((whole, rows, len(load(where).draws), zarr.open_group(where, mode="r")["posterior/x"].shape[0]))
+
+    monkeypatch.setattr(RowStore, "append", appended)
+    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    run(library, 90, where, checkpoint=saved)
+    assert sum(not whole for whole, *_ in seen) > 10
+    assert all(counted == there == (rows if whole else 50) for whole, rows, counted, there in seen)
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path, monkeypatch):
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    run(library, 50, where, checkpoint=saved)
+    before = {path for path in where.rglob("*") if path.is_file()}
+    for name in ("posterior/x/c/2/0/0", ".zarr.json.0123456789ab.tmp", "sample_stats/mine/1", "notes.txt"):
+        (where / name).parent.mkdir(parents=True, exist_ok=True)
+        (where / name).write_text("mine")
+    run(library, 50, where, checkpoint=saved)
+    assert {path for path in where.rglob("*") if path.is_file()} - before == {
+        where / "sample_stats/mine/1",
+        where / "notes.txt",
+    }
+
+
+def test_metadata_that_were_changed_do_not_become_right_by_going_on(tmp_path):
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    run(library, 50, where, checkpoint=saved)
+    changed = where / "posterior" / "x" / "zarr.json"
+    changed.write_text(changed.read_text().replace('"draw"', '"warp"'))
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"posterior/x/zarr.json is not as it was written"):
+            run(library, 80, where, checkpoint=saved)
+
+
+def test_another_checkpoint_does_not_begin_anew_in_the_place_of_draws(tmp_path):
+    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    run(library, 50, where, checkpoint=tmp_path / "saved")
+    for other in ({"checkpoint": tmp_path / "svaed"}, {}):
+        with pytest.raises(StoreError, match=r"run\.zarr holds 50 draws that another checkpoint counts: give that one"):
+            run(library, 20, where, **other)
+    again = run(library, 80, where, checkpoint=tmp_path / "saved")
+    same(library, again.draws[...], run(library, 80).draws)
+
+
+def test_every_write_that_fails_leaves_the_draws_before_it(tmp_path, monkeypatch):
+    """Also where arrays of a group have rows already that the others lack."""
+    pytest.importorskip("arviz_base")
+    library = open_library("numpy", "float64")
+    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    whole, counts, plain = run(library, 80), set(), FileLayer(tmp_path, FAULTS["disk full"])
+    with plain:
+        run(library, 80, tmp_path / "run.zarr")
+    for at in range(20, len(plain.calls), 7):
+        root = tmp_path / str(at)
+        root.mkdir()
+        where, layer = root / "run.zarr", FileLayer(root, FAULTS["disk full"], at)
+        full = pytest.raises(StoreError, match=r"run\.zarr cannot be written to .*No space left on device.*same call")
+        with layer, full:
+            run(library, 80, where)
+        try:
+            read = load(where)
+        except TraceError:
+            continue  # there were none
+        count = len(read.draws)
+        counts.add(count)
+        same(library, read.draws[...], whole.draws[:count])
+        assert np.all(np.isfinite(read.run_statistics.moved))
+        tree_of = read.to_arviz()
+        np.testing.assert_array_equal(tree_of.posterior["x"], np.reshape(whole.draws[:count], (count, 300, 2)))
+        np.testing.assert_array_equal(tree_of.sample_stats["diverging"], whole.statistics["diverged"][:count])
+    assert counts == {37, 74}
+
+
+def test_until_stops_where_it_does_in_memory(tmp_path, library):
+    x0 = library.array(np.random.default_rng(0).normal(size=(4, 2)))
+    make = partial(
+        sample, gaussian(np.eye(2)), xps.MALA(0.5), x0, 50_000, seed=1, progress=False, until=xps.Until(ess=500)
+    )
+    kept, stored = make(), make(recorders=(xps.Draws(store=tmp_path / "run.zarr"), xps.Statistics()))
+    assert stored.draws.shape == kept.draws.shape and len(stored.draws) < 5000
+    same(library, stored.draws[...], kept.draws)
+
+
+def test_two_runs_are_kept_apart(tmp_path):
+    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    writer = RowStore(str(where))
+    with writer.locked(), pytest.raises(StoreError, match=r"run\.zarr is in use by process \d+"):
+        run(library, 20, where)
+
+    def steal(state):
+        if (where / "zarr.json").exists() and writer.rows == 0:
+            writer.rows = 1
+            group = zarr.open_group(where)
+            about = json.loads(group.attrs["xpsample"]) | {"writer": "somebody else"}
+            del about["digest"]
+            group.update_attributes({"xpsample": json.dumps(about | {"digest": digest_of(about)})})
+        return state.point.x
+
+    with pytest.raises(StoreError, match="another process writes to it"):
+        run(library, 100, where, recorders=[xps.Draws(store=where), xps.Record("look", steal)])
+
+
+# ---- refused -------------------------------------------------------------------------------------------------------
+
+
+def test_stores_of_other_runs_are_refused(tmp_path):
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    run(library, 20, where, checkpoint=saved)
+    run(library, 20, tmp_path / "plain.zarr")
+    for settings in ({}, {"seed": 4, "checkpoint": tmp_path / "other"}):
+        with pytest.raises(StoreError, match=r"plain\.zarr holds 20 draws of a run: use another path, or remove it"):
+            run(library, 20, tmp_path / "plain.zarr", **settings)
+    with pytest.raises(CheckpointError, match=r"draws are in .*run\.zarr: give Draws\(store="):
+        run(library, 20, checkpoint=saved)
+    with pytest.raises(StoreError, match="is not the store whose draws the checkpoint counts"):
+        run(library, 40, tmp_path / "new.zarr", checkpoint=saved)
+    run(library, 20, checkpoint=tmp_path / "own")
+    with pytest.raises(CheckpointError, match="whose draws are here: leave out"):
+        run(library, 20, tmp_path / "new.zarr", checkpoint=tmp_path / "own")
+    zarr.create_group(tmp_path / "theirs.zarr")
+    with pytest.raises(StoreError, match="is a zarr group of something else"):
+        run(library, 20, tmp_path / "theirs.zarr")
+    with pytest.raises(StoreError, match=r"holds other files, such as .*"):
+        run(library, 20, next((tmp_path / "own").glob("*.npz")).parent)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is a file, and a store is a folder"):
+        run(library, 20, tmp_path / "file")
+
+
+def test_what_a_store_cannot_be(tmp_path, monkeypatch):
+    library = open_library("numpy", "float64")
+    with pytest.raises(HyperparameterError, match="store must be a path"):
+        xps.Draws(store=3)
+    two = [xps.Draws(store=tmp_path / "a"), xps.Draws("more", store=tmp_path / "b")]
+    with pytest.raises(HyperparameterError, match="a run writes to one store"):
+        run(library, 20, recorders=two)
+    same_name = [xps.Record("a/b", lambda state: state.n), xps.Record("a", lambda state: {"b": state.n})]
+    with pytest.raises(StoreError, match=r"two results would be stored as 'recorded/a/b'"):
+        run(library, 20, recorders=[xps.Draws(store=tmp_path / "a"), *same_name])
+    with pytest.raises(StoreError, match=r"would write 4\.8e\+09 GB"):
+        run(library, 10**15, recorders=[xps.Draws(store=tmp_path / "large")])
+    monkeypatch.setitem(__import__("sys").modules, "zarr", None)
+    with pytest.raises(ImportError, match=r'zarr 3: pip install "xpsample\[io\]"'):
+        run(library, 20, tmp_path / "a")
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut", "flipped", "shorter", "metadata"])
+def test_a_damaged_store_is_one_error_that_names_it(tmp_path, damage):
+    library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
+    trace = run(library, 100, where, checkpoint=tmp_path / "saved")
+    chunk = where / "posterior" / "x" / "c" / "1" / "0" / "0"
+    content = bytearray(chunk.read_bytes())
+    if damage == "removed":
+        chunk.unlink()
+    elif damage == "cut":
+        chunk.write_bytes(content[:-100])
+    elif damage == "flipped":
+        content[1000] ^= 1
+        chunk.write_bytes(content)
+    elif damage == "shorter":
+        zarr.open_array(where / "posterior" / "x").resize((50, 300, 2))
+        trace = load(where)
+    else:
+        (where / "zarr.json").write_text("{")
+    if damage != "metadata":
+        for use in (lambda: trace.draws[30:60], trace.summary, trace.diagnose, lambda: np.asarray(trace.draws)):
+            with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*put a copy of it back"):
+                use()
+    if damage in ("removed", "shorter"):
+        with pytest.raises(StoreError, match="parts of posterior/x are missing"):
+            trace.to_arviz()
+    if damage in ("removed", "metadata"):
+        with pytest.raises(StoreError, match=r"run\.zarr cannot be read"):
+            run(library, 120, where, checkpoint=tmp_path / "saved")
+        with pytest.raises(StoreError, match=r"run\.zarr cannot be read"):
+            load(where).draws[40]
+
+
+# ---- what is in a store --------------------------------------------------------------------------------------------
+
+
+def test_a_model_has_its_names(tmp_path):
+    model = xps.Model(
+        lambda p: -0.5 * np.sum(p.theta**2, axis=-1) - 0.5 * p.mu**2 - p.tau,
+        mu=xps.Real(),
+        tau=xps.Positive(),
+        theta=xps.Real(3),
+        dims={"theta": ["city"]},
+        coords={"city": ["Lima", "Rome", "Oslo"]},
+        gradient=xps.FiniteDifference(1e-5),
+    )
+    make = partial(sample, model, xps.RWM(0.5), model.start(np.zeros(1), (2, 4), seed=0), 60, seed=1, progress=False)
+    kept, stored = make(), make(recorders=(xps.Draws(store=tmp_path / "run.zarr"), xps.Statistics()))
+    for trace in (stored, load(tmp_path / "run.zarr")):
+        np.testing.assert_array_equal(trace.draws[...], kept.draws)
+        np.testing.assert_array_equal(trace["tau"][...], kept["tau"])
+        assert trace["theta"].shape == (60, 2, 4, 3)
+        assert str(trace.summary()).splitlines()[:8] == str(kept.summary()).splitlines()[:8]
+        assert trace.diagnose() == kept.diagnose()
+        with pytest.raises(TraceError, match=r"map takes all draws at once.*run\.zarr: take parts"):
+            trace.map(lambda p: p.tau)
+    ours, theirs = stored.to_arviz(), kept.to_arviz()
+    for name in ("mu", "tau", "theta"):
+        there = theirs.posterior[name]
+        np.testing.assert_array_equal(ours.posterior[name].transpose(*there.dims), there)
+    assert list(ours.posterior.city.values) == ["Lima", "Rome", "Oslo"]
+    assert ours.attrs["kernel"] == theirs.attrs["kernel"] and ours.attrs["seed"] == theirs.attrs["seed"]
+    assert set(theirs.sample_stats.data_vars) == set(ours.sample_stats.data_vars)
+
+
+def test_groups_have_figures_of_their_own(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(on_disk, "READ", 3 * 12 * 50)
+    monkeypatch.setattr(on_disk, "WORKED", 2 * 12 * 50)  # several passes over the columns
+    x0 = np.random.default_rng(0).normal(size=(3, 4, 5))
+    make = partial(sample, gaussian(np.eye(5)), xps.RWM(0.8), x0, 50, seed=1, progress=False)
+    kept, stored = make(), make(recorders=(xps.Draws(store=tmp_path / "run.zarr"), xps.Statistics()))
+    for column in ("mean", "sd", "ess_bulk", "ess_tail", "rhat"):
+        np.testing.assert_allclose(getattr(stored.summary(), column), getattr(kept.summary(), column), rtol=1e-12)
+    assert stored.summary().findings == kept.summary().findings
+    assert stored.plot("trace_dist") is not None
+    with pytest.raises(TraceError, match="has the groups of the run: leave out by"):
+        stored.summary(by=())
+    with pytest.raises(TraceError, match=r"run\.zarr already"):
+        stored.save(tmp_path / "run.npz")
+
+
+@pytest.mark.parametrize("shape", [(2,), (4, 2)])
+def test_one_chain_and_images(tmp_path, shape):
+    def potential(x):
+        return -0.5 * np.sum(x**2, axis=(-1, -2))
+
+    image = xps.Target(potential, space=xps.Real(2, 3), gradient=xps.FiniteDifference(1e-5))
+    make = partial(sample, image, xps.RWM(0.5), np.zeros((*shape, 3)), 50, seed=1, progress=False)
+    kept, stored = make(), make(recorders=(xps.Draws(store=tmp_path / "run.zarr"), xps.Statistics()))
+    np.testing.assert_array_equal(stored["x"][...], kept["x"])
+    np.testing.assert_array_equal(stored.draws[...], kept.draws)
+    np.testing.assert_array_equal(stored.summary().mean, kept.summary().mean)
+    tree_of = stored.to_arviz()
+    assert tree_of.posterior["x"].dims == ("draw", "chain", "x_dim_0", "x_dim_1")
+    assert tree_of.posterior["x"].shape == (50, int(np.prod(shape[:-1])), 2, 3)
+
+
+def test_discrete_states(tmp_path):
+    target = potts((2, 2), 3, 0.4, one_hot=False)
+    make = partial(sample, target, xps.Gibbs(), np.zeros((4, 4)), 60, seed=1, progress=False)
+    kept, stored = make(), make(recorders=(xps.Draws(store=tmp_path / "run.zarr"), xps.Statistics()))
+    assert stored.summary().names == kept.summary().names
+    assert stored.diagnose() == kept.diagnose()
+
+
+def test_an_address(library):
+    where = f"memory://{library.backend.name}/run.zarr"
+    stored = run(library, 100, where)
+    same(library, stored.draws[...], run(library, 100).draws)
+    assert load(where).draws.shape == (100, 300, 2)
+    with pytest.raises(TraceError, match="is no store that holds draws"):
+        load("memory://other/other.zarr")
+    assert not Path("memory:").exists()

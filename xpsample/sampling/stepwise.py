@@ -1,0 +1,95 @@
+"""Runs one step at a time."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.checks import errors_of_functions
+from xpsample.core.devices import current_device
+from xpsample.core.ending import Ending
+from xpsample.kernels.kernel import Kernel
+from xpsample.sampling.loop import FAILED, OF_TARGETS
+from xpsample.sampling.noise import NoiseSource, Replay, as_noise_source, chunk_steps
+from xpsample.sampling.prepare import positions, prepare
+from xpsample.sampling.warming import warm_up
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.target import AbstractTarget
+from xpsample.trace.recorders import Recorder
+
+
+def steps(
+    target: AbstractTarget,
+    kernel: Kernel,
+    x0: Array | Mapping[str, Array],
+    *,
+    seed: int | NoiseSource,
+    warmup: int | None = None,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield (state, info) after every step, without end. The chain is that of `sample` with the same seed.
+
+    Parameters
+    ----------
+    target, kernel, x0, seed, warmup
+        As in `sample`; the steps of the warm-up are made before the first that is yielded.
+
+    Yields
+    ------
+    state : NamedTuple
+        The kernel's state; positions in ``state.point.x``, shape ``(*chains, dim)``.
+    info : NamedTuple
+        What the step did.
+
+    See Also
+    --------
+    sample : Runs a kernel and keeps its draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> from itertools import islice
+    >>> for state, info in islice(xps.steps(target, xps.MALA(0.5), x0, seed=1), 3):
+    ...     state.point.x.shape
+    (4, 2)
+    (4, 2)
+    (4, 2)
+    """
+    x0 = positions(target, x0)
+    with current_device(x0):
+        program = prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
+        source, backend = as_noise_source(seed), program.target.backend
+        warmed = warm_up(target, program, x0, source, warmup)
+        program, carry, never = warmed.program, warmed.carry, Ending()
+        specs = program.specs(carry)
+        length = 1 if isinstance(source, Replay) else chunk_steps(specs)
+        like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused
+    for start in itertools.count(0, length):
+        block = source.block(backend, specs, start, start + length, like)
+        for i in range(length):
+            # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
+            noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
+            with errors_of_functions(FAILED.format(start + i, start + i + 1), OF_TARGETS):
+                carry, rows, sums, _ = backend.drive(program, carry, None, noise, 0, 1, never)
+            state, info = tree.map(lambda row: row[0, ...], rows)[0]
+            yield state, info._replace(evaluations=sums.evaluations)
+
+
+@dataclass(frozen=True)
+class _Everything(Recorder):
+    """The whole state and info as a row."""
+
+    name: str = "everything"
+
+    def init(self, target: BoundTarget, state: Any) -> tree.Tree:
+        return None
+
+    def update(self, target: BoundTarget, carry: tree.Tree, state: Any, info: Any) -> tuple[tree.Tree, tree.Tree]:
+        return None, (state, info._replace(evaluations=None))  # plain integers, which have no rows
+
+    def result(self, target: BoundTarget, carry: tree.Tree, rows: tree.Tree) -> Any:
+        return rows

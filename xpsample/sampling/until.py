@@ -1,0 +1,210 @@
+"""When a run has drawn enough: `Until`."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from xpsample.core.arrays import is_array
+from xpsample.core.checks import check_instance, check_number, settle_given
+from xpsample.core.errors import HyperparameterError
+from xpsample.metrics.findings import Finding
+from xpsample.sampling.loop import View
+from xpsample.trace.recorders import Draws
+from xpsample.trace.running import can_tell, running
+from xpsample.trace.screen import worst
+from xpsample.trace.stored import StoredRows
+
+LATER = 1.1
+"""How many times as many draws there are, at least, from one look at them to the next."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """When `sample` may stop before it has made all draws: as soon as `ess` and `rhat` hold, or time is up.
+
+    A run is stopped at the end of a block of steps, of up to some thousands, which takes a second at most, or one step.
+    Its draws are the first ones of the run without `Until`. How many there are depends on the seed, the shapes and
+    these limits, and with `seconds` on the clock: a run that is stopped by `ess` and `rhat` alone has the same length
+    every time, killed and resumed or not.
+
+    Parameters
+    ----------
+    ess : float, optional
+        The least bulk and tail ESS, in draws of all chains of a group.
+    rhat : float, optional
+        The largest R-hat.
+    seconds : float, optional
+        Time for the steps of this call, those of the warm-up and the burn-in included. If it is up in the warm-up,
+        there are no draws. A run that is resumed has as much again.
+
+    See Also
+    --------
+    Checkpoint : Saves a run, so that it can go on.
+
+    Notes
+    -----
+    ESS and R-hat are those of the coordinates that look worst, as in `Trace.diagnose`, and of the worst group. An ESS
+    that is waited for is one that chance favours: where the last digit counts, ask for more than is needed.
+
+    Without `Draws` they are those of `Moments` and `BatchMeans`: the ESS of the mean, by batch means, from ten batches
+    on, and an R-hat of whole chains, neither split nor rank-normalised, which does not see chains that drift together.
+
+    Shards run in rounds, up to 200 draws and then half as many more each time. The chains of all shards are looked at
+    after each round, and time, which counts the warm-up there, is looked at no more often.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    >>> x0 = np.random.default_rng(0).normal(size=(4, 2))
+    >>> trace = xps.sample(target, xps.HMC(), x0, 100_000, seed=1, until=xps.Until(ess=400, rhat=1.01))
+    >>> len(trace.draws) < 100_000
+    True
+    """
+
+    ess: float | None = None
+    rhat: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.ess is None and self.rhat is None and self.seconds is None:
+            raise HyperparameterError("Until() would never stop: give ess, rhat or seconds")
+        for name, low in (("ess", 0), ("rhat", 1), ("seconds", 0)):
+            settle_given(self, name, check_number, low)
+
+    @property
+    def needs_figures(self) -> bool:
+        """Whether ESS or R-hat are looked at."""
+        return self.ess is not None or self.rhat is not None
+
+
+def check_until(until: Until | None, recorders: Any, x0: Any) -> None:
+    """Raise unless `until` is one, of a run that has what it looks at."""
+    if until is None:
+        return
+    check_instance("until", until, Until, "Until(ess=400)")
+    if not until.needs_figures or any(isinstance(recorder, Draws) for recorder in recorders):
+        return
+    if not can_tell(recorders, until.ess is not None):
+        raise HyperparameterError(
+            "until looks at draws, or at running figures, which no recorder keeps: add Draws() to the recorders, or "
+            "Moments() for R-hat and BatchMeans(size) as well for the ESS"
+        )
+    if until.rhat is not None and is_array(x0) and (x0.ndim < 2 or x0.shape[-2] < 2):
+        raise HyperparameterError(
+            "until waits for an R-hat, which Moments() take from the means of several chains, and there is one: start "
+            "from (chains, dim), or add Draws() to the recorders"
+        )
+
+
+class Stopping:
+    """Tells a run when to stop: a watcher.
+
+    Segments of steps end at `ends`, and ``rows(steps)`` is how many draws there are then. Its time `began` by
+    ``time.perf_counter``, or begins now. ``figures(view)`` gives the least ESS and the largest R-hat.
+    """
+
+    def __init__(
+        self,
+        until: Until,
+        ends: Iterable[int],
+        rows: Callable[[int], int],
+        began: float | None = None,
+        figures: Callable[[View], tuple[float, float]] | None = None,
+    ) -> None:
+        self._figures = figures
+        self._until, self._began = until, time.perf_counter() if began is None else began
+        self._looks = _looks(ends, rows)
+        self._next = next(self._looks, None)
+        self.reached, self._found = False, (math.nan, math.nan)
+
+    def begin(self, view: View) -> str | None:
+        """As `between`: a run that goes on may have enough."""
+        return self.between(view)
+
+    def between(self, view: View) -> str | None:
+        """That the draws are enough, or time is up."""
+        assert self._figures is not None
+        return "until" if self.holds(view.step, partial(self._figures, view)) else None
+
+    def end(self, view: View) -> None:
+        """Nothing is left to do."""
+
+    def holds(self, step: int, figures: Callable[[], tuple[float, float]]) -> bool:
+        """Whether the run may stop after `step` steps; `figures` gives the least ESS and the largest R-hat."""
+        while self._next is not None and self._next < step:
+            self._next = next(self._looks, None)
+        if self._until.needs_figures and step == self._next:
+            self._found = ess, rhat = figures()
+            enough = self._until.ess is None or ess >= self._until.ess
+            self.reached = enough and (self._until.rhat is None or rhat <= self._until.rhat)
+        limit = self._until.seconds
+        return self.reached or (limit is not None and time.perf_counter() - self._began >= limit)
+
+    def findings(self, rows: int) -> list[Finding]:
+        """That a run ended before the draws were enough."""
+        if self.reached or not (self._until.needs_figures or rows == 0):
+            return []
+        if not self._until.needs_figures:
+            text = "time was up before the first draw"
+            return [Finding("until", text, 0, "give more seconds; with a checkpoint the same call goes on")]
+        ess, rhat = self._found
+        wanted = (("ESS", ess, self._until.ess), ("R-hat", rhat, self._until.rhat))
+        asked = " and ".join(
+            f"{name} {limit:g} ({'not known' if math.isnan(found) else f'it was {found:.4g}'})"
+            for name, found, limit in wanted
+            if limit is not None
+        )
+        return [
+            Finding(
+                "until",
+                f"the run ended with {rows} draws before they had the {asked} that it was to go on until",
+                rows,
+                "ask for more draws or more time; with a checkpoint the same call goes on",
+            )
+        ]
+
+
+class Unlimited:
+    """What stands for `Stopping` in a run that makes all draws."""
+
+    def begin(self, view: View) -> None:
+        """It never stops."""
+
+    def between(self, view: View) -> None:
+        """It never stops."""
+
+    def end(self, view: View) -> None:
+        """Nothing is left to do."""
+
+    def holds(self, step: int, figures: Callable[[], tuple[float, float]]) -> bool:
+        """It never stops."""
+        return False
+
+    def findings(self, rows: int) -> list[Finding]:
+        """None."""
+        return []
+
+
+def figures(draws: Any, results: Iterable[Any], known: dict[str, Any]) -> tuple[float, float]:
+    """The least ESS and the largest R-hat of a run, nan where nothing tells them.
+
+    Of its draws, if it keeps them, or of the results of recorders, and what the diagnosis knows of it.
+    """
+    if draws is None:
+        told = running(results, ensembles=known["ensembles"])
+        return (math.nan, math.nan) if told is None else told.worst()
+    return worst(draws.columns() if isinstance(draws, StoredRows) else draws, known["categorical"], known["ensembles"])
+
+
+def _looks(ends: Iterable[int], rows: Callable[[int], int]) -> Iterator[int]:
+    """The steps after which draws are looked at."""
+    last = 0
+    for end in ends:
+        if rows(end) >= max(1, LATER * last):
+            last = rows(end)
+            yield end

@@ -1,1 +1,0 @@
-"""What watches a run between blocks of steps: sums, `Until`, the progress bar, and watchers of the user's."""
