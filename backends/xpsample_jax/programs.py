@@ -20,9 +20,6 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Sharding
 
-from xpsample.core.errors import BackendError
-from xpsample_jax.constants import is_old
-
 MOST = 2**29
 """Bytes that the executables of a process take together, about; those that were not used for longest go first."""
 
@@ -175,15 +172,7 @@ class Compiled:
 
     def _compiled(self, key: Hashable, args: tuple, traces: Traces) -> Any:
         with traces.looking():
-            traced = self._traced(args)
-            if is_old(traced.jaxpr, self.f):
-                del traced
-                jax.clear_caches()
-                traced = self._traced(args)
-                if is_old(traced.jaxpr, self.f):
-                    del traced  # an error keeps what is there where it is raised
-                    raise BackendError(_OLD)
-            lowered = traced.lower()
+            lowered = self._traced(args).lower()
         results = tuple(jax.tree.leaves(self._settings.get("out_shardings")))  # the text leaves out their devices
         text, platform = lowered.as_text(), _platform((args, results))
         if not _is_whole(text):
@@ -191,12 +180,6 @@ class Compiled:
         out = lowered.out_tree, tuple(bool(getattr(a, "weak_type", False)) for a in jax.tree.leaves(lowered.out_info))
         known = hashlib.sha256(text.encode()).digest(), key, results, out, self.few
         return EXECUTABLES.get(known, PER_CHARACTER * len(text), lambda: _compile(lowered, self.few, platform))
-
-
-_OLD = (
-    "the target reads a NumPy array that was changed in place, of which a trace that is kept has the old numbers, "
-    "since JAX copies 64-bit numbers where its 64-bit types are off: read a new array in its place, or one of float32"
-)
 
 
 def _setting() -> Any:

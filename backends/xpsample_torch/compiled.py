@@ -5,14 +5,19 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
 from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
 
-from xpsample.core import same, tree
+from xpsample.core import tree
+from xpsample.core.arrays import is_array
 from xpsample.core.backend import Step, Stepper
+from xpsample.core.describe import describe
 from xpsample.core.errors import BackendError
+from xpsample.core.hyperparameters import is_frozen
 from xpsample.targets.bound import BoundTarget
 
 KEPT = 16
@@ -34,13 +39,59 @@ def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
         At that call, if torch cannot compile the step.
     """
     numberless = program.advance(tree.map(lambda leaf: (str(leaf.dtype), tuple(leaf.shape)), program.data))
-    key = same.key(numberless)
+    key = _key(numberless)
     with _lock:
         if key not in _steps:
             if len(_steps) >= KEPT:
                 _steps.pop(next(iter(_steps)))
             _steps[key] = _CompiledStep(numberless)
         return _steps[key].on(program.data)
+
+
+@dataclass(frozen=True, eq=False)
+class _Itself:
+    """A value compared by identity; it is kept, so that no other object gets its address."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _key(value: Any, inside: tuple[int, ...] = ()) -> Any:
+    """Return a key that is equal where one compiled step serves.
+
+    Values are compared, and functions by their code and by what they enclose, since a run makes some of them anew.
+    Globals and the contents of other objects are watched by torch's guards.
+    """
+    if id(value) in inside:  # a function that encloses itself
+        return inside.index(id(value))
+    inside = (*inside, id(value))
+    if is_array(value):
+        return str(describe(value))
+    if isinstance(value, (tuple, list)):
+        return type(value), *(_key(part, inside) for part in value)
+    if isinstance(value, dict):
+        return dict, *((name, _key(part, inside)) for name, part in value.items())
+    if isinstance(value, MethodType):
+        parts: Any = (value.__func__, value.__self__)
+    elif isinstance(value, partial):
+        parts = (value.func, value.args, value.keywords)
+    elif isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return (
+            value.__code__,
+            _Itself(value.__globals__),
+            _key([value.__defaults__, value.__kwdefaults__, cells], inside),
+        )
+    elif is_frozen(value):
+        parts = [getattr(value, field.name) for field in fields(value)]
+    else:
+        return (type(value), value) if isinstance(value, (int, float, str, type(None))) else _Itself(value)
+    return type(value), *(_key(part, inside) for part in parts)
 
 
 class _CompiledStep:

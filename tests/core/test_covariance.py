@@ -6,8 +6,8 @@ import pytest
 import xpsample as xps
 from tests.kernels.support import noise_of, start, walk
 from xpsample.core.covariance import as_covariance
+from xpsample.core.describe import describe
 from xpsample.core.errors import HyperparameterError, XpsampleError
-from xpsample.core.same import describe
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, RWM, ULA
 
 SD = np.asarray([0.5, 2.0, 1.5])

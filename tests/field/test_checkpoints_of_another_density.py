@@ -1,7 +1,7 @@
 """A run goes on from the checkpoint of a run of another density, and gives one half of each (numpyro#441).
 
-What a density reads counts, wherever it stands: in globals, around the function, in defaults, in objects, in arrays.
-The same call in the same process, or in a fresh one, goes on.
+The density is known by its values, so whatever it reads counts: globals, variables around the function, defaults,
+objects, arrays. The same call in the same process, or in a fresh one, goes on.
 """
 
 import re
@@ -115,21 +115,21 @@ def test_a_checkpoint_of_another_density_is_refused(name, tmp_path, monkeypatch)
     assert np.array_equal(run(tmp_path, density, draws=60).draws[:40], before.draws)
     change()
     for draws in (60, 80):
-        with pytest.raises(CheckpointError, match=r"another run \((target|kernel|recorders).* there, .* here\)"):
+        with pytest.raises(CheckpointError, match=r"another run: log density at .* was -.*, now -"):
             run(tmp_path, density, draws=draws)
 
 
 def test_the_refusal_says_what_was_and_is(tmp_path, monkeypatch):
     run(tmp_path, by(named))
     monkeypatch.setitem(globals(), "CENTRE", 5.0)
-    with pytest.raises(CheckpointError, match=re.escape("reads CENTRE: 1.0 there, 5.0 here")):
+    with pytest.raises(CheckpointError, match=re.escape("log density at x was -2.5, now -202.5 (x are the initial")):
         run(tmp_path, by(named))
 
 
 def test_what_is_recorded_by_another_function_is_refused(tmp_path):
     one, other = (xps.Record("y", f) for f in (lambda s: s.point.x * 1.0, lambda s: s.point.x * 1000.0))
     run(tmp_path, by(named), recorders=(xps.Draws(), one))
-    with pytest.raises(CheckpointError, match=r"recorders.*1\.0.*1000\.0|recorders"):
+    with pytest.raises(CheckpointError, match=r"row of y after one step from x was .*, now .*"):
         run(tmp_path, by(named), recorders=(xps.Draws(), other), draws=80)
 
 
@@ -184,4 +184,4 @@ def test_the_same_script_goes_on_in_a_fresh_process(tmp_path):
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert [script("0", str(more)).stdout for more in range(2)] == ["50\n", "60\n"]
-    assert "reads network weights" in script("1", "2").stderr
+    assert "log density at x was" in script("1", "2").stderr

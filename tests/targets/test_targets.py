@@ -11,8 +11,8 @@ from array_api_compat import array_namespace, device
 
 import xpsample as xps
 from xpsample.core import tree
+from xpsample.core.describe import describe
 from xpsample.core.errors import CapabilityError
-from xpsample.core.same import describe
 from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
 from xpsample.targets import Capability, Exact, Parametric, Shift, Target, Tempered, Tilted

@@ -20,10 +20,10 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.describe import describe
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning, RepellenceWarning
 from xpsample.core.registry import registered_backends
-from xpsample.core.same import describe
 from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, terminal_width
 from xpsample.core.terminal import fit as fit_lines
 from xpsample.experiments import EXPERIMENTS

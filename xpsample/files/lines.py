@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
+from xpsample.core.describe import differences
 from xpsample.core.errors import CheckpointError, CheckpointWarning
-from xpsample.core.same import differences
 from xpsample.files import common
 from xpsample.files.atomic import sync_folder
 from xpsample.files.common import check_schema, locked

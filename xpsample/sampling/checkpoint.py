@@ -12,15 +12,15 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.backend import Buffers
 from xpsample.core.checks import check_number, check_path, settle
+from xpsample.core.describe import differences
 from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.core.registry import to_host
-from xpsample.core.same import differences
 from xpsample.files.common import check_room
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
 from xpsample.files.reading import reading
 from xpsample.files.structure import structure
 from xpsample.sampling.blocks import MOST_STEPS
-from xpsample.sampling.identity import environment
+from xpsample.sampling.identity import Values, changed, environment, start_values, values_now
 from xpsample.sampling.loop import View
 from xpsample.sampling.program import Carry, Kept, named_rows
 from xpsample.sampling.store import RowStore
@@ -89,7 +89,7 @@ class Store:
     ) -> None:
         self.path, self.every, self.program = Path(settings.path), settings.every, program
         self.identity, self.environment = identity, environment(program.like(carry))
-        self.start, self.metadata, self.disk = program.fingerprint(carry), metadata, disk
+        self.start, self.metadata, self.disk = start_values(program, carry), metadata, disk
         self.counted: tuple[str, int] | None = None
         """Which store of draws the checkpoint counts the rows of, and how many."""
         self.folder: Folder | None = None
@@ -129,7 +129,7 @@ class Store:
             raise CheckpointError(
                 f"{self.path} holds the checkpoint of another run ({'; '.join(lines)}); remove it, or use another path"
             )
-        self._check_values("start", content["start"], self.start)
+        self._check_values(content["start"], self.start, "x are the initial positions", carry)
         stored = content.get("store")
         if (stored is None) != (self.disk is None):
             advice = "leave out Draws(store=...)" if stored is None else f"give Draws(store={stored['where']!r})"
@@ -144,7 +144,8 @@ class Store:
             for path, leaf in tree.items(carry)
         }
         carry = tree.fill(carry, leaves)
-        self._check_values("saved", content["now"], self.program.fingerprint(carry))
+        now = {"at x": values_now(self.program, carry)}
+        self._check_values({"at x": content["now"]}, now, "x are the saved positions", carry)
         totals.steps = content["statistics_steps"]
         totals.sums = {k.removeprefix("sums/"): v for k, v in state.items() if k.startswith("sums/")}
         self.step = content["step"]
@@ -159,11 +160,12 @@ class Store:
         saved = {} if self.folder is None else self.folder.rows(self.program.schedule.draws)
         return _restore(self.program, row(), saved) if saved else None
 
-    def _check_values(self, which: str, theirs: list[float], mine: list[float]) -> None:
-        if len(theirs) != len(mine) or not np.allclose(theirs, mine, rtol=1e-4, equal_nan=True):
+    def _check_values(self, there: Values, here: Values, x: str, carry: Carry) -> None:
+        what = changed(there, here, tree.dtype_name(self.program.like(carry)))
+        if what is not None:
             raise CheckpointError(
-                f"{self.path} holds the checkpoint of another target: at the {which} positions its log density (or "
-                f"score) averaged {theirs}, now {mine}; remove it, or use another path"
+                f"{self.path} holds the checkpoint of another run: {what} ({x}). Restore what you changed, remove the "
+                "checkpoint, or use another path"
             )
 
     def keep(self, view: View, last: bool) -> None:
@@ -174,7 +176,7 @@ class Store:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
         if step == self.step or (not final and 0.0 <= time.monotonic() - self.last < self.every):
             return  # a clock that was set back says nothing
-        began, now = time.monotonic(), self.program.fingerprint(carry)  # whose errors are none of the disk's
+        began, now = time.monotonic(), values_now(self.program, carry)
         try:
             self._save(step, carry, totals, buffers, now)
         except (OSError, MemoryError) as error:
@@ -187,7 +189,7 @@ class Store:
         self.last = time.monotonic()
         self.spent -= self.last - began
 
-    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Buffers, now: list[float]) -> None:
+    def _save(self, step: int, carry: Carry, totals: Totals, buffers: Buffers, now: Any) -> None:
         seconds, rows, new = self.seconds(), self.program.schedule.rows(step), {}
         if self.disk is None:
             lo = self.keeper.count

@@ -256,7 +256,7 @@ class Replay(NoiseSource):
         return block
 
     def describe(self) -> dict[str, Any]:
-        from xpsample.core.same import describe  # of checkpoints, which imports what they need
+        from xpsample.core.describe import describe  # needed by checkpoints alone
 
         arrays = {name: describe(array) for name, array in sorted(self.arrays.items())}
         return {"source": "Replay", "arrays": arrays, "first": int(self.first)}

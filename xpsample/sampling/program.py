@@ -5,19 +5,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
-
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend, Buffers, Carry, Step, Stepper
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.hyperparameters import arguments, with_arguments
-from xpsample.core.registry import compiled, to_host
+from xpsample.core.registry import compiled
 from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import Capability
 from xpsample.trace.recorders import Recorder, part_of
 
 
@@ -31,8 +30,8 @@ class Kept(Stepper, Protocol):
     def result(self, recorder: Recorder, recorder_state: Any, rows: Any) -> Any:
         """What the trace has of a recorder."""
 
-    def fingerprint(self, carry: Carry) -> list[float]:
-        """Numbers that tell one target from another, up to rounding."""
+    def fingerprint(self, carry: Carry) -> tree.Tree:
+        """Arrays that tell one target from another, up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +123,17 @@ class Program:
         """What the trace has of a recorder."""
         return recorder.result(self.target, recorder_state, rows)
 
-    def fingerprint(self, carry: Carry) -> list[float]:
-        """The target's values at positions, which tell one target from another up to rounding."""
-        with np.errstate(all="ignore"):  # as in the run, whose positions may leave the finite numbers
-            point = self.target.evaluate(carry.state.point.x)
-            values = point.log_density if point.log_density is not None else point.score
-            if values is None:
-                return []
-            host = to_host(values).astype(np.float64)
-            return [float(host.mean()), float(np.abs(host).mean())]
+    def fingerprint(self, carry: Carry) -> dict[str, Array]:
+        """Values of the target at the current positions."""
+        return self.values_at(carry.state.point.x)
+
+    def values_at(self, x: Array) -> dict[str, Array]:
+        """What the kernel uses of the target at positions, by name: log density, score and so on."""
+        point = self.target.evaluate(x)
+        values = {"log density": point.log_density, "score": point.score, "differences": point.differences}
+        if Capability.HVP in self.target.requires:
+            values["hvp"] = self.target.hvp(x, self.target.xp.ones_like(self.target.as_floating(x)))
+        return values
 
 
 def as_one(backend: Backend, begin: Callable[..., Any], *args: tree.Tree) -> Any:

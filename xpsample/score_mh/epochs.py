@@ -16,6 +16,7 @@ from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs, Uniform
 from xpsample.optimize.optimizers import Optimizer, first_parameters, to_use
 from xpsample.particles.batches import take_rows
+from xpsample.sampling.noise import Native
 from xpsample.sampling.program import as_one
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.trace.recorders import Record, Recorder
@@ -109,9 +110,16 @@ class Epochs:
         """The rows."""
         return rows
 
-    def fingerprint(self, carry: Carry) -> list[float]:
-        """None: the digests of the data tell one training from another."""
-        return []
+    def fingerprint(self, carry: Carry) -> dict[str, tree.Tree]:
+        """The loss of some rows, its gradient, and the update that the optimizer makes of it."""
+        state, rows = carry.state, self.data["rows"][:16, ...]
+        specs = self.loss.noise(rows.shape[0], math.prod(rows.shape[1:]))
+        block = Native(0).block(self.backend, specs, 0, 1, self.like(carry))
+        noise = {name: numbers[0, ...] for name, numbers in block.items()}
+        half = 0.5 * self.backend.xp.ones_like(state.loss)
+        loss, gradient = self.derivative(state.parameters, rows, noise, self.data["constants"], half)
+        update, _ = self.optimizer.update(gradient, state.optimizer, state.parameters)
+        return {"loss": loss, "gradient": gradient, "update": update}
 
     def _epoch(self, data: dict[str, Any], state: EpochState, noise: dict[str, Array]) -> tuple[EpochState, None]:
         xp = self.backend.xp

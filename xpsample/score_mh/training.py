@@ -11,19 +11,18 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Carry
 from xpsample.core.checks import check_count, check_flag, check_instance, given
+from xpsample.core.describe import describe
 from xpsample.core.devices import current_device
 from xpsample.core.ending import Ending
 from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import backend_of, check_same_home, to_host
-from xpsample.core.same import describe
 from xpsample.core.schedule import Schedule
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
 from xpsample.sampling.blocks import MOST_STEPS
 from xpsample.sampling.checkpoint import Checkpoint, Store
-from xpsample.sampling.identity import PYTHON
 from xpsample.sampling.interrupts import Signals
 from xpsample.sampling.loop import View, run
 from xpsample.sampling.noise import NoiseSource, Portable, as_noise_source, segments
@@ -247,7 +246,6 @@ def _stalled(state: EpochState, patience: int | None) -> bool:
 def _identity(program: Epochs, source: NoiseSource) -> dict[str, Any]:
     """What makes a training this one, as JSON values."""
     return {
-        "python": PYTHON,
         "loss": describe(program.loss),
         "optimizer": describe(program.optimizer),
         "batch_size": program.batch,
