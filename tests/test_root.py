@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def test_the_root_imports_nothing():
     assert not loaded & HEAVY
     assert {name for name in loaded if name.startswith("xpsample.")} == {
         "xpsample.core",
-        "xpsample.core.lazily",
+        "xpsample.core.lazy_imports",
         "xpsample.core.version",
     }
 
@@ -45,7 +46,7 @@ def test_a_run_without_workers_files_or_models_imports_nothing_for_them():
     """Each was a tenth of NumPy's own time or more, in every process."""
     loaded = modules_after("from xpsample import HMC, Target, sample") - modules_after("import numpy")
     assert not loaded & {"multiprocessing", "concurrent.futures", "zipfile", "hashlib", "json", "html", "numpy.random"}
-    assert not loaded & {"xpsample.core.same", "xpsample.sampling.checkpoint", "xpsample.sampling.store"}
+    assert not loaded & {"xpsample.core.describe", "xpsample.sampling.checkpoint", "xpsample.sampling.store"}
     assert not loaded & {"xpsample.targets.model", "xpsample.targets.tilted", "xpsample.spaces.categorical"}
 
 
@@ -55,6 +56,18 @@ def test_type_checkers_see_the_names_that_are_there():
     names = [alias for node in stub.body for alias in node.names]
     assert [alias.name for alias in names] == [alias.asname for alias in names]
     assert {alias.name for alias in names} == {*xpsample.__all__, *rooms(), "__version__"}
+
+
+def test_stubs_and_packages_name_the_same_modules():
+    for stub in [Path(xpsample.__file__).with_suffix(".pyi"), *STUBS]:
+        package = import_module(".".join(stub.parent.relative_to(Path(xpsample.__file__).parent.parent).parts))
+        named = {f"{package.__name__}.{module}": sorted(names.split()) for module, names in package._NAMES.items()}
+        typed = {}
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            for alias in node.names:
+                if node.module != package.__name__ and alias.name != "__version__":
+                    typed.setdefault(node.module, []).append(alias.name)
+        assert named == {module: sorted(names) for module, names in typed.items()}
 
 
 STUBS = sorted(Path(xpsample.__file__).parent.glob("*/__init__.pyi"))

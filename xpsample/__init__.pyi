@@ -1,4 +1,4 @@
-# The names at the root, each with its home. Type checkers read them here, and `__init__.py` at run time.
+# The names of `__init__.py`, each with its module, for type checkers; a test compares both files.
 
 from xpsample import core as core
 from xpsample import files as files

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import partial
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -81,7 +81,7 @@ def _key(value: Any, inside: tuple[int, ...] = ()) -> Any:
     elif isinstance(value, partial):
         parts = (value.func, value.args, value.keywords)
     elif isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]  # but empty ones
         return (
             value.__code__,
             _Itself(value.__globals__),

@@ -1,5 +1,16 @@
 """Measures of runs and of samples: convergence, discrepancies, distances on few states."""
 
-from xpsample.core.lazily import lazily
+from xpsample.core.lazy_imports import attach
 
-__getattr__, __dir__ = lazily(globals())
+_NAMES = {
+    "convergence": "chain_ess mcse_mean split_rhat",
+    "discrepancy": "fisher_divergence median_bandwidth squared_ksd squared_mmd",
+    "discrete": "coverage exact_probabilities frequencies kl_divergence log_mean_absolute_error prominent_states "
+    "total_variation",
+    "tours": "TourDiversity canonical_tours tour_diversity",
+}
+__getattr__, __all__ = attach(__name__, _NAMES)
+
+
+def __dir__() -> list[str]:
+    return __all__

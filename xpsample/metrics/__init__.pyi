@@ -1,4 +1,4 @@
-# The names of this room, each with its home. Type checkers read them here, and `__init__.py` at run time.
+# The names of `__init__.py`, each with its module, for type checkers; a test compares both files.
 
 from xpsample.metrics.convergence import chain_ess as chain_ess
 from xpsample.metrics.convergence import mcse_mean as mcse_mean

@@ -1,5 +1,19 @@
 """Spaces: where positions live."""
 
-from xpsample.core.lazily import lazily
+from xpsample.core.lazy_imports import attach
 
-__getattr__, __dir__ = lazily(globals())
+_NAMES = {
+    "categorical": "Categorical OneHot",
+    "constrained": "Circular Interval LowerBounded Positive UpperBounded",
+    "discrete": "Binary Discrete Spins",
+    "json_form": "space_from_json",
+    "matrices": "CorrelationCholesky CovarianceCholesky",
+    "permutations": "Permutations",
+    "simplexes": "Ordered PositiveOrdered Simplex UnitVector",
+    "space": "Constrained Real Space",
+}
+__getattr__, __all__ = attach(__name__, _NAMES)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,5 +1,20 @@
 """Targets: what is sampled, and the targets made from targets."""
 
-from xpsample.core.lazily import lazily
+from xpsample.core.lazy_imports import attach
 
-__getattr__, __dir__ = lazily(globals())
+_NAMES = {
+    "acceptance": "Acceptance LineIntegral Taylor",
+    "bound": "BoundTarget",
+    "check": "check_gradient",
+    "parametric": "Parametric",
+    "point": "Capability Costs Point",
+    "rows": "Rows posterior",
+    "target": "AbstractTarget Target",
+    "tempered": "Tempered",
+    "tilted": "Exact Ratio Shift Tilt Tilted Untilted",
+}
+__getattr__, __all__ = attach(__name__, _NAMES)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,5 +1,21 @@
 """Warm-up: how hyper-parameters that a user leaves out are tuned, each rule a value that a kernel names for a field."""
 
-from xpsample.core.lazily import lazily
+from xpsample.core.lazy_imports import attach
 
-__getattr__, __dir__ = lazily(globals())
+_NAMES = {
+    "bias": "BoundedBias MoreauSmoothing",
+    "doublings": "Doublings",
+    "energy": "DecoherenceLength EnergyVariance",
+    "ladder": "Ladder",
+    "length": "ChEES",
+    "low_rank": "LowRankMetric",
+    "metric": "TUNED_MASS DenseMetric DiagonalMetric",
+    "proposal": "ProposalCovariance ProposalMean",
+    "rule": "FollowingRule Rule Seen left_out tuned",
+    "step_size": "StepSize",
+}
+__getattr__, __all__ = attach(__name__, _NAMES)
+
+
+def __dir__() -> list[str]:
+    return __all__
