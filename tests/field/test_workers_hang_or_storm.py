@@ -12,10 +12,9 @@ import pytest
 import xpsample as xps
 from xpsample.core import registry
 from xpsample.core.errors import CapabilityError
-from xpsample.core.worker_processes import SPAWNING
-from xpsample.sampling.workers import Workers
+from xpsample.core.worker_processes import SPAWNING, check_forks
 
-SPAWN = r'give ProcessPoolExecutor\(mp_context=multiprocessing.get_context\("spawn"\)\)'
+SPAWN = r'Use ProcessPoolExecutor\(mp_context=multiprocessing.get_context\("spawn"\)\)'
 
 
 def density(x):
@@ -34,30 +33,23 @@ def script(tmp_path, text):
 
 
 @pytest.mark.first_tier
-@pytest.mark.parametrize("made", [True, False])
-def test_a_fork_of_a_process_with_threads_is_refused(differentiating, made):
+def test_a_fork_of_a_process_with_threads_is_refused(differentiating):
     """XLA's threads and OpenMP's are not in a fork, which waits for them for ever."""
     x0 = differentiating.array(np.zeros((4, 2)))
-    executor = forking() if made else forking
-    with pytest.raises(CapabilityError, match=SPAWN):
-        xps.sample(xps.Target(density), xps.RWM(1.0), x0, 4, seed=1, shards=2, executor=executor)
+    with forking() as pool, pytest.raises(CapabilityError, match=SPAWN):
+        xps.sample(xps.Target(density), xps.RWM(1.0), x0, 4, seed=1, shards=2, executor=pool)
 
 
-def test_the_line_to_type_works():
+def test_other_executors_are_not_refused(monkeypatch):
+    """The pool of the message and threads beside any library; a forking one if no library with threads was seen."""
     import multiprocessing  # noqa: F401
 
-    with eval(SPAWNING) as pool:
-        Workers(pool).executor()
-
-
-def test_other_executors_are_taken(monkeypatch):
-    """A spawning pool and threads beside any library; a forking one where none was seen that keeps threads."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as spawning, ThreadPoolExecutor() as threads:
-        for pool in (spawning, threads):
-            assert Workers(pool).executor() is pool
+    with eval(SPAWNING) as spawning, ThreadPoolExecutor() as threads:
+        check_forks(spawning)
+        check_forks(threads)
     monkeypatch.setattr(registry, "_by_type", {np.ndarray: xps.backend_of(np.zeros(1))})
     with forking() as pool:
-        assert Workers(pool).executor() is pool
+        check_forks(pool)
 
 
 def test_a_script_without_a_guard_is_told(tmp_path):
@@ -79,6 +71,6 @@ def test_a_script_without_a_guard_is_told(tmp_path):
         """,
     )
     assert told.returncode == 1
-    assert 'put what the script runs under if __name__ == "__main__":' in told.stderr
+    assert 'Put what the script runs under if __name__ == "__main__":' in told.stderr
     assert "bootstrapping phase" not in told.stderr
     assert "put what it runs under" in told.stderr.split("WorkerError")[-1]

@@ -71,7 +71,7 @@ def test_draws_are_looked_at_less_and_less_often(monkeypatch):
     assert np.all(np.diff(looks) >= 0.1 * np.asarray(looks[:-1]))
 
 
-def test_states_are_looked_at_and_not_their_numbers(monkeypatch, tmp_path):
+def test_states_are_looked_at_and_not_their_numbers(monkeypatch):
     """Chains of states {1, 3} and of states {0, 2, 4} agree in the ranks of the numbers, and of their distances."""
     rng = np.random.default_rng(1)
     odd, even = rng.choice([1.0, 3.0], (1000, 2)), rng.choice([0.0, 2.0, 4.0], (1000, 2), p=[0.25, 0.5, 0.25])
@@ -83,8 +83,7 @@ def test_states_are_looked_at_and_not_their_numbers(monkeypatch, tmp_path):
     target = xps.Target(lambda x: 0.0 * x[..., 0], space=xps.Categorical([0.0, 1.0, 2.0]))
     shared = {"seed": 1, "until": xps.Until(ess=50)}
     xps.sample(target, xps.Gibbs(), np.ones((4, 1)), 500, **shared)
-    xps.sample(target, xps.Gibbs(), np.ones((4, 1)), 500, shards=2, checkpoint=tmp_path, **shared)
-    assert len(looks) > 1 and all(looks)
+    assert looks and all(looks)
 
 
 def test_time_is_up(monkeypatch):

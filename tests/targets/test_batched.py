@@ -107,7 +107,7 @@ def test_an_exception_says_at_which_position_it_was(pool, parallel):
 
 @pytest.mark.slow
 def test_what_cannot_be_sent_is_refused(pool):
-    with pytest.raises(CapabilityError, match=r"cannot be sent to or from a worker .* module"):
+    with pytest.raises(CapabilityError, match=r"cannot be pickled for a worker .* module"):
         run(lambda x: -x @ x, executor=pool)
 
 

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ Row = Callable[[], Any]
 """Gives a row of each recorder."""
 
 SHARD = "shard-{}-of-{}"
-"""What the folders of a run in shards are called, each the checkpoint of one."""
+"""Folder of the checkpoint of a shard."""
 
 
 @dataclass(frozen=True)
@@ -256,12 +256,22 @@ def check_no_shards(path: Path, advice: str) -> None:
         raise CheckpointError(f"{path} holds a run in shards, such as {found[0]}: {advice}")
 
 
-def steps_in(path: Path) -> int:
-    """After how many steps the checkpoint in a directory was saved; 0 without one."""
-    try:
-        return Folder(path).content["step"]
-    except FileNotFoundError:
-        return 0
+def inside(checkpoint: "str | Path | Checkpoint", folder: str) -> Checkpoint:
+    """Return the checkpoint of a part of a run, in a folder of its own in that of the run."""
+    own = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    return replace(own, path=Path(own.path) / folder)
+
+
+def check_shards(path: Path, shards: int) -> None:
+    """Raise CheckpointError if a directory holds the checkpoint of a run that is not split into as many shards."""
+    if (path / INDEX).exists():
+        raise CheckpointError(f"{path} holds the checkpoint of a run without shards. Use another path.")
+    for other in path.glob(SHARD.format("*", "*")):
+        if not other.name.endswith(f"-of-{shards}"):
+            raise CheckpointError(
+                f"{path} holds another number of shards ({other.name}, and this run has {shards}). Use the same "
+                "shards=, or another path."
+            )
 
 
 def load_folder(path: Path) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:

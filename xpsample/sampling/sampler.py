@@ -21,8 +21,9 @@ from xpsample.trace.recorders import Draws, Recorder, Statistics
 from xpsample.trace.trace import Trace
 
 if TYPE_CHECKING:  # which import what few runs need
+    from concurrent.futures import Executor
+
     from xpsample.sampling.checkpoint import Checkpoint
-    from xpsample.sampling.workers import Pool
 
 
 def sample(
@@ -42,7 +43,7 @@ def sample(
     check: bool = False,
     compile: bool = False,
     shards: int | None = None,
-    executor: "Pool | None" = None,
+    executor: "Executor | None" = None,
     watchers: Sequence[Watcher] = (),
 ) -> Trace:
     """Run a kernel, keep what the recorders keep, and warn of what is wrong with it.
@@ -80,7 +81,7 @@ def sample(
         A checkpoint of another run is refused. One process at a time may use a directory.
     until : Until, optional
         When the run may stop before all draws are made: ``Until(ess=400, rhat=1.01, seconds=600)``. `draws` is then the
-        most. With `shards` it needs a checkpoint.
+        most. Not with `shards`.
     progress : bool, optional
         Show a progress bar (tqdm), with the acceptance and the divergences of each group. By default, if tqdm is
         installed, in a terminal or a notebook; without one a long run says once, after 30 s, how far it is.
@@ -93,10 +94,10 @@ def sample(
         Cut the first chain axis into so many parts. Each is a run of its own, with noise and a warm-up of its own; the
         trace has all chains, and no tuned kernel. The draws depend on the number of shards, and on nothing about
         the workers.
-    executor : concurrent.futures.Executor or callable, optional
-        Whose workers run the shards; they run here, one after another, when not given. A process pool, or those of
-        loky, dask (``client.get_executor()``) and mpi4py. A function that makes an executor, such as
-        ``ProcessPoolExecutor``, is called again where a worker was lost.
+    executor : concurrent.futures.Executor, optional
+        Executor whose workers run the shards: a process pool, or one of loky, dask (``client.get_executor()``) or
+        mpi4py. Without one, the shards run here, one after another. If a worker is lost, the call ends with a
+        `WorkerError`; with a checkpoint, the same call with a new executor resumes.
     watchers : sequence of Watcher, optional
         Objects with ``begin(view)``, ``between(view)`` and ``end(view)``, which are called before the first step after
         the warm-up, between blocks of steps, and at the end. ``view.step`` of ``view.steps`` steps are made, and
@@ -114,7 +115,7 @@ def sample(
     Interrupted
         On Ctrl-C or SIGTERM, after the block of steps that is under way. Its ``trace`` holds what was drawn.
     WorkerError
-        If an executor breaks, since a worker was lost. With a checkpoint the same call with a new executor goes on.
+        If a worker is lost. With a checkpoint, the same call with a new executor resumes.
 
     Warns
     -----
@@ -153,9 +154,9 @@ def sample(
         made = (draws, seed, warmup, burn_in, thinning, recorders, compile)
         whole = Whole(target, kernel, x0, *made, checkpoint, until, progress, watchers)
         if cut:
-            from xpsample.sampling.parallel import Sharded  # which imports multiprocessing
+            from xpsample.sampling.parallel import run_shards  # which imports multiprocessing
 
-            trace = Sharded(whole, shards, executor).trace()
+            trace = run_shards(whole, shards, executor)
         else:
             trace = whole.trace()
         trace, findings = examined(trace, target.space, lambda: target.prepare(x0, kernel.requires))

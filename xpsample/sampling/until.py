@@ -52,9 +52,6 @@ class Until:
     Without `Draws` they are those of `Moments` and `BatchMeans`: the ESS of the mean, by batch means, from ten batches
     on, and an R-hat of whole chains, neither split nor rank-normalised, which does not see chains that drift together.
 
-    Shards run in rounds, up to 200 draws and then half as many more each time. The chains of all shards are looked at
-    after each round, and time, which counts the warm-up there, is looked at no more often.
-
     Examples
     --------
     >>> import numpy as np

@@ -178,10 +178,9 @@ def _within(checkpoint: "str | Path | Checkpoint | None", number: int) -> "Check
     """The checkpoint of a round of the warm-up of a run that has one."""
     if checkpoint is None:
         return None
-    from xpsample.sampling.checkpoint import Checkpoint
+    from xpsample.sampling.checkpoint import inside
 
-    settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    return replace(settings, path=Path(settings.path) / ("warmup" if number == 1 else f"warmup-{number}"))
+    return inside(checkpoint, "warmup" if number == 1 else f"warmup-{number}")
 
 
 def _joined(program: Program, paths: Sequence[Path_]) -> Path_:

@@ -85,7 +85,7 @@ def batched(
     if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in classes):
         raise HyperparameterError(f"rejects must be a class of exceptions, such as ValueError; got {given(rejects)}")
     if executor is not None:
-        from xpsample.targets.parallel import check_executor  # which imports multiprocessing
+        from xpsample.core.worker_processes import check_executor  # which imports multiprocessing
 
         check_executor(executor)
     return Lifted(check_function("f", f, "(x)"), classes, executor)

@@ -8,17 +8,10 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
 from xpsample.core import tree
-from xpsample.core.checks import check_instance
 from xpsample.core.errors import CapabilityError, WorkerError, unended
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
-from xpsample.core.worker_processes import NONE_WORKED, check_forks, check_guarded, of_pickling
-
-
-def check_executor(executor: Executor) -> None:
-    """Raise unless it is an executor, and one may be used here."""
-    check_instance("executor", executor, Executor, "ProcessPoolExecutor()")
-    check_guarded()
+from xpsample.core.worker_processes import NONE_WORKED, check_forks, check_pickled
 
 
 def in_parallel(
@@ -39,7 +32,7 @@ def in_parallel(
             futures.append(executor.submit(_work, f, x, data, os.getpid()))
         yield from map(_result, futures)
     except BrokenExecutor as error:
-        raise WorkerError(f"a worker was lost ({unended(error)}): give a new executor{NONE_WORKED}") from error
+        raise WorkerError(f"a worker was lost ({unended(error)}). Pass a new executor.{NONE_WORKED}") from error
     finally:
         for future in futures:
             future.cancel()
@@ -51,11 +44,7 @@ def _result(future: Future[Any]) -> Any:
     except BrokenExecutor:
         raise
     except Exception as error:
-        if of_pickling(error):
-            raise CapabilityError(
-                f"the function, its data or what it gives cannot be sent to or from a worker ({error}): define it in a "
-                "module, or take an executor that sends functions by value, such as those of loky or dask"
-            ) from error
+        check_pickled(error, "the function, its data or its result")
         raise
 
 

@@ -1,9 +1,9 @@
-"""The traces of shards as one."""
+"""Joining the traces of shards."""
 
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,46 +16,42 @@ from xpsample.trace.summary import RunStatistics
 from xpsample.trace.trace import Trace
 
 
-class Start(NamedTuple):
-    """What tells, at the start positions of all chains, which arrays are of the chains: those that are cut with them.
+def join(
+    traces: Sequence[Trace],
+    recorders: Sequence[Recorder],
+    chains: int,
+    rows: Mapping[str, tree.Tree],
+    path: Mapping[str, Array] | None,
+) -> Trace:
+    """Join the traces of shards, with their chains side by side.
 
-    ``chains`` is the length of the first chain axis; ``recorded`` has a row of each `Record`, by name, and ``warmup``
-    one of the path of the warm-up, or None.
+    A row of a recorder without a declared chain axis (by name, in `rows`) and a row of the warm-up `path`, both at the
+    initial positions of all ``chains``, tell which axis is that of the chains: the one that is shorter in the shards.
     """
-
-    chains: int
-    recorded: Mapping[str, tree.Tree]
-    warmup: Mapping[str, Array] | None
-
-
-def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -> Trace:
-    """The traces of shards as one, with their chains side by side."""
     first = traces[0]
-    chains = [np.shape(trace.run_statistics.moved)[0] for trace in traces]
+    own = [np.shape(trace.run_statistics.moved)[0] for trace in traces]
+
+    def compared(rows: tree.Tree, parts: Sequence[tree.Tree], shard_axis: int) -> Any:
+        def one(row: Array, *leaves: np.ndarray) -> np.ndarray:
+            """Join arrays (draw, ...); a row is (...)."""
+            lengths = ((n, [leaf.shape[axis] for leaf in leaves]) for axis, n in enumerate(row.shape, 1))
+            found = [axis for axis, length in enumerate(lengths, 1) if length == (chains, own)]
+            return _side_by_side(found[0] if found else None, shard_axis, *leaves)
+
+        return tree.map(one, rows, *parts)
 
     def joined(parts: Sequence[Any], axis: int | None) -> Any:
         return None if parts[0] is None else tree.map(partial(_side_by_side, axis, 0), *parts)
 
-    def compared(rows: tree.Tree, parts: Sequence[tree.Tree], path: bool = False) -> Any:
-        """Parts (draw, ...) put side by side where rows of all chains are as long as these are many, and parts, too."""
-
-        def one(row: Array, *own: np.ndarray) -> np.ndarray:
-            lengths = row.shape[:1], [part.shape[1:2] for part in own]
-            pooled = path and lengths == ((1,), [(1,) for _ in own])
-            of_chains = pooled or lengths == ((start.chains,), [(n,) for n in chains])
-            return _side_by_side(1 if of_chains else None, 1 if path else 0, *own)
-
-        return tree.map(one, rows, *parts)
-
     recorded = {}
     for recorder in recorders:
         if recorder.name in first.recorded:
-            parts, row = [trace.recorded[recorder.name] for trace in traces], start.recorded.get(recorder.name)
-            recorded[recorder.name] = joined(parts, recorder.chain_axis) if row is None else compared(row, parts)
+            parts, row = [trace.recorded[recorder.name] for trace in traces], rows.get(recorder.name)
+            recorded[recorder.name] = joined(parts, recorder.chain_axis) if row is None else compared(row, parts, 0)
     paths = [trace.warmup for trace in traces]
     state = tuple(trace.state for trace in traces)
     found = own_findings([r for r in recorders if r.name in recorded], recorded, state)
-    begins = np.cumsum([0, *chains])
+    begins = np.cumsum([0, *own])
     told = zip(begins, traces, strict=False)
     of_shards = [(int(i), f) for i, trace in told for f in trace.metadata["diagnosis"].get("findings", ())]
     on_the_way = [f for _, f in of_shards if f["kind"] == "warmup"]
@@ -66,26 +62,26 @@ def join(traces: Sequence[Trace], recorders: Sequence[Recorder], start: Start) -
         draws=joined([trace.draws for trace in traces], 1),
         statistics=joined([trace.statistics for trace in traces], 1),
         recorded=recorded,
-        run_statistics=_statistics([trace.run_statistics for trace in traces], chains),
+        run_statistics=_statistics([trace.run_statistics for trace in traces], own),
         state=state,
         metadata=first.metadata | {"shards": len(traces), "diagnosis": known},
-        warmup=joined(paths, 1) if start.warmup is None else compared(start.warmup, paths, path=True),
+        warmup=joined(paths, 1) if path is None else compared(path, paths, 1),
     )
 
 
-def _side_by_side(axis: int | None, shards: int, *leaves: np.ndarray) -> np.ndarray:
-    """Arrays of shards side by side along an axis.
+def _side_by_side(axis: int | None, shard_axis: int, *leaves: np.ndarray) -> np.ndarray:
+    """Concatenate arrays of shards along an axis; without one, stack them along a new `shard_axis`.
 
-    Where they have none, the shards get an axis of their own, `shards`; a number that is the same in all of them stays.
+    A number that is the same in all shards stays a number.
     """
     if axis is not None and np.ndim(leaves[0]) > axis:
         return np.concatenate(leaves, axis=axis)
     same = np.ndim(leaves[0]) == 0 and all(np.array_equal(leaf, leaves[0]) for leaf in leaves)
-    return leaves[0] if same else np.stack(leaves, axis=shards)
+    return leaves[0] if same else np.stack(leaves, axis=shard_axis)
 
 
 def _statistics(parts: Sequence[RunStatistics], chains: Sequence[int]) -> RunStatistics:
-    """Means over steps side by side, and means over chains averaged."""
+    """Concatenate statistics per chain, and average means over the chains."""
     fields = ("acceptance_probability", "moved", "diverged")
     weights = np.asarray(chains) / sum(chains)
     return RunStatistics(

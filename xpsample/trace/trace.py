@@ -59,9 +59,9 @@ class Trace:
         The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
         ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric, of which there are about 1,000 coordinates,
         evenly spread, where it has more; and ``acceptance_probability``, ``diverged`` and ``scores``, those evaluated,
-        of each chain. Of `AIS` that of its pilot, and of particles that tune themselves at every step the values after
-        each step that is kept; with the mean acceptance probability of
-        each group. None where nothing was tuned.
+        of each chain. In a run in shards, values that do not vary along the first chain axis are (step, shard, ...).
+        Of `AIS` that of its pilot, and of particles that tune themselves at every step the values after each step that
+        is kept; with the mean acceptance probability of each group. None where nothing was tuned.
 
     See Also
     --------
