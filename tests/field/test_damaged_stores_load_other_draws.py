@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.errors import StoreError
+from xpsample.core.errors import StoreError, TraceError
 
 pytest.importorskip("zarr")
 EVERY = 97
@@ -97,3 +97,35 @@ def test_a_store_that_was_written_by_an_older_version_is_refused_in_one_line(wri
     at.write_text(json.dumps(content))
     with pytest.raises(StoreError, match="has schema version 1 and this version of xpsample reads"):
         xps.load(tmp_path / "run.zarr")
+
+
+def in_arviz(where):
+    """What a user reads of the store, and all numbers and names that ArviZ gets."""
+    numbers, found = told(where), xps.load(where).to_arviz()
+    groups = {name: found[name].to_dict() for name in ("posterior", "sample_stats", "unconstrained_posterior")}
+    return numbers, json.dumps(groups, default=str, sort_keys=True)
+
+
+def damages(content: bytes):
+    """A file that is gone, empty, cut, longer, or has a bit changed at one of several places."""
+    yield from (None, b"", content[: len(content) // 2], content[:-1], content + b"x", bytes(len(content)))
+    for place in range(0, len(content), max(1, len(content) // 5)):
+        yield content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_damage_of_every_file_is_refused_or_changes_nothing(written, tmp_path, every):
+    pytest.importorskip("xarray")
+    where, right, refusals = tmp_path / "run.zarr", in_arviz(written), []
+    shutil.copytree(written, where)
+    files = [path.relative_to(written) for path in sorted(written.rglob("*")) if path.is_file()]
+    tried = [(name, damaged) for name in files for damaged in damages((written / name).read_bytes())][::every]
+    for name, damaged in tried:
+        (where / name).unlink() if damaged is None else (where / name).write_bytes(damaged)
+        try:
+            assert in_arviz(where) == right, name
+        except (StoreError, TraceError) as error:
+            refusals.append(str(error))
+        (where / name).write_bytes((written / name).read_bytes())
+    assert len(refusals) > 0.9 * len(tried) and all(str(where) in refusal for refusal in refusals)
+    assert in_arviz(where) == right

@@ -18,7 +18,6 @@ from tests.sampling.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
-from xpsample.files.common import digest_of
 from xpsample.sampling import blocks, checkpoint, store
 from xpsample.sampling.store import RowStore
 from xpsample.trace import diagnosis, screen
@@ -157,7 +156,7 @@ def test_rows_beyond_the_checkpoint_are_written_anew(tmp_path):
     resumed = run(library, 80, where, checkpoint=tmp_path / "old")
     same(library, resumed.draws[...], whole.draws[:80])
     assert zarr.open_group(where, mode="r")["posterior/x"].shape[0] == 80
-    with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*80 rows, and the checkpoint counts 200"):
+    with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*has 80 rows of .*, and 200 were counted"):
         run(library, 200, where, checkpoint=saved)
 
 
@@ -166,32 +165,41 @@ def test_a_run_that_was_killed_before_its_first_save_begins_anew(tmp_path, monke
     monkeypatch.setattr(checkpoint.Store, "save", lambda *args, **kwargs: None)
     run(library, 50, where, checkpoint=tmp_path / "saved")
     monkeypatch.undo()
-    again = run(library, 80, where, checkpoint=tmp_path / "saved")
+    zarr.open_group(where).create_group("theirs")
+    again = run(library, 80, where, recorders=recorded(where)[:2], checkpoint=tmp_path / "saved")
     same(library, again.draws[...], run(library, 80).draws)
+    assert {*zarr.open_group(where)} == {"posterior", "sample_stats", "theirs"}  # and none of the other recorders
 
 
 def test_rows_under_a_checkpoint_count_when_it_is_saved(tmp_path, monkeypatch):
-    """And are on the disk by then. Until then a store has what the checkpoint has, and no chunk is written twice."""
+    """And are on the disk by then. Until then only full chunks are written, which do not count yet."""
     library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
     run(library, 50, where, checkpoint=saved)
     seen, append = [], RowStore.append
 
     def appended(self, buffers, rows, run_statistics, whole):
         append(self, buffers, rows, run_statistics, whole)
-        seen.append((whole, rows, len(load(where).draws), zarr.open_group(where, mode="r")["posterior/x"].shape[0]))
+        seen.append((whole, len(load(where).draws), zarr.open_group(where, mode="r")["posterior/x"].shape[0]))
 
     monkeypatch.setattr(RowStore, "append", appended)
     monkeypatch.setattr(blocks, "SECONDS", 1e-9)
     run(library, 90, where, checkpoint=saved)
     assert sum(not whole for whole, *_ in seen) > 10
-    assert all(counted == there == (rows if whole else 50) for whole, rows, counted, there in seen)
+    assert all(counted == 50 for _, counted, _ in seen)
+    assert {there for whole, _, there in seen if not whole} == {50, 74} and seen[-1][2] == 90
+    assert len(load(where).draws) == 90
 
 
 def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path, monkeypatch):
     library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
     run(library, 50, where, checkpoint=saved)
     before = {path for path in where.rglob("*") if path.is_file()}
-    for name in ("posterior/x/c/2/0/0", ".zarr.json.0123456789ab.tmp", "sample_stats/mine/1", "notes.txt"):
+    for name in (
+        ".zarr.json.0123456789ab.tmp",
+        "posterior/x/c/0/0/.0.0123456789ab.tmp",
+        "sample_stats/mine/1",
+        "notes.txt",
+    ):
         (where / name).parent.mkdir(parents=True, exist_ok=True)
         (where / name).write_text("mine")
     run(library, 50, where, checkpoint=saved)
@@ -215,7 +223,7 @@ def test_another_checkpoint_does_not_begin_anew_in_the_place_of_draws(tmp_path):
     library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
     run(library, 50, where, checkpoint=tmp_path / "saved")
     for other in ({"checkpoint": tmp_path / "svaed"}, {}):
-        with pytest.raises(StoreError, match=r"run\.zarr holds 50 draws that another checkpoint counts: give that one"):
+        with pytest.raises(StoreError, match=r"run\.zarr holds 50 draws that another checkpoint counts: pass that one"):
             run(library, 20, where, **other)
     again = run(library, 80, where, checkpoint=tmp_path / "saved")
     same(library, again.draws[...], run(library, 80).draws)
@@ -266,17 +274,49 @@ def test_two_runs_are_kept_apart(tmp_path):
     with writer.locked(), pytest.raises(StoreError, match=r"run\.zarr is in use by process \d+"):
         run(library, 20, where)
 
-    def steal(state):
-        if (where / "zarr.json").exists() and writer.rows == 0:
-            writer.rows = 1
-            group = zarr.open_group(where)
-            about = json.loads(group.attrs["xpsample"]) | {"writer": "somebody else"}
-            del about["digest"]
-            group.update_attributes({"xpsample": json.dumps(about | {"digest": digest_of(about)})})
-        return state.point.x
 
-    with pytest.raises(StoreError, match="another process writes to it"):
-        run(library, 100, where, recorders=[xps.Draws(store=where), xps.Record("look", steal)])
+def test_a_short_run_takes_little_room_and_can_be_extended(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK", 2**23)
+    library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"
+    whole = run(library, 200)
+    for draws, chunks in ((1, 1), (10, 3), (200, 50)):
+        trace = run(library, draws, where, checkpoint=saved)
+        assert zarr.open_group(where, mode="r")["posterior/x"].nchunks == chunks
+    same(library, trace.draws[...], whole.draws)
+    run(library, 200, tmp_path / "long.zarr")
+    assert zarr.open_group(tmp_path / "long.zarr", mode="r")["posterior/x"].nchunks == 1
+    gaussian_run = partial(sample, gaussian(np.eye(2)), xps.RWM(1.0), np.zeros((4, 2)), 50, seed=1, progress=False)
+    gaussian_run(recorders=[xps.Draws(store=tmp_path / "small.zarr"), xps.Statistics()])
+    assert sum(path.stat().st_size for path in (tmp_path / "small.zarr").rglob("*") if path.is_file()) < 2**17
+
+
+def test_room_is_asked_for_all_that_is_written(tmp_path, monkeypatch):
+    """Draws, the values of a model's parameters, and statistics; by the chunk."""
+    model = xps.Model(lambda p: -0.5 * p.a**2, a=xps.Real())
+    make = partial(sample, model, xps.RWM(0.5), np.zeros((4, 1)), 2000, seed=1, progress=False)
+    bytes_of_a_row = 4 * (8 + 8 + 8 + 8 + 1 + 1)
+    for free, fits in ((2000 * bytes_of_a_row - 1, False), (2000 * bytes_of_a_row, True)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: shutil._ntuple_diskusage(free, 0, free))
+        recorders = (xps.Draws(store=tmp_path / f"{fits}.zarr"), xps.Statistics())
+        if fits:
+            assert len(make(recorders=recorders).draws) == 2000
+        else:
+            with pytest.raises(StoreError, match=r"would write 0\.000272 GB"):
+                make(recorders=recorders)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["", "a"], [0]])
+def test_labels_that_are_as_what_is_missing(tmp_path, labels):
+    """A zero, or no text, which zarr leaves out by default."""
+    where, settings = tmp_path / "run.zarr", {"dims": {"m": "who"}, "coords": {"who": labels}}
+    model = xps.Model(lambda p: -np.sum(p.m**2, axis=-1), m=xps.Real(len(labels)), **settings)
+    recorders = (xps.Draws(store=where), xps.Statistics())
+    x0 = np.zeros((3, len(labels)))
+    trace = sample(model, xps.RWM(0.5), x0, 20, seed=1, recorders=recorders, progress=False)
+    assert list(trace.to_arviz().posterior.who.values) == labels
+    (where / "posterior" / "who" / "c" / "0").unlink()
+    with pytest.raises(StoreError, match="parts of posterior/who are missing"):
+        load(where)
 
 
 # ---- refused -------------------------------------------------------------------------------------------------------
@@ -287,7 +327,9 @@ def test_stores_of_other_runs_are_refused(tmp_path):
     run(library, 20, where, checkpoint=saved)
     run(library, 20, tmp_path / "plain.zarr")
     for settings in ({}, {"seed": 4, "checkpoint": tmp_path / "other"}):
-        with pytest.raises(StoreError, match=r"plain\.zarr holds 20 draws of a run: use another path, or remove it"):
+        with pytest.raises(
+            StoreError, match=r"plain\.zarr holds 20 draws that belong to a run: use another path, or remove it"
+        ):
             run(library, 20, tmp_path / "plain.zarr", **settings)
     with pytest.raises(CheckpointError, match=r"draws are in .*run\.zarr: give Draws\(store="):
         run(library, 20, checkpoint=saved)
@@ -338,7 +380,8 @@ def test_a_damaged_store_is_one_error_that_names_it(tmp_path, damage):
         chunk.write_bytes(content)
     elif damage == "shorter":
         zarr.open_array(where / "posterior" / "x").resize((50, 300, 2))
-        trace = load(where)
+        with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*50 rows of posterior/x, and 100 were"):
+            load(where)
     else:
         (where / "zarr.json").write_text("{")
     if damage != "metadata":
@@ -346,7 +389,7 @@ def test_a_damaged_store_is_one_error_that_names_it(tmp_path, damage):
             with pytest.raises(StoreError, match=r"run\.zarr cannot be read .*put a copy of it back"):
                 use()
     if damage in ("removed", "shorter"):
-        with pytest.raises(StoreError, match="parts of posterior/x are missing"):
+        with pytest.raises(StoreError, match=r"parts of posterior/x are missing|50 rows of posterior/x"):
             trace.to_arviz()
     if damage in ("removed", "metadata"):
         with pytest.raises(StoreError, match=r"run\.zarr cannot be read"):

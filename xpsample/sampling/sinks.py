@@ -70,7 +70,9 @@ class OnDisk:
         """The program, whose buffers hold the rows of two chunks, and where it begins."""
         counted = saved.counted if view.step else None
         self.totals = totals
-        self.program = self.disk.begin(program, row(), view.carry.state.point.x, saved.identity, metadata, counted)
+        x, checkpointed = view.carry.state.point.x, saved.where is not None
+        statistics = totals.run_statistics()
+        self.program = self.disk.begin(program, row(), x, metadata, statistics, checkpointed, counted)
         self.longest = self.disk.chunk * program.schedule.thinning  # buffers hold two chunks
         return self.program, view
 

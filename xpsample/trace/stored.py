@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,6 @@ def handling(where: str, doing: str, advice: str) -> AbstractContextManager[None
     return reading(where, StoreError, advice, doing)
 
 
-def chunk_keys(node: Any, first: int, stop: int) -> list[str]:
-    """Where the store of a zarr array, which is cut along its first axis alone, has the chunks of some rows."""
-    if 0 in node.shape[1:]:
-        return []
-    chunks, rest = range(first // node.chunks[0], -(-stop // node.chunks[0])), (0,) * (node.ndim - 1)
-    return [f"{node.path}/{node.metadata.encode_chunk_key((i, *rest))}" for i in chunks]
-
-
 class StoredRows:
     """Rows of a run in a zarr store, shape (draw, *shape). Brackets read a part of them, ``rows[-1]``.
 
@@ -43,7 +36,7 @@ class StoredRows:
     node : zarr.Array
         Where the rows are, (draw, chain, *rest): all chain axes are one there.
     shape : tuple of int
-        (draw, *chains, *rest). Later draws of the store are not looked at.
+        (draw, *chains, *rest).
     like : array, optional
         Of the library and on the device that brackets give arrays of; NumPy when not given.
     values : mapping of str to StoredRows
@@ -114,14 +107,10 @@ class StoredRows:
         """Draws as columns: these themselves."""
         return StoredColumns([(self, range(self.shape[-1]))], self.shape[1:-1])
 
-    def check(self, rows: slice = slice(None)) -> None:
-        """Raise StoreError if a chunk of some rows is missing, which zarr would read as empty."""
-        from zarr.core.sync import sync
-
-        first, stop, _ = rows.indices(len(self))
+    def check(self) -> None:
+        """Raise StoreError if a chunk is missing, which zarr would read as empty."""
         with handling(self.where, "read", READING):
-            keys = chunk_keys(self._node, first, stop)
-            if self._node.shape[0] < stop or not all(sync(self._node.store.exists(key)) for key in keys):
+            if self._node.nchunks_initialized != self._node.nchunks:
                 raise ValueError(f"parts of {self._node.path} are missing")
 
     def read(
@@ -129,25 +118,22 @@ class StoredRows:
     ) -> np.ndarray:
         """Some rows on the host, chunk by chunk: memory holds one chunk and the result.
 
-        ``pick(block)`` is what to take of a block of rows (draw, *shape); it leaves their axis.
+        ``pick(block)`` is the part of a block of rows (draw, *shape) to return; it keeps their axis.
         """
         chosen = range(len(self))[rows]
         if chosen.step < 0:
             upwards = chosen[::-1]
             return self.read(slice(max(0, upwards.start), upwards.stop, upwards.step), pick)[::-1]
+        none = pick(np.empty((0, *self.shape[1:]), self.dtype))
+        out, done, chunk = np.empty((len(chosen), *none.shape[1:]), none.dtype), 0, self._node.chunks[0]
         with handling(self.where, "read", READING):
-            out = np.empty((0,))
-            done, lo, chunk = 0, chosen.start, self._node.chunks[0]
             while done < len(chosen):
-                hi = min(chosen.stop, (lo // chunk + 1) * chunk)
-                self.check(slice(lo, hi))
-                part = self._node[lo : hi : chosen.step]
-                block = pick(np.reshape(part, (len(part), *self.shape[1:])))
-                if not done:
-                    out = np.empty((len(chosen), *block.shape[1:]), block.dtype)
-                out[done : done + len(block)] = block
-                done, lo = done + len(block), lo + len(block) * chosen.step
-        return out if done else pick(np.empty((0, *self.shape[1:]), self.dtype))
+                lo = chosen[done]
+                block = self._node[lo : min(chosen.stop, (lo // chunk + 1) * chunk) : chosen.step]
+                out[done : done + len(block)] = pick(np.reshape(block, (len(block), *self.shape[1:])))
+                done += len(block)
+        self.check()
+        return out
 
 
 class StoredColumns:
@@ -183,7 +169,8 @@ class StoredColumns:
                 picked = np.asarray(entries)[wanted[places] - first]
 
                 def pick(block: np.ndarray, picked: np.ndarray = picked) -> np.ndarray:
-                    block = np.reshape(block, (len(block), *self._chains, -1))
+                    shape = block.shape[: 1 + len(self._chains)]
+                    block = np.reshape(block, (*shape, prod(block.shape[len(shape) :])))
                     return (block if chains is None else block[..., chains, :])[..., picked]
 
                 out[..., places] = stored.read(rows, pick)

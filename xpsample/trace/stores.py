@@ -11,7 +11,7 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import StoreError
-from xpsample.files.common import digest_of, unsealed
+from xpsample.files.common import sealed, unsealed
 from xpsample.files.structure import structure, template
 from xpsample.trace.conversions import installed
 from xpsample.trace.stored import READING, StoredRows, handling
@@ -23,30 +23,9 @@ ABOUT = "xpsample"
 """The attribute of the root that tells of the run, as JSON."""
 
 
-def content_of(group: Any, key: str) -> Any:
-    """What the store of a group has under a key, as zarr's buffer."""
-    from zarr.core.buffer import default_buffer_prototype
-    from zarr.core.sync import sync
-
-    found = sync(group.store.get(key, default_buffer_prototype()))
-    if found is None:
-        raise FileNotFoundError(f"{key} is missing")
-    return found
-
-
-def put_content(store: Any, key: str, content: Any) -> None:
-    """Put a buffer of zarr's into one of its stores."""
-    from zarr.core.sync import sync
-
-    sync(store.set(key, content))
-
-
-def node_digest(group: Any, node: str) -> str:
-    """A digest of the metadata of an array or a group, but for how many rows an array has room for."""
-    content = json.loads(content_of(group, f"{node}/{METADATA}").to_bytes())
-    if content["node_type"] == "array":
-        content["shape"] = content["shape"][1:]
-    return digest_of(content)
+def attributes(about: dict[str, Any]) -> dict[str, str]:
+    """The attributes of the root."""
+    return {ABOUT: json.dumps(sealed(about))}
 
 
 def zarr3() -> Any:
@@ -90,19 +69,41 @@ def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
 
 
 def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None = None) -> dict[str, StoredRows]:
-    """The arrays of a store, by their names in a trace."""
+    """The first rows of a store's arrays, by their names in a trace."""
     with handling(where, "read", READING):
-        group = zarr3().open_group(where, mode="r", zarr_format=3)
-        for node, digest in about["nodes"].items():
-            if node_digest(group, node) != digest:
+        zarr, nodes = zarr3(), {}
+        group = zarr.open_group(where, mode="r", zarr_format=3)
+        for node, known in about["nodes"].items():
+            array, labels = group[node], known["shape"][0] > 0
+            found = {
+                "shape": [*array.shape] if labels else [0, *array.shape[1:]],
+                "chunks": [*array.chunks],
+                "dtype": "string" if array.dtype.kind in "OT" else str(array.dtype),
+                "dimension_names": [*(array.metadata.dimension_names or ())],
+            }
+            if found != known:
                 raise ValueError(f"{node}/{METADATA} is not as it was written")
+            if labels and array.nchunks_initialized != array.nchunks:
+                raise ValueError(f"parts of {node} are missing")
+            if not labels and array.shape[0] < rows:
+                raise ValueError(f"it has {array.shape[0]} rows of {node}, and {rows} were counted")
+            # Of rows, those that count, so that zarr knows how many chunks must be there.
+            shape = array.shape if labels else (rows, *array.shape[1:])
+            nodes[node] = zarr.Array.from_dict(array.store_path, array.metadata.to_dict() | {"shape": shape})
 
         def view(name: str, place: Sequence[Any], values: dict[str, StoredRows] | None = None) -> StoredRows:
             node, shape = place
-            return StoredRows(where, name, group[node], (rows, *shape), like, values)
+            return StoredRows(where, name, nodes[node], (rows, *shape), like, values)
 
         values = {name: view(name, place) for name, place in about["values"].items()}
         return {name: view(name, place, values if name == "draws" else None) for name, place in about["arrays"].items()}
+
+
+def complete_rows(where: str, about: dict[str, Any], rows: int) -> None:
+    """Raise StoreError unless a store has all chunks of its first rows."""
+    for own in stored_rows(where, about, rows).values():
+        for part in (own, *own.values.values()):
+            part.check()
 
 
 def open_datatree(where: str, rows: int) -> Any:
@@ -111,8 +112,7 @@ def open_datatree(where: str, rows: int) -> Any:
     with handling(where, "read", READING):
         about = read_about(where)
         assert about is not None
-        for own in stored_rows(where, about, rows).values():
-            own.check()
+        complete_rows(where, about, rows)
         groups: dict[str, list[str]] = {}
         for node, _ in (*about["arrays"].values(), *about["values"].values()):
             group, _, name = node.rpartition("/")
