@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Tree
 from xpsample.core.checks import check_count, check_seed, settle
 from xpsample.core.covariance import DenseCovariance, LowRankCovariance, dense_covariance
 from xpsample.core.devices import current_device
@@ -245,10 +245,10 @@ def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evalua
     """Draws of each Gaussian by normals (paths, n, dim), with their weights under the mixture of all."""
     xp, (paths, n, dim) = bound.xp, normals.shape
 
-    def weigh(found: Gaussians, normals: Array) -> tuple[Array, Array, Array]:
+    def weigh(found: Gaussians, normals: Array, data: Tree) -> tuple[Array, Array, Array]:
         covariances, rows = found.covariances(), xp.arange(paths, device=device_of(normals))[:, None]
         x = found.mean + covariances.root(normals)
-        log_p = bound.log_density(x)
+        log_p = bound.with_data(data).log_density(x)
 
         def under_all(i: Any, logs: tuple[Array, Array]) -> tuple[Array, Array]:
             """The draws of path i, one path after another: an array of all draws for all Gaussians may be large."""
@@ -260,7 +260,7 @@ def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evalua
         weights = xp.where(xp.isfinite(log_p), log_p - mixture, -math.inf)
         return xp.reshape(x, (paths * n, dim)), xp.reshape(weights, (-1,)), lower_bound(xp, log_p, own)
 
-    draws, log_weights, elbos = compiled(bound.backend, weigh)(found, normals)
+    draws, log_weights, elbos = compiled(bound.backend, weigh)(found, normals, bound.data)
     return Approximation(
         found.mean[:, 0, :],
         found.covariances(),

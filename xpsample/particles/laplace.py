@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from array_api_compat import device as device_of
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Tree
 from xpsample.core.registry import compiled, to_host
 from xpsample.gradients.choices import Evaluations
 from xpsample.optimize.lbfgs import Ascent, climb
@@ -69,16 +69,16 @@ class Laplace(ByGaussians):
     def _gaussians(self, bound: BoundTarget, x: Array, seed: int) -> tuple[Gaussians, Evaluations]:
         paths, _, dim = x.shape
 
-        def path(x: Array) -> tuple[Ascent, Array, Array]:
-            xp, rows = bound.xp, (paths, dim, dim)
+        def path(x: Array, data: Tree) -> tuple[Ascent, Array, Array]:
+            target, xp, rows = bound.with_data(data), bound.xp, (paths, dim, dim)
             at, _, tried, _ = climb(
-                bound.backend, ascent(bound), x, self.steps, self.history, lambda at, h, moved, seen: seen, ()
+                bound.backend, ascent(target), x, self.steps, self.history, lambda at, h, moved, seen: seen, ()
             )
             each = xp.eye(dim, dtype=x.dtype, device=device_of(x))
-            hessian = bound.hvp(xp.broadcast_to(at.x, rows), xp.broadcast_to(each, rows))
+            hessian = target.hvp(xp.broadcast_to(at.x, rows), xp.broadcast_to(each, rows))
             return at, hessian, tried
 
-        at, hessian, tried = compiled(bound.backend, path)(x)
+        at, hessian, tried = compiled(bound.backend, path)(x, bound.data)
         spent = bound.costs.evaluate.times(int(np.sum(to_host(tried))))
         found = _at_modes(*(to_host(a).astype(np.float64) for a in (at.x, at.score, hessian)))
         dtype, home = to_host(x).dtype, bound.backend

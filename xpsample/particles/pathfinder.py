@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, Tree
 from xpsample.core.covariance import LowRankCovariance
 from xpsample.core.registry import compiled, to_host
 from xpsample.gradients.choices import Evaluations
@@ -80,12 +80,14 @@ class Pathfinder(ByGaussians):
     def _gaussians(self, bound: BoundTarget, x: Array, seed: int) -> tuple[Gaussians, Evaluations]:
         xp = bound.xp
 
-        def path(x: Array, normals: Array) -> tuple[Gaussians, Array, Array]:
+        def path(x: Array, normals: Array, data: Tree) -> tuple[Gaussians, Array, Array]:
+            target = bound.with_data(data)
+
             def see(at: Ascent, h: LowRankCovariance, moved: Array, seen: tuple[Gaussians, Array]) -> Any:
                 best, looked = seen
                 mean = at.x + h.product(at.score)
                 log_scale = xp.sum(xp.log(h.sd), axis=-1) + 0.5 * xp.sum(xp.log(h.values), axis=-1)
-                log_p = bound.log_density(mean + h.root(normals))
+                log_p = target.log_density(mean + h.root(normals))
                 elbo = lower_bound(xp, log_p, log_normal(xp, normals) - log_scale)
                 now = Gaussians(mean, (h.sd, h.vectors, h.values), log_scale, elbo)
                 return chosen(xp, moved & (elbo > best.elbo), now, best), looked + xp.astype(moved, looked.dtype)
@@ -94,11 +96,11 @@ class Pathfinder(ByGaussians):
             begun = Gaussians(x, (h.sd, h.vectors, h.values), none, none - math.inf)
             count = xp.astype(none, xp.int32)
             _, endless, tried, (best, looked) = climb(
-                bound.backend, ascent(bound), x, self.steps, self.history, see, (begun, count)
+                bound.backend, ascent(target), x, self.steps, self.history, see, (begun, count)
             )
             return best._replace(elbo=xp.where(endless, -math.inf, best.elbo)), tried, looked
 
         normals = normals_like(x, (x.shape[0], LOOKS), seed, NORMALS_OF_PATHS)
-        best, tried, looked = compiled(bound.backend, path)(x, normals)
+        best, tried, looked = compiled(bound.backend, path)(x, normals, bound.data)
         tried, looked = (int(np.sum(to_host(a))) for a in (tried, looked))
         return best, bound.costs.evaluate.times(tried).plus(bound.costs.log_density.times(LOOKS * looked))
