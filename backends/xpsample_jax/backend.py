@@ -1,6 +1,7 @@
 """JAX: one compiled loop per block, whose trip count is an argument, so that no block length compiles anew."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,6 @@ from xpsample.core.errors import BackendError
 from xpsample.core.specs import Specs
 from xpsample.sampling.eager import allocating, eager_repeat
 from xpsample.sampling.noise import Native, Portable, Replay, cut
-from xpsample_jax.constants import dtypes
 from xpsample_jax.modes import OWN_MODES
 from xpsample_jax.noise import draw_rows
 from xpsample_jax.programs import Compiled
@@ -29,11 +29,8 @@ Array = Any
 FEW = 32
 """Chains on a CPU up to which products of positions and data dominate by their calls, not by their arithmetic.
 
-Then data of a target that never change are part of the program, up to `CONSTANT` bytes, since XLA lays constants out
-for their products; and products are calls of YNNPACK, alone (docs/measurements/2026-11-backends.md).
+Products are then calls of YNNPACK, alone (docs/measurements/2026-11-backends.md).
 """
-
-CONSTANT = 2**20
 
 
 def _traced(value: Any) -> bool:
@@ -69,7 +66,7 @@ class JaxAutodiff(Autodiff):
 
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
         with OWN_MODES:
-            found = max(dtypes(jax.make_jaxpr(f)(x).jaxpr), key=lambda dtype: jnp.finfo(dtype).eps, default=x.dtype)
+            found = max(_dtypes(jax.make_jaxpr(f)(x).jaxpr), key=lambda dtype: jnp.finfo(dtype).eps, default=x.dtype)
         eps = float(jnp.finfo(found).eps)
         return (str(found), eps) if eps > jnp.finfo(x.dtype).eps else None
 
@@ -125,27 +122,25 @@ class JaxBackend(Backend):
         like = like if like.committed else jax.device_put(like, like.sharding)  # as what a block returns, see `_own`
         specs = stepper.specs(carry)
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
-        constant = few and stepper.constant_data and _bytes(stepper.data) <= CONSTANT
-        values = stepper.values(self.owns)
-        values = {path: np.asarray(v, like.dtype) if isinstance(v, float) else v for path, v in values.items()}
-        key = (tuple(specs.items()), few, constant)
+        data, values = stepper.data, stepper.values(self.owns)
+        values = {path: v if self.owns(v) else np.asarray(v, like.dtype) for path, v in values.items()}
+        key = (tuple(specs.items()), few)
         if key not in stepper.compiled:
-            stepper.compiled[key] = Runner(stepper, specs, like.dtype, few, constant)
+            # A copy, which does not hold the runner: in a cycle of references, traces would outlive the run.
+            stepper.compiled[key] = Runner(replace(stepper), specs, like.dtype, few)
         runner = stepper.compiled[key]
 
         keep = start >= stepper.schedule.burn_in
         if keep and buffers is None:
             with allocating(stepper.schedule.held):
-                buffers = jax.block_until_ready(runner.allocate(stepper.schedule.held, values, carry, like))
+                buffers = jax.block_until_ready(runner.allocate(stepper.schedule.held, data, values, carry, like))
         elif keep and buffers is not None:
             buffers = like_rows(buffers, like)  # those of a checkpoint are not sharded
         rest, total = buffers if keep else None, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
-            carry, rest, sums = runner.block(
-                stepper.data, values, _own(carry, like), rest, noise, *map(_index(), (origin, lo, hi))
-            )
+            numbers = map(_index(), (origin, lo, hi))
+            carry, rest, sums = runner.block(data, values, _own(carry, like), rest, noise, *numbers)
             total = sums if total is None else jax.tree.map(jnp.add, total, sums)
-        runner.let_go()
         return carry, (rest if keep else buffers), total
 
     def _blocks(
@@ -215,6 +210,16 @@ class JaxBackend(Backend):
         ]
 
 
+def _dtypes(jaxpr: Any) -> Iterator[Any]:
+    """The floating dtypes of what a trace and those within compute."""
+    for equation in jaxpr.eqns:
+        results = (getattr(atom.aval, "dtype", None) for atom in equation.outvars)
+        yield from (dtype for dtype in results if dtype is not None and jnp.issubdtype(dtype, jnp.floating))
+        for leaf in jax.tree.leaves(list(equation.params.values())):
+            if hasattr(leaf, "eqns"):
+                yield from _dtypes(getattr(leaf, "jaxpr", leaf))
+
+
 def _check_concrete(array: Array, now: bool = False) -> None:
     """Raise BackendError for arrays that hold no numbers (any more), or, with `now`, where results would hold none."""
     if isinstance(array, jax.core.Tracer) or (now and _traced(jnp.zeros(()))):
@@ -242,10 +247,6 @@ def _on_one_cpu(x: Array) -> bool:
     """Whether an array is, whole, on a CPU."""
     devices = x.sharding.device_set
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
-
-
-def _bytes(data: tree.Tree) -> int:
-    return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(data))
 
 
 @partial(jax.jit, static_argnums=1)

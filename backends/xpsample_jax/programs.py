@@ -1,23 +1,19 @@
-"""Compiled programs: traced afresh for every use, and compiled once in a process for each program that comes out.
+"""Compiled programs: traced anew by each run, and compiled once in a process for each text that comes out.
 
-A trace is what a function read when it was made, and JAX keeps traces by the identity of functions. So nothing here
-outlives its use but executables, which are known by the text of what was lowered.
+A trace holds what a function read when it was made, and JAX keeps traces by the identity of functions. Therefore each
+`Compiled` traces a function object of its own. Only executables outlive it, and they are known by their lowered text.
 """
 
 import hashlib
-import importlib
-import itertools
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
-from functools import cache
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Sharding
 
 MOST = 2**29
@@ -29,45 +25,13 @@ FORMS = 64
 PER_CHARACTER = 128
 """Bytes of an executable for each character of its text, about: a loop of 4,893 characters took 0.65 MB."""
 
+ARRAYS = (jax.Array, np.ndarray, np.generic)
+"""Types of the arguments of compiled programs."""
+
 OF_XLA = ("Sharding", "SPMD", "lapack_", "cu", "hip", "TopK", "ApproxTopK", "mhlo.", "chlo.", "stablehlo.", "xla.")
 """How the names of custom calls begin that are what their text says; others may hold the address of a function."""
 
-_numbers = itertools.count(1)
 _lock = threading.Lock()
-_looking: ContextVar["Traces | None"] = ContextVar("looking", default=None)
-
-
-class Traces:
-    """Traces that are shared while they are made: all see a function's globals, closure and arrays as they are now.
-
-    JAX keeps traces of the functions inside of others, too (those that are jitted, checkpointed, or the bodies of
-    loops), and takes them again wherever its settings are the same. So each of these has a setting of its own, one
-    that changes no program.
-    """
-
-    def __init__(self) -> None:
-        self._number = next(_numbers)
-        self._inner: dict[int, tuple[Any, Any]] = {}
-
-    @contextmanager
-    def looking(self) -> Iterator[None]:
-        """A block in which functions are traced."""
-        before = _looking.set(self)
-        try:
-            with _apart(self._number):
-                yield
-        finally:
-            _looking.reset(before)
-
-    def inner(self, f: Callable[..., Any]) -> Any:
-        """A function that is traced once, however often the program calls it."""
-        return self._inner.setdefault(id(f), (f, jax.jit(_fresh(f))))[1]
-
-
-def inner(f: Callable[..., Any]) -> Any:
-    """`Traces.inner` of those that are made now."""
-    traces = _looking.get()
-    return jax.jit(_fresh(f)) if traces is None else traces.inner(f)
 
 
 class Executables:
@@ -122,18 +86,18 @@ EXECUTABLES = Executables(MOST)
 class Compiled:
     """A function, compiled for the shapes that it is called with.
 
-    Within a trace it becomes a part of that. Where JAX's compiler is off (`jax.disable_jit`), it is called as it is.
+    Within a trace it becomes a part of that. If JAX's compiler is off (`jax.disable_jit`), it is called as it is.
 
     Parameters
     ----------
     f : callable
-        Of trees of arrays.
+        Function of trees whose leaves are arrays, which become arguments, or Python values, which become constants.
     donate : tuple of int
         Arguments whose memory results may take.
     few : bool, optional
-        Of steps whether their chains are few (`compiler_options`).
+        Whether the chains of its steps are few (`compiler_options`).
     shardings : tree of Sharding, optional
-        Of the results.
+        Shardings of the results.
     """
 
     def __init__(
@@ -146,82 +110,51 @@ class Compiled:
         }  # else the text does not say which are used
         if shardings is not None:
             self._settings["out_shardings"] = shardings
+        self._jitted: dict[Hashable, Any] = {}
         self._ready: dict[Hashable, Any] = {}
 
-    def __call__(self, *args: Any, traces: Traces | None = None) -> Any:
-        """The function of arguments; `traces` are those that its own is shared with."""
+    def __call__(self, *args: Any) -> Any:
         leaves, structure = jax.tree.flatten(args)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return inner(self.f)(*args)
-        if option("jax_disable_jit"):
+        within = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        if option("jax_disable_jit") and not within:
             return self.f(*args)
+        constants = [None if isinstance(leaf, ARRAYS) else leaf for leaf in leaves]
+        function = structure, *map(id, constants)
+        if function not in self._jitted:
+            self._jitted[function] = jax.jit(_fresh(self.f, structure, constants), **self._settings)
+        jitted = self._jitted[function]
+        leaves = [leaf if isinstance(leaf, ARRAYS) else None for leaf in leaves]
+        if within:
+            return jitted(*jax.tree.unflatten(structure, leaves))
         leaves = [_in_order(leaf) for leaf in leaves]
         args = jax.tree.unflatten(structure, leaves)
-        key = structure, tuple(map(_form, leaves)), _settings()
-        ready = self._ready.get(key)
+        form = structure, tuple(map(_form, leaves)), _settings()
+        ready = self._ready.get((function, form))
         if ready is None:
-            ready = self._compiled(key, args, Traces() if traces is None else traces)
+            ready = self._compiled(jitted.trace(*args), form, args)
             with _lock:
                 if len(self._ready) >= FORMS:
                     del self._ready[next(iter(self._ready))]
-                self._ready[key] = ready
+                self._ready[function, form] = ready
         return ready(*args)
 
-    def _traced(self, args: tuple) -> Any:
-        return jax.jit(_fresh(self.f), **self._settings).trace(*args)
-
-    def _compiled(self, key: Hashable, args: tuple, traces: Traces) -> Any:
-        with traces.looking():
-            lowered = self._traced(args).lower()
+    def _compiled(self, traced: Any, form: Hashable, args: tuple) -> Any:
+        lowered = traced.lower()
         results = tuple(jax.tree.leaves(self._settings.get("out_shardings")))  # the text leaves out their devices
         text, platform = lowered.as_text(), _platform((args, results))
         if not _is_whole(text):
             return _compile(lowered, self.few, platform)
         out = lowered.out_tree, tuple(bool(getattr(a, "weak_type", False)) for a in jax.tree.leaves(lowered.out_info))
-        known = hashlib.sha256(text.encode()).digest(), key, results, out, self.few
+        known = hashlib.sha256(text.encode()).digest(), form, results, out, self.few
         return EXECUTABLES.get(known, PER_CHARACTER * len(text), lambda: _compile(lowered, self.few, platform))
 
 
-def _setting() -> Any:
-    """A setting of JAX's that changes no program, and that its traces are kept by; None where it has none.
-
-    It counts the runs of a profiler of programs on a GPU, and is read when these are compiled, not traced. It is not
-    public, so it is tried out.
-    """
-    try:
-        setting = importlib.import_module("jax._src.config").pgle_profiling_runs
-        calls: list[Any] = []
-
-        @jax.jit
-        def kept(x: Any) -> Any:
-            calls.append(x)
-            return x
-
-        for number in (-1, -2):
-            with setting(number):
-                jax.jit(lambda x: kept(x)).trace(0.0)
-    except Exception:
-        return None
-    return setting if len(calls) == 2 else None
-
-
-_known_setting = cache(_setting)
-
-
-def _apart(number: int) -> AbstractContextManager:
-    """A block in which JAX takes no trace that was made outside of it."""
-    setting = _known_setting()
-    if setting is not None:
-        return setting(number)
-    jax.clear_caches()
-    return nullcontext()
-
-
-def _fresh(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function object that JAX has not seen, of the same name."""
+def _fresh(f: Callable[..., Any], structure: Any, constants: list[Any]) -> Callable[..., Any]:
+    """`f` of the arrays among its arguments, as a function object that JAX has not seen, of the same name."""
 
     def fresh(*args: Any) -> Any:
-        return f(*args)
+        arrays = iter(jax.tree.leaves(args))
+        return f(*jax.tree.unflatten(structure, [next(arrays) if value is None else value for value in constants]))
 
     fresh.__name__ = getattr(f, "__name__", fresh.__name__)
     return fresh

@@ -15,7 +15,7 @@ from xpsample.core.tree import Tree
 from xpsample.sampling.eager import add_sums
 from xpsample.sampling.noise import LEAST_STEPS, chunk_steps, segment_steps
 from xpsample_jax.noise import Keys, draw_rows
-from xpsample_jax.programs import Compiled, Traces, inner
+from xpsample_jax.programs import Compiled
 
 Array = Any
 """An array of this library."""
@@ -36,22 +36,23 @@ class Runner:
         Of the noise.
     few : bool
         Whether chains are few (`compiler_options`).
-    constant : bool
-        Whether the target's data are part of the compiled program.
     """
 
-    def __init__(self, program: Stepper, specs: Specs, dtype: Any, few: bool, constant: bool) -> None:
-        self.program, self.dtype = program, dtype
-        self.specs, self.ahead = specs, chunk_steps(specs) >= LEAST_STEPS
+    def __init__(self, program: Stepper, specs: Specs, dtype: Any, few: bool) -> None:
+        self.dtype, self.specs = dtype, specs
+        self.ahead = chunk_steps(specs) >= LEAST_STEPS
         self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)
-        self._traces: Traces | None = None
         self._empty: dict[Any, Compiled] = {}
+        schedule = program.schedule
 
         def advance(data: Tree, values: dict[str, Array], state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
             return program.advance(data, values)(state, noise)
 
-        # Inner functions are jitted for their trace alone: the shapes and the loop below share one.
-        self._advance, self._record = advance, program.record
+        def record(data: Tree, recorder_states: tuple, state: Any, info: Any) -> tuple[tuple, Any]:
+            return program.record(recorder_states, state, info, data)
+
+        # Compiled for their trace alone, which the shapes of rows and the loop share.
+        self._advance, self._record = step, keep_row = Compiled(advance), Compiled(record)
 
         def block(
             data: Tree,
@@ -63,59 +64,42 @@ class Runner:
             start: Array,
             stop: Array,
         ) -> tuple[Carry, tuple | None, Any]:
-            at = self._noise_at(noise, origin)
-            data = program.data if constant else data
-            step, keep = inner(self._advance), buffers is not None
+            at, keep = _noise_at(specs, noise, origin), buffers is not None
 
-            def record(recorder_states: tuple, buffers: Any, state: Any, info: Any, t: Array) -> tuple[tuple, Any]:
-                recorder_states, rows = inner(self._record)(recorder_states, state, info)
-                row = program.schedule.row(t)
+            def put(recorder_states: tuple, buffers: Any, state: Any, info: Any, t: Array) -> tuple[tuple, Any]:
+                recorder_states, rows = keep_row(data, recorder_states, state, info)
+                row = schedule.row(t)
                 return recorder_states, jax.tree.map(lambda b, a: _put(b, a, row), buffers, rows)
 
             def body(t: Array, loop: tuple[Carry, Any, Any]) -> tuple[Carry, Any, Any]:
                 (state, recorder_states), buffers, sums = loop
                 state, info = step(data, values, state, at(t))
                 sums = add_sums(sums, program.sums([info]))
-                if keep and program.schedule.thinning == 1:
-                    recorder_states, buffers = record(recorder_states, buffers, state, info, t)
+                if keep and schedule.thinning == 1:
+                    recorder_states, buffers = put(recorder_states, buffers, state, info, t)
                 elif keep:
                     recorder_states, buffers = jax.lax.cond(
-                        program.schedule.is_recorded(t),
-                        lambda f, b: record(f, b, state, info, t),
+                        schedule.is_recorded(t),
+                        lambda f, b: put(f, b, state, info, t),
                         lambda f, b: (f, b),
                         recorder_states,
                         buffers,
                     )
                 return Carry(state, recorder_states), buffers, sums
 
-            _, info = jax.eval_shape(step, data, values, carry.state, at(start))
+            _, info = jax.eval_shape(partial(step, data), values, carry.state, at(start))
             zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(program.sums, [info]))
             return jax.lax.fori_loop(start, stop, body, (carry, buffers, zeros))
 
-        self.programs = Compiled(block, donate=(2, 3), few=few)
-
-    def block(self, *args: Any) -> tuple[Carry, tuple | None, Any]:
+        self.block = Compiled(block, donate=(2, 3), few=few)
         """The carry, the buffers (None where nothing is kept) and the sums after a block of steps."""
-        return self.programs(*args, traces=self.traces)
 
-    @property
-    def traces(self) -> Traces:
-        """Those that the shapes of rows and the block share, until they are let go."""
-        if self._traces is None:
-            self._traces = Traces()
-        return self._traces
-
-    def let_go(self) -> None:
-        """Keep no trace, and with it no copy of an array that a function read."""
-        self._traces = None
-
-    def allocate(self, draws: int, values: dict[str, Array], carry: Carry, x: Array) -> tuple:
+    def allocate(self, draws: int, data: Tree, values: dict[str, Array], carry: Carry, x: Array) -> tuple:
         """Buffers for the rows of a run, sharded like the positions where their axes are those of x."""
         if (draws, x.sharding, x.shape) not in self._empty:
             noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
-            with self.traces.looking():
-                state, info = jax.eval_shape(inner(self._advance), self.program.data, values, carry.state, noise)
-                rows = jax.eval_shape(inner(self._record), carry.recorder_states, state, info)[1]
+            state, info = jax.eval_shape(partial(self._advance, data), values, carry.state, noise)
+            rows = jax.eval_shape(partial(self._record, data), carry.recorder_states, state, info)[1]
             shardings = jax.tree.map(lambda row: _row_sharding(row.shape, x), rows)
             self._empty[draws, x.sharding, x.shape] = Compiled(
                 lambda: jax.tree.map(lambda row: jnp.zeros((draws, *row.shape), row.dtype), rows), shardings=shardings
@@ -137,10 +121,11 @@ class Runner:
         """The first of the steps whose noise is drawn with a step's."""
         return start // self.length * self.length
 
-    def _noise_at(self, noise: Noise, origin: Array) -> Callable[[Array], dict[str, Array]]:
-        if isinstance(noise, Keys):
-            return partial(noise.draw, self.specs)
-        return lambda t: {k: _take(noise[k].reshape(-1), t - origin, spec.shape) for k, spec in self.specs.items()}
+
+def _noise_at(specs: Specs, noise: Noise, origin: Array) -> Callable[[Array], dict[str, Array]]:
+    if isinstance(noise, Keys):
+        return partial(noise.draw, specs)
+    return lambda t: {k: _take(noise[k].reshape(-1), t - origin, spec.shape) for k, spec in specs.items()}
 
 
 def _take(flat: Array, i: Array, shape: tuple[int, ...]) -> Array:

@@ -27,21 +27,13 @@ FIRST_TIER = ("nuts", "sr-mala")
 @pytest.fixture
 def lowered(monkeypatch):
     """The texts of all programs, lowered for CUDA. None is compiled: results are zeros."""
-    texts, shapes = [], {}
+    texts = []
 
-    def instead(self, *args, traces=None):
-        leaves, structure = jax.tree.flatten(args)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return programs.inner(self.f)(*args)
-        key = self, structure, tuple(map(programs._form, leaves))
-        if key not in shapes:
-            with (programs.Traces() if traces is None else traces).looking():
-                traced = self._traced(args)
-                texts.append(traced.lower(lowering_platforms=("cuda",)).as_text())
-            shapes[key] = traced.out_info
-        return jax.tree.map(lambda a: jax.device_put(np.zeros(a.shape, a.dtype)), shapes[key])
+    def instead(self, traced, form, args):
+        texts.append(traced.lower(lowering_platforms=("cuda",)).as_text())
+        return lambda *args: jax.tree.map(lambda a: jax.device_put(np.zeros(a.shape, a.dtype)), traced.out_info)
 
-    monkeypatch.setattr(programs.Compiled, "__call__", instead)
+    monkeypatch.setattr(programs.Compiled, "_compiled", instead)
     return texts
 
 
@@ -60,14 +52,13 @@ def test_programs_are_lowered_for_cuda(lowered, name):
 @pytest.mark.parametrize("mass", [xps.DiagonalMetric(), xps.DenseMetric(), xps.LowRankMetric()])
 def test_warm_ups_are_lowered_for_cuda(monkeypatch, mass):
     """Their steps and all that follows, with the factors of matrices that they take; and made on the CPU."""
-    texts, trace = [], programs.Compiled._traced
+    texts, compiled = [], programs.Compiled._compiled
 
-    def traced(self, args):
-        found = trace(self, args)
-        texts.append(found.lower(lowering_platforms=("cuda",)).as_text())
-        return found
+    def noted(self, traced, form, args):
+        texts.append(traced.lower(lowering_platforms=("cuda",)).as_text())
+        return compiled(self, traced, form, args)
 
-    monkeypatch.setattr(programs.Compiled, "_traced", traced)
+    monkeypatch.setattr(programs.Compiled, "_compiled", noted)
     x0 = jax.numpy.asarray(np.random.default_rng(0).normal(size=(4, 3)), dtype=np.float32)
     target = xps.Target(lambda x: -0.5 * jax.numpy.sum(x**2, axis=-1))
     xps.sample(target, xps.HMC(mass=mass), x0, 2, warmup=30, seed=1, progress=False)

@@ -3,6 +3,8 @@
 import copy
 import gc
 import pickle
+import subprocess
+import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -45,6 +47,42 @@ def test_programs_of_many_shapes_are_bounded(monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda n: float(double(jax.numpy.ones(n)).sum()), sizes))
     assert found == [2.0 * n for n in sizes] and len(double._ready) == programs.FORMS
+
+
+MANY_RUNS = """
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+
+import xpsample as xps
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+
+
+def resident():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+for i in range(150):
+    target = xps.Target(lambda x, rows: -0.5 * jnp.sum((x @ rows.T) ** 2, axis=-1), data=rng.normal(size=(20, 2)))
+    xps.sample(target, xps.HMC(0.1, 3), jnp.ones((4, 2)), 50, seed=i, progress=False)
+    if i == 49:
+        before = resident()
+print(resident() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_runs_on_jax_with_new_functions_and_data_keep_no_memory():
+    """At most 15 MB after another 100 runs; kept traces of 0.1.0 to 0.2.0 took 30 MB and more."""
+    pytest.importorskip("jax")
+    child = subprocess.run([sys.executable, "-c", MANY_RUNS], capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    assert float(child.stdout) < 15
 
 
 def test_compiled_steps_are_counted_and_hold_no_data(monkeypatch):

@@ -66,7 +66,10 @@ class Autodiff(ABC):
 
     @abstractmethod
     def compiled(self, f: Callable[..., Tree]) -> Callable[..., Tree]:
-        """`f` for calls outside of a run: compiled where eager calls cost much more, else `f` itself."""
+        """`f` for calls outside of a run: compiled where eager calls cost much more, else `f` itself.
+
+        Leaves of its arguments may be Python values, such as a shape among a target's data: those are constants.
+        """
 
     @abstractmethod
     def unpack(self, value: object) -> Unpacked | None:
@@ -122,11 +125,7 @@ class Stepper(Protocol):
 
     @property
     def data(self) -> Tree:
-        """Arrays that every step is given. A backend that compiles may take them as arguments of its program."""
-
-    @property
-    def constant_data(self) -> bool:
-        """Whether they may be part of a compiled program, since they never change."""
+        """Data that every step is given. A backend that compiles makes their arrays arguments of its program."""
 
     @property
     def compiled(self) -> dict[Any, Any]:
@@ -156,9 +155,9 @@ class Stepper(Protocol):
         """An array with the library, device and floating dtype of the noise."""
 
     def record(
-        self, recorder_states: tuple[Any, ...], state: Tree, info: Any
+        self, recorder_states: tuple[Any, ...], state: Tree, info: Any, data: Tree = None
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """New recorder states, and the row of each recorder."""
+        """New recorder states, and the row of each recorder, with other `data` than its own if they are given."""
 
 
 class Backend(ABC):

@@ -65,11 +65,6 @@ class Program:
         """The target's."""
         return self.target.data
 
-    @property
-    def constant_data(self) -> bool:
-        """Whether they never change."""
-        return self.target.constant_data
-
     def specs(self, carry: Carry) -> Specs:
         """The noise of one step."""
         return self.kernel.noise(carry.state.point.x)
@@ -85,7 +80,10 @@ class Program:
     def advance(self, data: tree.Tree = None, values: Mapping[str, Any] | None = None) -> Step:
         """The kernel's step on the target."""
         kernel = with_arguments(self.kernel, values) if values else self.kernel
-        return partial(kernel.step, self.target if data is None else self.target.with_data(data))
+        return partial(kernel.step, self._target(data))
+
+    def _target(self, data: tree.Tree) -> BoundTarget:
+        return self.target if data is None else self.target.with_data(data)
 
     def sums(self, infos: Sequence[Info]) -> Info:
         """Those of the infos of some steps; evaluations may be Python integers."""
@@ -94,26 +92,27 @@ class Program:
     def init(self, x: Array) -> Carry:
         """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
 
-        def begin(x: Array, values: dict[str, Array]) -> Any:
-            return with_arguments(self.kernel, values).init(self.target, 1 * x)
+        def begin(x: Array, values: dict[str, Array], data: tree.Tree) -> Any:
+            return with_arguments(self.kernel, values).init(self._target(data), 1 * x)
 
         backend = self.target.backend
         values = {path: value for path, value in self.values(backend.owns).items() if backend.owns(value)}
         with errors_of_functions("the run failed at the start positions"):
-            return self.start(as_one(backend, begin, x, values))
+            return self.start(as_one(backend, begin, x, values, self.data))
 
     def start(self, state: Any) -> Carry:
         """The carry at a state of the kernel, which is not copied."""
         return Carry(state, tuple(r.init(self.target, state) for r in self.recorders))
 
     def record(
-        self, recorder_states: tuple[Any, ...], state: Any, info: Any
+        self, recorder_states: tuple[Any, ...], state: Any, info: Any, data: tree.Tree = None
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """New recorder states, and the row of each recorder."""
         if not recorder_states:
             return (), ()
+        target = self._target(data)
         pairs = [
-            r.update(self.target, recorder_state, state, info)
+            r.update(target, recorder_state, state, info)
             for r, recorder_state in zip(self.recorders, recorder_states, strict=True)
         ]
         recorder_states, rows = zip(*pairs, strict=True)

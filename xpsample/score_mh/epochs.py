@@ -56,7 +56,7 @@ class Epochs:
     compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     recorders: ClassVar = (Record("losses", lambda state: (state.loss, state.validation_loss)),)
-    compile, constant_data = False, False
+    compile = False
 
     def like(self, carry: Carry) -> Array:
         """One number of the data."""
@@ -101,7 +101,7 @@ class Epochs:
         """Nothing is summed."""
 
     def record(
-        self, recorder_states: tuple[Any, ...], state: EpochState, info: Any
+        self, recorder_states: tuple[Any, ...], state: EpochState, info: Any, data: tree.Tree = None
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The losses of an epoch, as a row."""
         return recorder_states, tuple(recorder.function(state) for recorder in self.recorders)

@@ -30,9 +30,6 @@ class BoundTarget(ABC):
         What each call costs.
     data : tree of arrays
         The arrays that the target holds, for drivers that pass them to a compiled program.
-    constant_data : bool
-        For drivers: whether `data` are those that the target was bound with, which never change, so that they may be
-        part of a compiled program; those of `with_data` may not.
     constrained : bool
         Whether a log density of -inf is meant.
     acceptance : Acceptance
@@ -53,8 +50,6 @@ class BoundTarget(ABC):
         def costs(self) -> Costs: ...
         @property
         def data(self) -> tree.Tree: ...
-        @property
-        def constant_data(self) -> bool: ...
         @property
         def constrained(self) -> bool: ...
         @property
@@ -161,11 +156,6 @@ class DerivedTarget(OnTarget):
     def data(self) -> tree.Tree:
         """The underlying target's."""
         return self.target.data
-
-    @property
-    def constant_data(self) -> bool:
-        """The underlying target's."""
-        return self.target.constant_data
 
     @property
     def constrained(self) -> bool:

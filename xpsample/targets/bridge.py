@@ -104,11 +104,6 @@ class BridgedTarget(OnTarget):
         return self.target.requires
 
     @property
-    def constant_data(self) -> bool:
-        """Of both ends."""
-        return self.initial.constant_data and self.target.constant_data
-
-    @property
     def constrained(self) -> bool:
         """Of either end."""
         return self.initial.constrained or self.target.constrained

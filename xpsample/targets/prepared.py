@@ -36,7 +36,6 @@ class PreparedTarget(BoundTarget):
     constrained: bool = False
     dtype: Any = None  # the functions', where the positions are integers
     data: tree.Tree = None
-    constant_data: bool = True
     family: Family | None = None
     part: Callable[..., Derivative] | None = field(default=None, repr=False)  # of `Target`
     _args: tuple[Any, ...] = field(init=False, repr=False)
@@ -109,12 +108,12 @@ class PreparedTarget(BoundTarget):
         return self.acceptance.acceptance_correction(self, proposal, current, parameters)
 
     def with_data(self, data: tree.Tree) -> "PreparedTarget":
-        return replace(self, data=data, constant_data=False)
+        return replace(self, data=data)
 
     def member(self, parameters: tree.Tree) -> "PreparedTarget":
         """The member of a family at parameters, as a target that stays the same: its `refresh` costs nothing."""
         costs = self.costs._replace(refresh=Evaluations())
-        return replace(self, data=parameters, constant_data=False, family=None, costs=costs)
+        return replace(self, data=parameters, family=None, costs=costs)
 
 
 def positions_around(space: Space, dim: int) -> int:

@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
 from xpsample.core.errors import CapabilityError, GradientError
@@ -223,11 +223,9 @@ class Target(AbstractTarget):
         space = self.space.bind(backend, integers)
         functions, costs = self._chosen(backend, space, x, requires)
         data = self._data(backend, x)
-        # Python values among the data may be a shape, say, which no argument of a compiled function is.
-        compiles = all(map(is_array, tree.leaves(data)))
 
         def ready(function: Callable[..., Any] | None) -> Any:
-            return compiled(backend, function) if compiles and function is not None else function
+            return None if function is None else compiled(backend, function)
 
         return PreparedTarget(
             backend=backend,
