@@ -64,6 +64,14 @@ class JaxAutodiff(Autodiff):
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return Compiled(f)
 
+    def repeated(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+        program = Compiled(f, few=True)  # as steps of few chains: it takes longer to compile, and runs faster
+
+        def committed(leaf: Any) -> Any:  # as results are: JAX compiles another program for arrays that are not
+            return jax.device_put(leaf, leaf.sharding) if not getattr(leaf, "committed", True) else leaf
+
+        return lambda *args: program(*jax.tree.map(committed, args))
+
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
         with OWN_MODES:
             found = max(_dtypes(jax.make_jaxpr(f)(x).jaxpr), key=lambda dtype: jnp.finfo(dtype).eps, default=x.dtype)

@@ -44,6 +44,9 @@ class TorchAutodiff(Autodiff):
     def compiled(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return f
 
+    def repeated(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
+        return torch.no_grad()(f)
+
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
         return coarsest(f, x)
 

@@ -8,8 +8,8 @@ import pytest
 from xpsample.core import tree
 from xpsample.core.errors import FunctionError, HyperparameterError
 from xpsample.optimize import Averaged
-from xpsample.sampling.checkpoint import Store
-from xpsample.score_mh import Denoising, fit, init_score_network
+from xpsample.sampling.checkpoint import Checkpoint
+from xpsample.score_mh import Denoising, fit, init_score_network, training
 
 torch = pytest.importorskip("torch")
 
@@ -99,17 +99,18 @@ def test_a_killed_training_goes_on_bit_for_bit(tmp_path, monkeypatch):
         start = init_score_network(2, 4, seed=0)
         return fit(Denoising(0.5), start, DATA, epochs=6, batch_size=10, optimizer=optimizer, seed=1, **settings)
 
-    save = Store.save
+    save = training._Saved.save
 
-    def save_and_die(self, done, *args, **settings):
-        save(self, done, *args, **settings)
-        if done == 3:
+    def save_and_die(self, *args):
+        save(self, *args)
+        if self.step == 3:
             raise Killed
 
-    monkeypatch.setattr(Store, "save", save_and_die)
+    monkeypatch.setattr(training, "SECONDS", 1e-9)
+    monkeypatch.setattr(training._Saved, "save", save_and_die)
     with pytest.raises(Killed):
-        train(checkpoint=tmp_path)
-    monkeypatch.setattr(Store, "save", save)
+        train(checkpoint=Checkpoint(tmp_path, every=0))
+    monkeypatch.setattr(training._Saved, "save", save)
     resumed, whole = train(checkpoint=tmp_path), train()
     np.testing.assert_array_equal(resumed.losses, whole.losses)
     for own, other in zip(tree.leaves(resumed.parameters), tree.leaves(whole.parameters), strict=True):

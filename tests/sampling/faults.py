@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from xpsample.files.folder import INDEX, Folder
 from xpsample.optimize.optimizers import Adam
 from xpsample.sampling import blocks, store
 from xpsample.sampling.checkpoint import Store
-from xpsample.score_mh import Denoising, fit, init_score_network
+from xpsample.score_mh import Denoising, fit, init_score_network, training
 
 Arrays = dict[str, np.ndarray]
 Entry = Callable[[Path | None], Arrays]
@@ -109,13 +109,20 @@ class Saves:
     @contextmanager
     def watched(cls) -> Iterator["Saves"]:
         """Those made in the context, with a save every two steps."""
-        saves, save = cls({}), Store.save
+        saves = cls({})
 
-        def saved(self: Store, step: int, *args: Any, **kwargs: Any) -> None:
-            save(self, step, *args, **kwargs)
-            saves.steps[str(self.path)] = self.step
+        def noted(save: Callable[..., None]) -> Callable[..., None]:
+            def saved(self: Any, *args: Any, **kwargs: Any) -> None:
+                save(self, *args, **kwargs)
+                saves.steps[str(self.path)] = self.step
 
-        with mock.patch.object(Store, "save", saved), mock.patch.object(blocks, "SECONDS", 1e-9):
+            return saved
+
+        with ExitStack() as patches:
+            for kept in (Store, training._Saved):
+                patches.enter_context(mock.patch.object(kept, "save", noted(kept.save)))
+            for module in (blocks, training):
+                patches.enter_context(mock.patch.object(module, "SECONDS", 1e-9))
             yield saves
 
     def lost(self) -> bool:

@@ -43,6 +43,7 @@ from xpsample.score_mh import (
     init_acceptance_network,
     init_score_network,
     score_network,
+    training,
 )
 from xpsample.sosmc import LangevinMove, RowBatches
 
@@ -159,15 +160,20 @@ def _child(library: str, entry: Entry, report: Callable[[str], None], out: Path,
 
     With a checkpoint a run has blocks of one step, each with a save after it.
     """
-    open_lib, save, checkpoint = open_library(library, "float64"), Store.save, None
+    open_lib, checkpoint = open_library(library, "float64"), None
     warnings.simplefilter("ignore")
 
-    def saved(self: Store, step: int, *args: Any, **kwargs: Any) -> None:
-        save(self, step, *args, **kwargs)
-        report(f"{self.path.name != 'warmup':d} {self.step}")
+    def reported(save: Callable[..., None]) -> Any:
+        def saved(self: Any, *args: Any, **kwargs: Any) -> None:
+            save(self, *args, **kwargs)
+            report(f"{self.path.name != 'warmup':d} {self.step}")
+
+        return saved
 
     if folder is not None:
-        blocks.SECONDS, Store.save = 1e-9, saved  # type: ignore[method-assign]
+        blocks.SECONDS = training.SECONDS = 1e-9
+        for kept in (Store, training._Saved):
+            kept.save = reported(kept.save)  # type: ignore[method-assign]
         checkpoint = xps.Checkpoint(folder, every=0.0)
     result = {path: to_host(leaf) for path, leaf in tree.items(entry(open_lib, LENGTH, checkpoint))}
     np.savez(out, **{f"x/{path}": array for path, array in result.items()})

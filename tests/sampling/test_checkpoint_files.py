@@ -61,15 +61,17 @@ HOLDING = """
     from xpsample import FiniteDifference, MALA, sample
     from xpsample.sampling.checkpoint import Store
     from xpsample.score_mh import Denoising, fit, init_score_network
+    from xpsample.score_mh.training import _Saved
     from xpsample.zoo.gaussian import gaussian
-    save, settings = Store.save, {"seed": 1, "checkpoint": sys.argv[2], "progress": False}
+    kind = Store if sys.argv[1] == "sample" else _Saved
+    save, settings = kind.save, {"seed": 1, "checkpoint": sys.argv[2], "progress": False}
 
     def killed(self, *arguments, **options):
         save(self, *arguments, **options)
         if sys.argv[3] == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Store.save = killed
+    kind.save = killed
     if sys.argv[1] == "sample":
         sample(gaussian(np.eye(2)), MALA(0.3), np.ones((2, 2)), 20, **settings)
     else:

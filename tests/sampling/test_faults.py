@@ -23,17 +23,17 @@ def check(name, library, fault, work, every):
     return tried
 
 
-@pytest.mark.parametrize(("entry", "saves", "pieces"), [("draws", 4, 0), ("fit", 4, 4)])
-def test_what_saves_ask_of_the_disk(entry, saves, pieces, tmp_path):
-    """Five calls for each of three files, and one for the state before.
+@pytest.mark.parametrize(("entry", "saves", "each_save", "pieces"), [("draws", 4, 3, 0), ("fit", 4, 2, 4)])
+def test_what_saves_ask_of_the_disk(entry, saves, each_save, pieces, tmp_path):
+    """Five calls for each file, and one for the state before: of `draws` three files a save, of `fit` two.
 
     This is why the tests below try fewer calls than there were in 0.1.0, which wrote a file in pieces, a header at a
-    time: 75 of the 107 calls of `draws` were writes, of six files in two saves; and 293 of the 353 of `fit`, of twelve.
+    time: 75 of the 107 calls of `draws` were writes, of six files in two saves.
     """
     layer = FileLayer(tmp_path, FAULTS["killed"])
     with Saves.watched(), layer:
         entries(open_library("numpy", "float64"))[entry](tmp_path / "run")
-    files = 3 * saves
+    files = each_save * saves
     each = {"create": files, "write": files + pieces, "sync": 2 * files, "replace": files, "unlink": saves - 1}
     lock = Counter(mkdir=1, sync=1, create=1, truncate=1, write=1, unlink=1)  # and the folder
     assert Counter(call.split()[0] for call in layer.calls) == Counter(each) + lock + Counter(mkdir=saves)
@@ -49,7 +49,7 @@ def test_every_call_of_a_run(fault, tmp_path):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("entry", ["warm-up", "fit"])
 def test_every_call_of_a_warm_up_and_of_a_training(entry, fault, tmp_path):
-    assert check(entry, open_library("numpy", "float64"), fault, tmp_path, 7) > 70 // 7
+    assert check(entry, open_library("numpy", "float64"), fault, tmp_path, 7) > 56 // 7
 
 
 @pytest.mark.slow

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from tests.sampling.test_blocks import Stopping
-from xpsample import Auto, Checkpoint, FiniteDifference, Portable, Via
+from xpsample import RWM, Auto, Checkpoint, FiniteDifference, Portable, Target, Via, load, sample
 from xpsample.core import tree
 from xpsample.core.errors import BackendError, CheckpointError, GradientError, HyperparameterError, Interrupted
 from xpsample.optimize.optimizers import SGD, Adam, Clipped
-from xpsample.sampling import blocks
-from xpsample.sampling.checkpoint import Store
 from xpsample.score_mh import (
     Denoising,
     ExactTrace,
@@ -26,7 +23,9 @@ from xpsample.score_mh import (
     init_acceptance_network,
     init_score_network,
     score_network,
+    training,
 )
+from xpsample.score_mh.training import _Saved
 
 DATA = np.random.default_rng(0).standard_normal((64, 2)) * [1.0, 0.6] + [0.5, 0.0]
 SCORE = init_score_network(2, 6, seed=3)
@@ -78,19 +77,21 @@ def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
     expected = train(rows, Denoising(0.5), start, **settings)
     assert len(expected.losses) > 4
 
-    saves, save = [], Store.save
+    saves, save = [], _Saved.save
 
-    def killed(self, step, *args, **kwargs):
-        save(self, step, *args, **kwargs)
-        saves.append(step)
+    def killed(self, state, losses):
+        save(self, state, losses)
+        saves.append(self.step)
         if len(saves) == 3:
             raise Stopped
 
     folder = Checkpoint(tmp_path / "run", every=0)
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "save", killed)
+        patch.setattr(_Saved, "save", killed)
+        patch.setattr(training, "SECONDS", 1e-9)  # blocks of one epoch
         with pytest.raises(Stopped):
             train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
+    assert saves == [1, 2, 3]
     for _ in range(2):  # and once more, when it is finished
         found = train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
         np.testing.assert_array_equal(found.losses, expected.losses)
@@ -101,7 +102,7 @@ def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
 
     with pytest.raises(CheckpointError, match="epochs: 8 there, 9 here"):
         train(rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings | {"epochs": 9})
-    with pytest.raises(CheckpointError, match="data rows"):
+    with pytest.raises(CheckpointError, match="data/rows"):
         train(2 * rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings)
 
 
@@ -115,24 +116,106 @@ def interruptible():
 
 @pytest.mark.parametrize("validated", [False, True])
 def test_ctrl_c_keeps_what_was_trained(tmp_path, interruptible, validated, monkeypatch):
-    monkeypatch.setattr(blocks, "SECONDS", 1e-9)  # blocks of two epochs
+    monkeypatch.setattr(training, "SECONDS", 1e-9)  # blocks of one epoch
     settings = {"epochs": 40, "gradient": FiniteDifference(), "optimizer": SGD(0.05), "batch_size": 8}
     settings |= {"validation": DATA[:20]} if validated else {}
     rows, start = DATA, {"p": np.zeros(2)}
-    whole = train(rows, Quadratic(), start, **settings | {"seed": Portable(3)})
-    with pytest.raises(Interrupted, match=r"Ctrl-C after \d+ of 40 epochs.*sys.last_value.fitted") as stop:
-        train(rows, Quadratic(), start, **settings | {"seed": Stopping(5)})
-    fitted = stop.value.fitted
-    done = len(fitted.losses)
-    assert 5 < done < 40 and stop.value.trace is None and not fitted.stopped_early
-    assert np.all(fitted.parameters["p"] != 0) and (fitted.validation_losses is not None) == validated
-    np.testing.assert_array_equal(fitted.losses, whole.losses[:done])
+
+    class Signalling(Quadratic):
+        """Sends Ctrl-C so many times in the sixth epoch."""
+
+        def __init__(self, times):
+            self.times = times
+
+        def __call__(self, parameters, x, noise, constants, progress):
+            while progress == 5 / 39 and self.times:
+                self.times -= 1
+                signal.raise_signal(signal.SIGINT)
+            return super().__call__(parameters, x, noise, constants, progress)
+
+    whole = train(rows, Quadratic(), start, **settings)
+    for times, done in ((1, 6), (2, 5)):  # the second one abandons the epoch
+        with pytest.raises(Interrupted, match=rf"Ctrl-C after {done} of 40 epochs.*sys.last_value.fitted") as stop:
+            train(rows, Signalling(times), start, **settings)
+        fitted = stop.value.fitted
+        assert len(fitted.losses) == done and stop.value.trace is None and not fitted.stopped_early
+        assert np.all(fitted.parameters["p"] != 0) and (fitted.validation_losses is not None) == validated
+        np.testing.assert_array_equal(fitted.losses, whole.losses[:done])
 
     with pytest.raises(Interrupted, match="from where the same call goes on"):
-        train(rows, Quadratic(), start, checkpoint=tmp_path, **settings | {"seed": Stopping(5)})
-    again = train(rows, Quadratic(), start, checkpoint=tmp_path, **settings | {"seed": Portable(3)})
+        train(rows, Signalling(1), start, checkpoint=tmp_path, **settings)
+    again = train(rows, Signalling(0), start, checkpoint=tmp_path, **settings)
     np.testing.assert_array_equal(again.losses, whole.losses)
     np.testing.assert_array_equal(again.parameters["p"], whole.parameters["p"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"loss": Denoising(0.6)}, "loss/.*: 0.5 there, 0.6 here"),
+        ({"loss": Denoising(0.5, lambda x, p: 1.001 * score_network(x, p))}, "at the first parameters the loss"),
+        ({"optimizer": Clipped(Adam(0.3), 6.0)}, "optimizer/max_norm: 5.0 there, 6.0 here"),
+        ({"optimizer": SGD(0.3)}, "optimizer: 'Clipped' there, 'SGD' here"),
+        ({"batch_size": None}, "batch_size: 16 there, None here"),
+        ({"seed": 8}, "noise/seed: 7 there, 8 here"),
+        ({"validation": None}, "data/validation"),
+        ({"start": init_score_network(2, 4, seed=2)}, "data/start"),
+    ],
+)
+def test_a_checkpoint_of_another_training_is_refused(changed, message, tmp_path):
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor(DATA)
+    settings = {"loss": Denoising(0.5), "start": init_score_network(2, 4, seed=1), "optimizer": Clipped(Adam(0.3), 5.0)}
+    settings |= {"checkpoint": tmp_path, "seed": 7, "validation": rows[:20]}
+    train(rows, **settings)
+    with pytest.raises(CheckpointError, match=message):
+        train(rows, **settings | changed)
+    train(rows, **settings | {"loss": Denoising(0.5, lambda x, p: score_network(x, p))})  # the same in other words
+    with pytest.raises(CheckpointError, match="is the checkpoint of a training: make the call of fit again"):
+        load(tmp_path)
+
+
+def test_an_optimizer_that_differs_later_is_refused(tmp_path):
+    """It makes the same first updates; at the saved state they differ."""
+    optax, jnp = pytest.importorskip("optax"), pytest.importorskip("jax.numpy")
+    rows = jnp.asarray(DATA.astype(np.float32))
+
+    def call(after, **settings):
+        schedule = optax.piecewise_constant_schedule(0.02, {4: after})
+        return train(rows, Denoising(0.5), SCORE, optimizer=optax.adam(schedule), checkpoint=tmp_path, **settings)
+
+    call(0.5)
+    with pytest.raises(CheckpointError, match="at the saved parameters the loss"):
+        call(0.1)
+
+
+def test_checkpoints_of_runs_and_of_trainings_are_told_apart(tmp_path):
+    settings = {"gradient": FiniteDifference(), "checkpoint": tmp_path / "fit"}
+    train(DATA, Quadratic(), {"p": np.zeros(2)}, **settings)
+    target, kept = Target(lambda x: -0.5 * np.sum(x**2, axis=-1)), {"seed": 1, "progress": False}
+    with pytest.raises(CheckpointError, match="checkpoint"):
+        sample(target, RWM(1.0), np.zeros((2, 2)), 10, checkpoint=tmp_path / "fit", **kept)
+    sample(target, RWM(1.0), np.zeros((2, 2)), 10, checkpoint=tmp_path / "run", **kept)
+    with pytest.raises(CheckpointError, match="checkpoint of another training"):
+        train(DATA, Quadratic(), {"p": np.zeros(2)}, **settings | {"checkpoint": tmp_path / "run"})
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_layout_of_parameters_is_kept(order, tmp_path):
+    """Some libraries round a product of matrices by how these lie in memory."""
+    torch = pytest.importorskip("torch")
+    rows, rng = torch.tensor(DATA), np.random.default_rng(1)
+    start = {"w": np.asarray(rng.normal(size=(2, 7)), order=order), "v": rng.normal(size=(7, 2))}
+    loss = Denoising(0.5, lambda x, p: torch.tanh(x @ p["w"]) @ p["v"])
+    settings = {"optimizer": SGD(0.01, 0.9), "checkpoint": tmp_path}
+    train(rows, loss, start, **settings)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Saved, "save", lambda self, state, losses: found.append(state))
+        train(rows, loss, start, **settings)
+    expected = train(rows, loss, start, **settings | {"checkpoint": None})
+    for a, b in zip(tree.leaves(found[0].parameters), tree.leaves(expected.parameters), strict=True):
+        assert a.stride() == b.stride() and torch.equal(a, b)
 
 
 def test_single_precision(library32):

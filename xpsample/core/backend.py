@@ -71,6 +71,10 @@ class Autodiff(ABC):
         Leaves of its arguments may be Python values, such as a shape among a target's data: those are constants.
         """
 
+    def repeated(self, f: Callable[..., Tree]) -> Callable[..., Tree]:
+        """`f` for many calls, none of which is differentiated; ``compiled(f)`` if the library has nothing better."""
+        return self.compiled(f)
+
     @abstractmethod
     def unpack(self, value: object) -> Unpacked | None:
         """What a container of the library's own, which its transformations take as a tree, holds; None for all else.

@@ -128,6 +128,11 @@ def compiled(backend: Backend, f: Callable[..., Tree]) -> Callable[..., Tree]:
     return f if backend.autodiff is None else backend.autodiff.compiled(f)
 
 
+def repeated(backend: Backend, f: Callable[..., Tree]) -> Callable[..., Tree]:
+    """`f` by `Autodiff.repeated`, where the backend has that."""
+    return f if backend.autodiff is None else backend.autodiff.repeated(f)
+
+
 def whole(f: Callable[..., Tree]) -> Callable[..., Tree]:
     """Compile a function as a whole, for libraries that else compile each operation separately."""
     arguments, by = signature(f), cache(lambda backend: compiled(backend, f))

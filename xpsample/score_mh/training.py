@@ -1,46 +1,51 @@
-"""Training: a loss is minimised over batches, by the engine that makes runs."""
+"""Training: a loss is minimized over batches of rows, epoch by epoch."""
 
+import hashlib
 import math
-from collections.abc import Callable
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.backend import Carry
-from xpsample.core.checks import check_count, check_flag, check_instance, given
-from xpsample.core.describe import describe
+from xpsample.core.checks import check_count, check_flag, check_instance, errors_of_functions, given
 from xpsample.core.devices import current_device
-from xpsample.core.ending import Ending
-from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
-from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
-from xpsample.core.registry import backend_of, check_same_home, to_host
-from xpsample.core.schedule import Schedule
+from xpsample.core.ending import Abandoned, Ending
+from xpsample.core.errors import CheckpointError, CheckpointWarning, GradientError, HyperparameterError, Interrupted
+from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals, is_frozen, settings
+from xpsample.core.registry import backend_of, check_same_home, repeated, to_host
+from xpsample.core.specs import Uniform
 from xpsample.core.tree import dtype_name
+from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
+from xpsample.files.reading import reading
 from xpsample.gradients.choices import Auto, GradientChoice
-from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, to_use
-from xpsample.sampling.blocks import MOST_STEPS
-from xpsample.sampling.checkpoint import Checkpoint, Store
-from xpsample.sampling.interrupts import Signals
-from xpsample.sampling.loop import View, run
-from xpsample.sampling.noise import NoiseSource, Portable, as_noise_source, segments
-from xpsample.sampling.opening import Unsaved, opened
+from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, first_parameters, to_use
+from xpsample.particles.batches import take_rows
+from xpsample.sampling.checkpoint import Checkpoint
+from xpsample.sampling.identity import environment
+from xpsample.sampling.interrupts import interruptible
+from xpsample.sampling.noise import NoiseSource, Portable, as_noise_source, chunk_steps
 from xpsample.sampling.processes import Processes
 from xpsample.sampling.progress import Bar
-from xpsample.sampling.totals import Totals
-from xpsample.score_mh.epochs import Epochs, EpochState, one_number
 from xpsample.score_mh.losses import TrainingLoss
-from xpsample.spaces.space import Real, check_positions
+from xpsample.spaces.space import Real
 from xpsample.targets.placing import placed
+
+SECONDS = 1.0
+"""Approximate duration of a block of epochs: signals, progress and checkpoint are handled between blocks."""
 
 
 class Fitted(NamedTuple):
     """The result of `fit`.
 
     ``parameters`` are those of the epoch with the best validation loss, or of the last epoch without a validation;
-    their averages with the optimiser `Averaged`.
+    their averages with the optimizer `Averaged`.
     ``losses`` (epochs,), the means over the batches of each epoch, and ``validation_losses`` (epochs,), or None, are
     NumPy arrays.
     """
@@ -67,7 +72,7 @@ def fit(
     checkpoint: str | Path | Checkpoint | None = None,
     progress: bool | None = None,
 ) -> Fitted:
-    """Minimise a loss over rows of data.
+    """Minimize a loss over rows of data.
 
     Parameters
     ----------
@@ -96,8 +101,9 @@ def fit(
     gradient : GradientChoice, optional
         How derivatives in the parameters are obtained; `Auto` when not given. `Via` for NumPy and CuPy arrays.
     checkpoint : path or Checkpoint, optional
-        A directory. The same call, made again, goes on from the last epoch saved there and gives the result of an
-        uninterrupted call. A checkpoint of another training is refused.
+        A directory. The same call, made again, resumes from the last epoch saved there and gives the result of an
+        uninterrupted call. A checkpoint of another training is refused: settings and data are compared, and so are
+        the loss, the norm of its gradient and the norm of an update, at the first and at the saved parameters.
     progress : bool, optional
         A progress bar (tqdm); by default when tqdm is installed, in a terminal or a notebook.
 
@@ -112,9 +118,10 @@ def fit(
     GradientError
         If the loss leaves the finite numbers, or no derivative can be had.
     Interrupted
-        On Ctrl-C or SIGTERM, after the block of epochs that is under way. Its `fitted` holds what was trained.
+        On Ctrl-C or SIGTERM, after the current epoch or, if epochs are short, after about a second of them. Its
+        `fitted` holds what was trained.
     """
-    check_loss_and_data(loss, data)
+    check_instance("loss", loss, TrainingLoss, "Sliced()")
     epochs = check_count("epochs", epochs)
     batch_size, steps_per_epoch, patience = (
         None if value is None else check_count(name, value)
@@ -124,36 +131,49 @@ def fit(
     check_instance("gradient", gradient, GradientChoice, "FiniteDifference()", optional=True)
     if progress is not None:
         check_flag("progress", progress)
-    check_validation(validation, patience, data)
-    Processes.of(data).check_one("fit", "pass data that this process holds whole")
-    updates = steps_per_epoch or max(1, data.shape[0] // (batch_size or data.shape[0]))
-    with current_device(data):
-        held, source = _held(loss, parameters, data, validation), as_noise_source(seed)
-        derivative = _derivative(loss, gradient, data)
-        program = Epochs(backend_of(data), loss, derivative, optimizer, batch_size, updates, Schedule(epochs), held)
-        carry, ending = program.start(), Ending()
-        about = _identity(program, source) if checkpoint is not None else {}
-        with opened(checkpoint, program, carry, about) as saved:
-            training = _Training(saved, patience)
-            view = training.start(program, carry)
-            cut = segments(program.specs(carry), view.step, epochs)
-            bar = Bar(progress, epochs, unit="epoch")
-            view = run(program, view, source, cut, (training,), (training, bar, Signals(ending)), ending=ending)
-        if view.buffers is None:  # a second signal, before anything was trained
-            raise KeyboardInterrupt
-        fitted = _fitted(program, view, patience)
-        if ending.signal is not None:
-            where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
-            if saved.where is not None:
-                where = f"{saved.where}, from where the same call goes on"
-            message = f"{ending.signal} after {view.step} of {epochs} epochs; what was trained is in {where}"
-            raise Interrupted(message, fitted=fitted, by=ending.signal)
-        return fitted
+    _check_data(loss, data, validation, patience)
+    ending, saved = Ending(), None
+    with current_device(data), np.errstate(over="ignore", invalid="ignore", divide="ignore"), ExitStack() as stack:
+        arrays = {"rows": data, "start": parameters, "validation": validation}
+        counts = batch_size, steps_per_epoch, epochs, patience
+        training = _Training(loss, optimizer, gradient, arrays, seed, *counts)
+        with errors_of_functions("the training failed at its first parameters"):
+            state = repeated(training.backend, training.start)(training.data)
+        losses = np.empty((2, 0), dtype_name(data))  # of training and validation, after each epoch
+        if checkpoint is not None:
+            saved = _Saved(checkpoint, training)
+            stack.enter_context(saved.keeper.locked())
+            state, losses = saved.load(state, losses)
+        stack.enter_context(interruptible(ending))
+        bar: Any = Bar(progress, epochs, unit="epoch")
+        bar.begin(SimpleNamespace(step=losses.shape[1]))
+        stack.callback(bar.end, None)
+        for new, rows in training.blocks(state, losses.shape[1], ending):
+            state, losses = new, np.concatenate([losses, rows], axis=1)
+            if not np.isfinite(losses[0, -1]):
+                at = f"the loss left the finite numbers by epoch {losses.shape[1]}"
+                raise GradientError(f"{at}: lower the learning rate, or clip the gradients")
+            bar.between(SimpleNamespace(step=losses.shape[1], made=rows.shape[1]))
+            if saved is not None and time.monotonic() - saved.last >= saved.every:
+                saved.save(state, losses)
+        if saved is not None:
+            saved.save(state, losses)
+
+    done, best, validated = losses.shape[1], state.best, losses[1]
+    if validation is None:
+        best, validated = to_use(state.parameters, state.optimizer), None
+    fitted = Fitted(best, losses[0], validated, done < epochs and training.finished(state))
+    if ending.signal is not None:
+        where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
+        if saved is not None:
+            where = f"{saved.path}, from where the same call goes on"
+        message = f"{ending.signal} after {done} of {epochs} epochs; what was trained is in {where}"
+        raise Interrupted(message, fitted=fitted, by=ending.signal)
+    return fitted
 
 
-def check_loss_and_data(loss: TrainingLoss, data: Array) -> None:
-    """Check a loss, what it holds, and the data that it is taken over."""
-    check_instance("loss", loss, TrainingLoss, "Sliced()")
+def _check_data(loss: TrainingLoss, data: Array, validation: Array | None, patience: int | None) -> None:
+    """Validate the rows of a training, and the arrays of its loss."""
     check_reals("data", data, "an array (rows, dim)")
     if data.ndim < 2 or 0 in data.shape:
         raise HyperparameterError(f"data have shape (rows, dim), or (rows, *shape); got {given(data)}")
@@ -162,96 +182,284 @@ def check_loss_and_data(loss: TrainingLoss, data: Array) -> None:
     check_range("data", data)
     for name, value in arguments(loss, is_array).items():
         if is_array(value):
-            check_array(f"loss.{name}", value, data, {})  # of what shape, the loss knows
-
-
-def check_validation(validation: Array | None, patience: int | None, data: Array) -> None:
-    """Check rows whose loss is computed after every epoch, where there are some."""
+            check_array(f"loss.{name}", value, data, {})  # the loss knows its shape
     if validation is None:
         if patience is not None:
             raise HyperparameterError("patience is counted in validation losses: pass validation=rows as well")
-        return
-    check_reals("validation", validation, "an array (rows, dim)")
-    check_same_home("validation", validation, data)
-    if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
-        raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
-    check_range("validation", validation)
+    else:
+        check_reals("validation", validation, "an array (rows, dim)")
+        check_same_home("validation", validation, data)
+        if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
+            raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
+        check_range("validation", validation)
+    Processes.of(data).check_one("fit", "pass data that this process holds whole")
 
 
-def _held(loss: TrainingLoss, parameters: tree.Tree, data: Array, validation: Array | None) -> dict[str, Any]:
-    """The data of `Epochs`, where a compiled program takes them as arguments."""
-    number = one_number(data)
-    backend = check_positions(number)
-    Real().check(backend.xp, number)
-    noise: dict[str, Array] | None = None
-    if validation is not None:
-        drawn = Portable(0).block(backend, loss.noise(validation.shape[0], math.prod(data.shape[1:])), 0, 1, number)
-        noise = {name: numbers[0, ...] for name, numbers in drawn.items()}
-    held = {"rows": data, "constants": loss.constants, "start": parameters, "validation": validation, "noise": noise}
-    return placed("data", held, backend, number)
+class _State(NamedTuple):
+    """State of a training after an epoch; ``best`` is None without a validation."""
 
-
-def _derivative(loss: TrainingLoss, choice: GradientChoice | None, data: Array) -> Callable[..., tuple[Array, Any]]:
-    """The loss with its derivative in the parameters."""
-    backend, choice = backend_of(data), Auto() if choice is None else choice
-    if isinstance(choice, Auto):
-        choice = Auto.resolve(backend, dtype_name(data))
-    return choice.value_and_gradient(backend, loss)
-
-
-def _fitted(program: Epochs, view: View, patience: int | None) -> Fitted:
-    """The result of the epochs that were made."""
-    state, done = view.carry.state, view.step
-    assert view.buffers is not None
-    losses, validated = (to_host(rows)[:done] for rows in view.buffers[0])
-    if program.data["validation"] is None:
-        return Fitted(to_use(state.parameters, state.optimizer), losses, None, False)
-    return Fitted(state.best, losses, validated, _stalled(state, patience) and done < program.schedule.steps)
+    parameters: tree.Tree
+    optimizer: tree.Tree
+    epoch: Array
+    loss: Array
+    validation_loss: Array
+    best: tree.Tree
+    best_loss: Array
+    waited: Array
 
 
 class _Training:
-    """Watches a training, and keeps it where it has a checkpoint."""
+    """Epochs of a training, as functions of its state and of arrays, which are arguments of compiled programs.
 
-    def __init__(self, saved: Store | Unsaved, patience: int | None) -> None:
-        self._saved, self._patience, self.keep = saved, patience, saved.keep
-        self.longest = 1 if saved.sinks or patience is not None else MOST_STEPS
+    The arrays are ``rows``; ``constants`` of the loss; ``start``, the first parameters; ``validation`` and ``noise``,
+    the rows and random numbers of the validation loss, or None; and ``places``, the numbers 0, 1, ... of the epochs
+    whose random numbers are drawn at once.
+    """
 
-    def start(self, program: Epochs, carry: Carry) -> View:
-        """Where it begins, or goes on from its checkpoint."""
-        view = self._saved.load(carry, Totals())
-        if view.step < program.schedule.steps and not self.begin(view):
-            self._saved.check(lambda: None)
-        return view._replace(buffers=self._saved.buffers(lambda: program.record((), carry.state, None)[1]))
+    def __init__(
+        self,
+        loss: TrainingLoss,
+        optimizer: Optimizer,
+        gradient: GradientChoice | None,
+        arrays: dict[str, Any],
+        seed: int | NoiseSource,
+        batch_size: int | None,
+        steps_per_epoch: int | None,
+        epochs: int,
+        patience: int | None,
+    ) -> None:
+        data, validation = arrays["rows"], arrays["validation"]
+        like = data[(slice(1), *(0,) * (data.ndim - 1))]  # a number of the library, dtype and device of the data
+        backend, batch, dim = backend_of(data), batch_size or data.shape[0], math.prod(data.shape[1:])
+        Real().check(backend.xp, like)
+        updates = steps_per_epoch or max(1, data.shape[0] // batch)
+        specs: dict[str, Any] = {} if batch_size is None else {"row": Uniform((updates, batch))}
+        specs |= {f"loss_{name}": type(s)((updates, *s.shape)) for name, s in loss.noise(batch, dim).items()}
+        arrays |= {"noise": None, "places": np.arange(min(chunk_steps(specs), epochs)), "constants": loss.constants}
+        if validation is not None:  # the same random numbers after every epoch
+            drawn = Portable(0).block(backend, loss.noise(validation.shape[0], dim), 0, 1, like)
+            arrays["noise"] = {name: numbers[0, ...] for name, numbers in drawn.items()}
+        if gradient is None or isinstance(gradient, Auto):
+            gradient = Auto.resolve(backend, dtype_name(data))
+        # (parameters, x, noise, constants, progress) -> (loss, its gradient in the parameters)
+        self.derivative = gradient.value_and_gradient(backend, loss)
+        self.data, self.backend, self.optimizer = placed("data", arrays, backend, like), backend, optimizer
+        self.source, self.specs, self.like = as_noise_source(seed), specs, like
+        self.batch_size, self.updates, self.epochs, self.patience = batch_size, updates, epochs, patience
+        self.identity = {"loss": loss, "optimizer": optimizer, "noise": self.source.describe(), "data": self.data}
+        self.identity |= {
+            "batch_size": batch_size,
+            "steps_per_epoch": updates,
+            "epochs": epochs,
+            "backend": backend.name,
+        }
 
-    def begin(self, view: View) -> str | None:
-        """That the validation loss does not improve any more."""
-        return "patience" if _stalled(view.carry.state, self._patience) else None
+    def noise(self, start: int, stop: int) -> dict[str, Array]:
+        """Random numbers of epochs [start, stop)."""
+        return self.source.block(self.backend, self.specs, start, stop, self.like)
 
-    def between(self, view: View) -> str | None:
-        """As `begin`; raises GradientError."""
-        if not np.isfinite(to_host(view.carry.state.loss)):
-            raise GradientError(
-                f"the loss left the finite numbers by epoch {view.step}: lower the learning rate, or clip the gradients"
+    def start(self, data: dict[str, Any]) -> _State:
+        """State before the first epoch."""
+        parameters, zero = first_parameters(data["start"]), 0.0 * self.backend.xp.sum(data["rows"][0, ...])
+        best, none = None if data["validation"] is None else parameters, data["places"][0, ...]
+        return _State(parameters, self.optimizer.init(parameters), none, zero, zero, best, zero + math.inf, none)
+
+    def finished(self, state: _State) -> bool:
+        """Return whether all epochs are made, or the validation loss has not improved for `patience` of them."""
+        made, waited = int(to_host(state.epoch)), int(to_host(state.waited))
+        return made >= self.epochs or (self.patience is not None and waited >= self.patience)
+
+    def blocks(self, state: _State, done: int, ending: Ending) -> Iterator[tuple[_State, np.ndarray]]:
+        """Make epochs in blocks of about a second, one call each; yield the state and losses (2, epochs) after each."""
+        block, count, start, length = repeated(self.backend, self.block), 1, -1, self.data["places"].shape[0]
+        while not self.finished(state) and ending.signal is None:
+            # The last chunk of noise begins earlier instead of being shorter, so that one compiled program serves all.
+            if start != (start := min(done // length * length, self.epochs - length)):
+                noise = self.noise(start, start + length)
+            few, began = min(count, start + length - done), time.perf_counter()
+            try:
+                ending.within = True  # a second signal abandons the block
+                with errors_of_functions(f"the training failed between epochs {done} and {done + few}"):
+                    new, rows = block(state, self.data, noise, done - start, few)
+                    made, rows = int(to_host(new.epoch)) - done, to_host(rows)
+                ending.within = False
+            except Abandoned:
+                return
+            yield new, rows[:, done - start : done - start + made]
+            state, done = new, done + made
+            count = max(1, min(16 * made, int(SECONDS * made / (time.perf_counter() - began))))
+
+    def batch(self, parameters: tree.Tree, epoch: Array, data: dict[str, Any], noise: dict[str, Array], i: Any) -> Any:
+        """Loss of batch `i` of an epoch, and its gradient."""
+        xp, rows = self.backend.xp, data["rows"]
+        progress = xp.astype(epoch, rows.dtype) / max(self.epochs - 1, 1)
+        rows = take_rows(xp, rows, noise["row"][i, ...]) if self.batch_size is not None else rows
+        own = {name.removeprefix("loss_"): n[i, ...] for name, n in noise.items() if name != "row"}
+        return self.derivative(parameters, rows, own, data["constants"], progress)
+
+    def epoch(self, state: _State, data: dict[str, Any], noise: dict[str, Array]) -> _State:
+        """Make the updates of one epoch, then compute the validation loss."""
+        xp = self.backend.xp
+
+        def update(i: Any, carry: tuple[tree.Tree, tree.Tree, Array]) -> tuple[tree.Tree, tree.Tree, Array]:
+            parameters, optimizer, total = carry
+            loss, gradient = self.batch(parameters, state.epoch, data, noise, i)
+            updates, optimizer = self.optimizer.update(gradient, optimizer, parameters)
+            return tree.map(lambda a, b: a + b, parameters, updates), optimizer, total + loss
+
+        first = state.parameters, state.optimizer, 0.0 * state.loss
+        parameters, optimizer, total = self.backend.repeat(self.updates, update, first)
+        epoch, loss = state.epoch + 1, total / self.updates
+        state = state._replace(parameters=parameters, optimizer=optimizer, epoch=epoch, loss=loss)
+        if state.best is None:
+            return state
+        used, one = to_use(parameters, optimizer), xp.ones_like(loss)
+        found = self.derivative(used, data["validation"], data["noise"], data["constants"], one)[0]
+        better = found < state.best_loss
+        return state._replace(
+            validation_loss=found,
+            best=tree.map(lambda new, old: xp.where(better, new, old), used, state.best),
+            best_loss=xp.where(better, found, state.best_loss),
+            waited=xp.where(better, xp.zeros_like(state.waited), state.waited + 1),
+        )
+
+    def block(self, state: _State, data: dict[str, Any], noise: dict[str, Array], first: Any, count: Any) -> Any:
+        """Make `count` epochs, fewer if the training ends; `first` is the place of the first one in the noise.
+
+        Returns the state, and the training and validation losses of the epochs at their places, (2, places).
+        """
+        xp, places = self.backend.xp, data["places"]
+
+        def one(i: Any, carry: tuple[_State, Array]) -> tuple[_State, Array]:
+            state, losses = carry
+            state = self.epoch(state, data, {name: numbers[first + i, ...] for name, numbers in noise.items()})
+            column = xp.stack([state.loss, state.validation_loss])[:, None]
+            return state, xp.where(places == first + i, column, losses)
+
+        def ended(carry: tuple[_State, Array]) -> Array:
+            state, _ = carry
+            bad = ~xp.isfinite(state.loss)
+            return bad if self.patience is None else bad | (state.waited >= self.patience)
+
+        zeros = xp.astype(0 * places, state.loss.dtype)
+        return self.backend.repeat(count, one, (state, xp.stack([zeros, zeros])), ended)
+
+    def probe(self, state: _State, data: dict[str, Any], noise: dict[str, Array]) -> Array:
+        """Numbers by which a checkpoint knows the functions of a training, (3,).
+
+        These are the loss of the first batch, the norm of its gradient, and the norm of the optimizer's update for a
+        gradient of ones.
+        """
+        xp = self.backend.xp
+        numbers = {name: n[0, ...] for name, n in noise.items()}
+        loss, gradient = self.batch(state.parameters, state.epoch, data, numbers, 0)
+        update, _ = self.optimizer.update(tree.map(xp.ones_like, gradient), state.optimizer, state.parameters)
+        squares = [sum(xp.astype(xp.sum(a * a), loss.dtype) for a in tree.leaves(part)) for part in (gradient, update)]
+        return xp.stack([loss, squares[0] ** 0.5, squares[1] ** 0.5])
+
+
+class _Saved:
+    """Checkpoint of a training: state and losses in a file of a `Folder`, with what identifies the training."""
+
+    def __init__(self, checkpoint: str | Path | Checkpoint, training: _Training) -> None:
+        own = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        self.path, self.every, self.keeper = Path(own.path), own.every, Keeper(Path(own.path))
+        self.training, self.noise = training, training.noise(0, 1)
+        self.probe = repeated(training.backend, training.probe)
+        self.tolerance = 1e-9 if dtype_name(training.like) == "float64" else 1e-4
+        # Without the metadata of a trace `load` says that this is a training.
+        self.content: dict[str, Any] = {"identity": _plain(training.identity), "metadata": None}
+        self.content["environment"] = environment(training.like)
+        self.step, self.last = -1, time.monotonic()
+
+    def values(self, state: _State) -> list[float]:
+        """Return the numbers by which functions are known."""
+        return to_host(self.probe(state, self.training.data, self.noise)).tolist()
+
+    def load(self, state: _State, losses: np.ndarray) -> tuple[_State, np.ndarray]:
+        """Return the saved state and losses, or those before the first epoch if nothing is saved.
+
+        Raises CheckpointError if another training is saved, if files are damaged, or if epochs are left and cannot be
+        made or saved here.
+        """
+        with errors_of_functions("the training failed at its first parameters"):
+            self.content["start"] = self.values(state)
+        with reading(self.path / INDEX, CheckpointError, ADVICE):
+            try:
+                folder = Folder(self.path)
+            except (FileNotFoundError, NotADirectoryError):
+                folder = None
+        if folder is not None:
+            there, arrays = folder.content, folder.state()
+            self._check_same("identity", there, "holds the checkpoint of another training")
+            self._check_values("first", there["start"], self.content["start"])
+            leaves, found = dict(tree.items(state, "state")), {}
+            for name in (name for name in arrays if name.startswith("state/")):
+                found[name] = arrays[name].transpose(np.argsort(there["axes"][name]))
+            if {n: a.shape for n, a in found.items()} != {n: tuple(leaf.shape) for n, leaf in leaves.items()}:
+                raise CheckpointError(f"{self.path} holds another kind of state; remove it, or use another path")
+            found = {name: self.training.backend.from_host(array, leaves[name]) for name, array in found.items()}
+            state, losses, self.step = tree.fill(state, found, "state"), arrays["losses"], there["step"]
+            self._check_values("saved", there["now"], self.values(state))
+            self.keeper.go_on(folder)
+        if not self.training.finished(state):
+            if folder is not None:
+                self._check_same("environment", folder.content, "was made elsewhere, where epochs could differ")
+            if self.keeper.failure is not None:
+                raise CheckpointError(f"{self.path} cannot be written to ({self.keeper.failure}): use another path")
+        return state, losses
+
+    def _check_same(self, part: str, there: dict[str, Any], message: str) -> None:
+        old, new = there[part], self.content[part]
+        names = [name for name in new | old if str(old.get(name)) != str(new.get(name))]
+        lines = [f"{name}: {given(old.get(name))} there, {given(new.get(name))} here" for name in names]
+        if names:
+            raise CheckpointError(f"{self.path} {message} ({'; '.join(lines)}); remove it, or use another path")
+
+    def _check_values(self, which: str, theirs: list[float], mine: list[float]) -> None:
+        # Absolute to the values at the first parameters: at the end, a gradient may consist of rounding errors.
+        room = self.tolerance * np.abs(self.content["start"])
+        if not np.all(np.isclose(theirs, mine, rtol=self.tolerance, atol=room, equal_nan=True)):
+            raise CheckpointError(
+                f"{self.path} holds the checkpoint of another training: at the {which} parameters the loss, the norm "
+                f"of its gradient and that of an update were {theirs}, now {mine}; remove it, or use another path"
             )
-        return self.begin(view)
 
-    def end(self, view: View) -> None:
-        """Nothing is left to do."""
+    def save(self, state: _State, losses: np.ndarray) -> None:
+        """Save what is not saved yet. A failure is a warning: the training is worth more."""
+        step, arrays, axes = losses.shape[1], {"losses": losses}, {}
+        if step == self.step:
+            return
+        for name, leaf in tree.items(state, "state"):
+            host = to_host(leaf)
+            # The order of axes in memory is kept: how some libraries round sums depends on it.
+            axes[name] = np.argsort([-stride for stride in host.strides], kind="stable").tolist()
+            arrays[name] = np.asarray(host.transpose(axes[name]), order="C")
+        content = self.content | {"step": step, "now": self.values(state), "axes": axes}
+        try:
+            self.keeper.save(step, arrays, {}, 0, content)
+            self.step = step
+        except (OSError, MemoryError) as error:
+            warnings.warn(
+                f"the training could not be saved to {self.path} after {step} epochs ({error}). It goes on; what was "
+                "saved before stays as it is",
+                CheckpointWarning,
+                stacklevel=3,
+            )
+        self.last = time.monotonic()
 
 
-def _stalled(state: EpochState, patience: int | None) -> bool:
-    return patience is not None and int(to_host(state.waited)) >= patience
-
-
-def _identity(program: Epochs, source: NoiseSource) -> dict[str, Any]:
-    """What makes a training this one, as JSON values."""
-    return {
-        "loss": describe(program.loss),
-        "optimizer": describe(program.optimizer),
-        "batch_size": program.batch,
-        "steps_per_epoch": program.updates,
-        "epochs": program.schedule.draws,
-        "noise": source.describe(),
-        "backend": program.backend.name,
-        **{f"data {path}": describe(leaf) for path, leaf in tree.items(program.data)},
-    }
+def _plain(values: tree.Tree, prefix: str = "") -> dict[str, Any]:
+    """Settings by path as JSON values: arrays by a digest, functions and other objects by the name of their type."""
+    found: dict[str, Any] = {}
+    for path, leaf in tree.items(values, prefix):
+        if is_array(leaf):
+            host = np.asarray(to_host(leaf), order="C")
+            found[path] = f"{host.dtype} {host.shape} {hashlib.sha256(host.tobytes()).hexdigest()[:16]}"
+        elif isinstance(leaf, (bool, int, float, str)):
+            found[path] = leaf
+        else:
+            found[path] = type(leaf).__name__
+            if is_frozen(leaf):
+                found |= _plain({f.name: value for f, value in settings(leaf)}, path)
+    return found
