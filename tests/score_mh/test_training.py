@@ -104,6 +104,19 @@ def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
         train(rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings | {"epochs": 9})
     with pytest.raises(CheckpointError, match="data/rows"):
         train(2 * rows, Denoising(0.5), start, checkpoint=tmp_path / "run", **settings)
+    scaled = Denoising(0.5, network=lambda x, parameters: 2 * score_network(x, parameters))
+    with pytest.raises(CheckpointError, match="loss network"):
+        train(rows, scaled, start, checkpoint=tmp_path / "run", **settings)
+
+
+def test_a_training_with_another_function_is_refused(tmp_path):
+    def fitted(factor, epochs=3):
+        loss = Denoising(0.5, network=lambda x, parameters: factor * score_network(x, parameters))
+        return train(DATA, loss, SCORE, gradient=FiniteDifference(), epochs=epochs, checkpoint=tmp_path)
+
+    np.testing.assert_array_equal(fitted(1.0).losses, fitted(1.0).losses)
+    with pytest.raises(CheckpointError, match=r"gradient.* at x was .*, now"):
+        fitted(2.0)
 
 
 @pytest.fixture
