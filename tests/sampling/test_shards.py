@@ -278,7 +278,7 @@ def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
 # ---- workers that are lost, and runs that end early --------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("by", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_lost_worker_ends_the_call_and_the_same_call_resumes(tmp_path, by):
     target = xps.Target(log_density, score=partial(ending, by, tmp_path / "lost"))
     saved = xps.Checkpoint(tmp_path / "run", every=0.0 if by is signal.SIGKILL else 1e9)
