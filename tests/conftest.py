@@ -39,7 +39,7 @@ OTHERS = {"torch", "jax", "jax.numpy", "torch-cuda", "jax-cuda", "cupy"}
 BY_FOLDER = ("benchmarks", "docs", "experiments")
 """Folders whose tests have a marker of the same name, and are not in the first tier."""
 
-OF_RUNS = ("engine", "run", "steppers", "storage", "trace", "watchers")
+OF_RUNS = ("sampling", "trace")
 """Folders about runs, which the code of NumPy's drives and saves on array-api-strict: those wait for --full."""
 
 LEFT_OUT = pytest.StashKey[dict[str, int]]()

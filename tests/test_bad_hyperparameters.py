@@ -133,7 +133,7 @@ def test_matrices_of_another_dtype(make, name):
         ({"draws": True}, "draws must be a positive integer; got True"),
         ({"burn_in": -1}, "burn_in must be an integer of at least 0; got -1"),
         ({"thinning": 0}, "thinning must be a positive integer; got 0"),
-        ({"recorders": (xps.Draws(), xps.Draws())}, r"recorders need different names; got \['draws', 'draws'\]"),
+        ({"recorders": (xps.Draws(), xps.Draws())}, r"recorders need different names; two are called 'draws'"),
     ],
 )
 def test_settings_of_a_run(settings, message):

@@ -266,7 +266,7 @@ def test_a_bare_function_as_target():
 
 @pytest.mark.parametrize("kernel", [RWM, "RWM", None])
 def test_something_else_as_kernel(kernel):
-    with pytest.raises(CapabilityError, match=r"kernel must be one of xpsample.kernels, such as RWM\(0\.5\).*; got "):
+    with pytest.raises(CapabilityError, match=r"kernel must be a Kernel, such as RWM\(0\.5\) or your own; got "):
         run(kernel=kernel)
 
 

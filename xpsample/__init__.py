@@ -30,7 +30,7 @@ _NAMES = {
     "sampling.checkpoint": "Checkpoint",
     "sampling.load": "load",
     "sampling.noise": "Portable Replay",
-    "sampling.sampler": "sample",
+    "sampling.sampler": "Sampler sample",
     "sampling.stepwise": "steps",
     "sampling.until": "Until",
     "sosmc": "SOSMC",

@@ -81,6 +81,7 @@ from xpsample.sampling.checkpoint import Checkpoint as Checkpoint
 from xpsample.sampling.load import load as load
 from xpsample.sampling.noise import Portable as Portable
 from xpsample.sampling.noise import Replay as Replay
+from xpsample.sampling.sampler import Sampler as Sampler
 from xpsample.sampling.sampler import sample as sample
 from xpsample.sampling.stepwise import steps as steps
 from xpsample.sampling.until import Until as Until

@@ -7,8 +7,7 @@ import cupy
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Source, Stepper
-from xpsample.core.ending import Ending
+from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, DrivenProgram, Source, StopFlag
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.sampling.eager import eager_drive, eager_repeat
 from xpsample.sampling.noise import draw_chunks, seed_sequence
@@ -52,11 +51,18 @@ class CupyBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+        self,
+        program: DrivenProgram,
+        carry: Carry,
+        buffers: Buffers,
+        source: Source,
+        start: int,
+        stop: int,
+        stop_flag: StopFlag,
     ) -> Driven:
-        like: Array = stepper.like(carry)
+        like: Array = program.like(carry)
         with like.device:
-            return eager_drive(stepper, carry, buffers, source, start, stop, ending)
+            return eager_drive(program, carry, buffers, source, start, stop, stop_flag)
 
     def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
         devices = {leaf.device.id: leaf.device for leaf in tree.leaves(value) if self.owns(leaf)}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,18 @@ from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Buffers, Carry, Device, Driven, Source, Stepper, Unpacked
-from xpsample.core.ending import Ending
+from xpsample.core.backend import (
+    Autodiff,
+    Backend,
+    Buffers,
+    Carry,
+    Device,
+    Driven,
+    DrivenProgram,
+    Source,
+    StopFlag,
+    Unpacked,
+)
 from xpsample.core.errors import BackendError
 from xpsample.core.specs import Specs
 from xpsample.sampling.eager import allocating, eager_repeat
@@ -118,30 +128,37 @@ class JaxBackend(Backend):
         return carry
 
     def drive(
-        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+        self,
+        program: DrivenProgram,
+        carry: Carry,
+        buffers: Buffers,
+        source: Source,
+        start: int,
+        stop: int,
+        stop_flag: StopFlag,
     ) -> Driven:
         with OWN_MODES:
-            return *self._drive(stepper, carry, buffers, source, start, stop), stop
+            return *self._drive(program, carry, buffers, source, start, stop), stop
 
     def _drive(
-        self, stepper: Stepper, carry: Carry, buffers: tuple | None, source: Source, start: int, stop: int
+        self, program: DrivenProgram, carry: Carry, buffers: tuple | None, source: Source, start: int, stop: int
     ) -> tuple[Carry, tuple | None, Any]:
-        like: Array = stepper.like(carry)
+        like: Array = program.like(carry)
         like = like if like.committed else jax.device_put(like, like.sharding)  # as what a block returns, see `_own`
-        specs = stepper.specs(carry)
+        specs = program.specs(carry)
         few = _on_one_cpu(like) and like.size <= FEW * like.shape[-1]
-        data, values = stepper.data, stepper.values(self.owns)
+        data, values = program.data, program.values(self.owns)
         values = {path: v if self.owns(v) else np.asarray(v, like.dtype) for path, v in values.items()}
-        key = (tuple(specs.items()), few)
-        if key not in stepper.compiled:
+        key = (program.form, tuple(specs.items()), few)
+        if key not in program.compiled:
             # A copy, which does not hold the runner: in a cycle of references, traces would outlive the run.
-            stepper.compiled[key] = Runner(replace(stepper), specs, like.dtype, few)
-        runner = stepper.compiled[key]
+            program.compiled[key] = Runner(replace(cast(Any, program), compiled={}), specs, like.dtype, few)
+        runner = program.compiled[key]
 
-        keep = start >= stepper.schedule.burn_in
+        keep = start >= program.schedule.burn_in
         if keep and buffers is None:
-            with allocating(stepper.schedule.held):
-                buffers = jax.block_until_ready(runner.allocate(stepper.schedule.held, data, values, carry, like))
+            with allocating(program.schedule.held):
+                buffers = jax.block_until_ready(runner.allocate(program.schedule.held, data, values, carry, like))
         elif keep and buffers is not None:
             buffers = like_rows(buffers, like)  # those of a checkpoint are not sharded
         rest, total = buffers if keep else None, None

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from xpsample.core.backend import Carry, Stepper
+from xpsample.core.backend import Carry, DrivenProgram
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.sampling.eager import add_sums
@@ -29,7 +29,7 @@ class Runner:
 
     Parameters
     ----------
-    program : Stepper
+    program : DrivenProgram
     specs : Specs
         The noise of one step.
     dtype : dtype
@@ -38,7 +38,7 @@ class Runner:
         Whether chains are few (`compiler_options`).
     """
 
-    def __init__(self, program: Stepper, specs: Specs, dtype: Any, few: bool) -> None:
+    def __init__(self, program: DrivenProgram, specs: Specs, dtype: Any, few: bool) -> None:
         self.dtype, self.specs = dtype, specs
         self.ahead = chunk_steps(specs) >= LEAST_STEPS
         self.length = segment_steps(specs) if self.ahead else chunk_steps(specs)

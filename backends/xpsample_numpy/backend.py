@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Source, Stepper
-from xpsample.core.ending import Ending
+from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, DrivenProgram, Source, StopFlag
 from xpsample.core.errors import BackendError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree
@@ -46,11 +45,18 @@ class NumpyBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+        self,
+        program: DrivenProgram,
+        carry: Carry,
+        buffers: Buffers,
+        source: Source,
+        start: int,
+        stop: int,
+        stop_flag: StopFlag,
     ) -> Driven:
         # A diverging chain overflows on its way out; that is counted, so NumPy need not say it as well.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(stepper, carry, buffers, source, start, stop, ending, unstack=list)
+            return eager_drive(program, carry, buffers, source, start, stop, stop_flag, unstack=list)
 
     def synchronize(self, value: Tree, number: float = 0.0) -> float:
         return number

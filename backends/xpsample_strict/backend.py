@@ -7,8 +7,7 @@ import array_api_strict as xp
 import numpy as np
 from array_api_compat import numpy as numpy_xp
 
-from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, Source, Stepper
-from xpsample.core.ending import Ending
+from xpsample.core.backend import Backend, Buffers, Carry, Device, Driven, DrivenProgram, Source, StopFlag
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import Tree, dtype_name
 from xpsample.sampling.eager import eager_drive, eager_repeat
@@ -49,10 +48,17 @@ class StrictBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+        self,
+        program: DrivenProgram,
+        carry: Carry,
+        buffers: Buffers,
+        source: Source,
+        start: int,
+        stop: int,
+        stop_flag: StopFlag,
     ) -> Driven:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return eager_drive(stepper, carry, buffers, source, start, stop, ending)
+            return eager_drive(program, carry, buffers, source, start, stop, stop_flag)
 
     def synchronize(self, value: Tree, number: float = 0.0) -> float:
         return number

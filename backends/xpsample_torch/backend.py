@@ -8,8 +8,18 @@ import numpy as np
 import torch
 
 from xpsample.core import tree
-from xpsample.core.backend import Autodiff, Backend, Buffers, Carry, Device, Driven, Source, Stepper, Unpacked
-from xpsample.core.ending import Ending
+from xpsample.core.backend import (
+    Autodiff,
+    Backend,
+    Buffers,
+    Carry,
+    Device,
+    Driven,
+    DrivenProgram,
+    Source,
+    StopFlag,
+    Unpacked,
+)
 from xpsample.core.errors import BackendError, GradientError
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.sampling.eager import eager_drive, eager_repeat
@@ -135,14 +145,21 @@ class TorchBackend(Backend):
         return eager_repeat(n, body, carry, until)
 
     def drive(
-        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+        self,
+        program: DrivenProgram,
+        carry: Carry,
+        buffers: Buffers,
+        source: Source,
+        start: int,
+        stop: int,
+        stop_flag: StopFlag,
     ) -> Driven:
         # Positions that were made to require gradients would drag a graph along the chain.
         carry = tree.map(torch.Tensor.detach, carry)
         with torch.no_grad():
-            step = compiled_step(stepper) if stepper.compile else _step(stepper, stepper.like(carry))
+            step = compiled_step(program) if program.compile else _step(program, program.like(carry))
             return eager_drive(
-                stepper, carry, buffers, source, start, stop, ending, step=step, unstack=torch.unbind, write=_write
+                program, carry, buffers, source, start, stop, stop_flag, step=step, unstack=torch.unbind, write=_write
             )
 
     def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
@@ -196,11 +213,11 @@ def _check_plain(tensor: torch.Tensor) -> None:
     raise BackendError(f"a tensor must be plain; got {kind}")
 
 
-def _step(stepper: Stepper, like: Any) -> Callable[..., Any]:
-    """A stepper's step; a product with a Python number takes torch 1.5 times as long as with a tensor."""
-    numbers = stepper.values(lambda value: False)
+def _step(program: DrivenProgram, like: Any) -> Callable[..., Any]:
+    """A program's step; a product with a Python number takes torch 1.5 times as long as with a tensor."""
+    numbers = program.values(lambda value: False)
     tensors = {path: torch.tensor(number, dtype=like.dtype, device=like.device) for path, number in numbers.items()}
-    return stepper.advance(values=tensors)
+    return program.advance(values=tensors)
 
 
 def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from xpsample.core import tree
 from xpsample.core.arrays import is_array
-from xpsample.core.backend import Step, Stepper
+from xpsample.core.backend import DrivenProgram, Step
 from xpsample.core.describe import describe
 from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import is_frozen
@@ -30,7 +30,7 @@ _lock = threading.RLock()
 """Of the steps above, and of torch's settings while one is compiled."""
 
 
-def compiled_step(program: Stepper) -> Callable[..., tuple[Any, Any]]:
+def compiled_step(program: DrivenProgram) -> Callable[..., tuple[Any, Any]]:
     """The step of a program's kernel, compiled at its first call; later runs of the same target do not compile again.
 
     Raises

@@ -10,6 +10,7 @@ from xpsample.core.errors import FunctionError, HyperparameterError
 from xpsample.optimize import Averaged
 from xpsample.sampling.checkpoint import Checkpoint
 from xpsample.score_mh import Denoising, fit, init_score_network, training
+from xpsample.score_mh.saved_training import SavedTraining
 
 torch = pytest.importorskip("torch")
 
@@ -99,7 +100,7 @@ def test_a_killed_training_goes_on_bit_for_bit(tmp_path, monkeypatch):
         start = init_score_network(2, 4, seed=0)
         return fit(Denoising(0.5), start, DATA, epochs=6, batch_size=10, optimizer=optimizer, seed=1, **settings)
 
-    save = training._Saved.save
+    save = SavedTraining.save
 
     def save_and_die(self, *args):
         save(self, *args)
@@ -107,10 +108,10 @@ def test_a_killed_training_goes_on_bit_for_bit(tmp_path, monkeypatch):
             raise Killed
 
     monkeypatch.setattr(training, "SECONDS", 1e-9)
-    monkeypatch.setattr(training._Saved, "save", save_and_die)
+    monkeypatch.setattr(SavedTraining, "save", save_and_die)
     with pytest.raises(Killed):
         train(checkpoint=Checkpoint(tmp_path, every=0))
-    monkeypatch.setattr(training._Saved, "save", save)
+    monkeypatch.setattr(SavedTraining, "save", save)
     resumed, whole = train(checkpoint=tmp_path), train()
     np.testing.assert_array_equal(resumed.losses, whole.losses)
     for own, other in zip(tree.leaves(resumed.parameters), tree.leaves(whole.parameters), strict=True):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.ending import Ending
-from xpsample.core.schedule import Schedule
+from xpsample.core.backend import Schedule, StopFlag
 from xpsample.sampling.noise import Native
 from xpsample.sampling.program import Program
 from xpsample.targets.acceptance import LineIntegral
@@ -159,7 +158,7 @@ def bind(rows, chains=1):
 def walk(bound, x, steps=20):
     program = Program(KERNEL, bound, (xps.Draws(),), Schedule(steps))
     carry = program.init(x)
-    _, rows, *_ = bound.backend.drive(program, carry, None, Native(5), 0, steps, Ending())
+    _, rows, *_ = bound.backend.drive(program, carry, None, Native(5), 0, steps, StopFlag())
     return np.asarray(rows[0])
 
 
@@ -180,7 +179,7 @@ def test_a_block_that_reaches_into_a_second_chunk_of_noise_has_that_chunk_too(so
     bound, x = bind(ROWS, chains)
     program = Program(KERNEL, bound, (), Schedule(steps))
     at_once, one_by_one = program.init(x), program.init(x)
-    at_once, *_ = bound.backend.drive(program, at_once, None, source, 0, steps, Ending())
+    at_once, *_ = bound.backend.drive(program, at_once, None, source, 0, steps, StopFlag())
     for t in range(steps):
-        one_by_one, *_ = bound.backend.drive(program, one_by_one, None, source, t, t + 1, Ending())
+        one_by_one, *_ = bound.backend.drive(program, one_by_one, None, source, t, t + 1, StopFlag())
     np.testing.assert_allclose(at_once.state.point.x, one_by_one.state.point.x, rtol=0, atol=1e-4)

@@ -203,7 +203,7 @@ def test_hidden_state_is_caught():
     strict = open_library("array_api_strict", "float64")  # whose driver runs the steps themselves
     outcome = run_check("resume exact", scenario, DeviceDtype(strict.backend, strict.name, strict.device, strict.dtype))
     assert outcome.passed is False
-    assert "0" in outcome.detail.split(", ")  # the draws differ
+    assert "holds the checkpoint of another run" in outcome.detail  # whose first step is another one
     for name in ("numpy", "torch", "jax"):
         with x64(name, "float64"):
             library = open_library(name, "float64")

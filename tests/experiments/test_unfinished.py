@@ -33,7 +33,7 @@ from xpsample import FiniteDifference, MALA, cli
 from xpsample.experiments import Entry
 from xpsample.experiments.runner import Experiment
 from xpsample.optimize.optimizers import Adam
-from xpsample.sampling import blocks
+from xpsample.sampling import loop
 from xpsample.score_mh import Denoising, init_score_network
 from xpsample.zoo.gaussian import gaussian
 

@@ -13,7 +13,7 @@ import pytest
 import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import ConvergenceWarning, Interrupted
-from xpsample.sampling import blocks
+from xpsample.sampling import loop
 
 X0 = np.random.default_rng(0).normal(size=(4, 2))
 
@@ -81,10 +81,10 @@ def test_time_that_the_warm_up_took_is_not_given_again():
 
 
 def test_a_first_block_is_one_step():
-    """It was sixteen, of which each may take a thousand evaluations."""
+    """It was sixteen, of which each may take a thousand evaluations. Ten more are those of checks and the start."""
     density = Slow(0.04)
     run(density, xps.HMC(0.2, 10), until=xps.Until(seconds=0.1))
-    assert density.calls <= 14
+    assert density.calls <= 20
 
 
 # ---- signals ---------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_a_second_signal_before_the_first_step_is_made():
 def test_single_steps_give_the_bits_of_long_blocks(library, seed, kernel, monkeypatch):
     """So a block may be one step: on JAX it is the program of longer ones, whose loop has an end as argument."""
     whole = quartic(library, kernel, seed)
-    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    monkeypatch.setattr(loop, "SECONDS", 1e-9)
     for (path, left), (_, right) in zip(tree.items(whole), tree.items(quartic(library, kernel, seed)), strict=True):
         np.testing.assert_array_equal(left, right, err_msg=path)
 

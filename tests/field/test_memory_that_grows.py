@@ -12,7 +12,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core import registry, tree
-from xpsample.core.schedule import Schedule
+from xpsample.core.backend import Schedule
 from xpsample.sampling.program import Program
 from xpsample.spaces import named
 from xpsample.targets.point import Capability

@@ -10,6 +10,7 @@ from array_api_compat import numpy as numpy_xp
 import xpsample as xps
 from xpsample.metrics.places import judge_start
 from xpsample.metrics.ranks import CHANCE, SUPERCHAINS, mixing, nested_rhat
+from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.until import Stopping, Until
 from xpsample.trace.diagnosis import diagnose
 from xpsample.trace.screen import Screen, worst
@@ -74,7 +75,7 @@ def test_until_waits_for_the_tails_too():
     ],
 )
 def test_until_does_not_take_nan_for_enough(until, figures, holds):
-    assert Stopping(until, [100], lambda steps: steps).holds(100, lambda: figures) is holds
+    assert Stopping(until, [100], lambda steps: steps, None, lambda run: figures)(RunState(100, 100, None)) is holds
 
 
 def test_a_start_is_compared_with_the_second_half():

@@ -8,7 +8,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import Interrupted
 from xpsample.metrics.findings import Finding
-from xpsample.sampling import warming
+from xpsample.sampling import warm_up
 from xpsample.sampling.noise import Native
 
 TARGET = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
@@ -57,5 +57,5 @@ def rounds(monkeypatch):
         return block(self, *args)
 
     monkeypatch.setattr(Native, "block", noted)
-    monkeypatch.setattr(warming, "judge_warm_up", lambda path, pooled: Finding("warmup", "on the way", 1.0, "wait"))
+    monkeypatch.setattr(warm_up, "judge_warm_up", lambda path, pooled: Finding("warmup", "on the way", 1.0, "wait"))
     return drawn

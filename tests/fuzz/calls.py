@@ -67,31 +67,32 @@ SIZES = {"none", "whole", "one", "whole numbers", "empty"}
 METRIC = {"scores": arg(None, {"none", "flag"}), "inverse": arg(None, {"none", "flag"})}
 
 
+RUN = {
+    "target": TARGET,
+    "kernel": RWM,
+    "x0": X0,
+    "draws": arg(3, COUNT),
+    "warmup": arg(0, {"zero", "none"}),
+    "until": arg(None, {"none"}),
+    "burn_in": arg(0, COUNT | {"zero"}),
+    "thinning": arg(1, COUNT),
+    "recorders": arg((xps.Draws(),), {"empty"}),
+    "checkpoint": arg(None, {"none", "text"}),
+    "progress": arg(False, {"none", "flag"}),
+    "check": arg(False, FLAG),
+    "compile": arg(False, FLAG),
+    "shards": arg(None, {"none"} | COUNT),
+    "executor": arg(None, {"none"}),
+    "callbacks": arg((), {"empty"}),
+}
+
+
 def _others(folder: str) -> list[Call]:
     """Of all but kernels and particles."""
     return [
         # ---- runs
-        call(
-            sampled,
-            called="sample",
-            target=TARGET,
-            kernel=RWM,
-            x0=X0,
-            draws=arg(3, COUNT),
-            seed=arg(0, SEED),
-            warmup=arg(0, {"zero", "none"}),
-            until=arg(None, {"none"}),
-            burn_in=arg(0, COUNT | {"zero"}),
-            thinning=arg(1, COUNT),
-            recorders=arg((xps.Draws(),), {"empty"}),
-            checkpoint=arg(None, {"none", "text"}),
-            progress=arg(False, {"none", "flag"}),
-            check=arg(False, FLAG),
-            compile=arg(False, FLAG),
-            shards=arg(None, {"none"} | COUNT),
-            executor=arg(None, {"none"}),
-            watchers=arg((), {"empty"}),
-        ),
+        call(sampled, called="sample", seed=arg(0, SEED), **RUN),
+        call(lambda **run: xps.Sampler(**run)(0), called="Sampler", **RUN),
         call(
             first_step,
             called="steps",

@@ -307,7 +307,7 @@ def test_hiss_keeps_no_more_than_its_inner_kernel_does():
     assert HiSS(DULA(0.3)).traits == HiSS(GWG(), adjusted=False).traits == ADJUSTED & DULA.traits
     assert HiSS(DULA(0.3), refinements=0).traits == ADJUSTED  # it makes no step
     target, dim = quadratic("spins")
-    with pytest.raises(CapabilityError, match="HiSS cannot be cut, since its chains depend on each other"):
+    with pytest.raises(CapabilityError, match="HiSS cannot be split into shards: its chains depend"):
         sample(target, HiSS(Together(), 1.0), np.ones((4, dim)), 2, seed=1, shards=2, progress=False)
 
 

@@ -29,9 +29,10 @@ from xpsample.core.errors import CheckpointError, CheckpointWarning, StoreError
 from xpsample.core.registry import to_host
 from xpsample.files.folder import INDEX, Folder
 from xpsample.optimize.optimizers import Adam
-from xpsample.sampling import blocks, store
-from xpsample.sampling.checkpoint import Store
+from xpsample.sampling import loop, store
+from xpsample.sampling.checkpoint import SavedRun
 from xpsample.score_mh import Denoising, fit, init_score_network, training
+from xpsample.score_mh.saved_training import SavedTraining
 
 Arrays = dict[str, np.ndarray]
 Entry = Callable[[Path | None], Arrays]
@@ -119,9 +120,9 @@ class Saves:
             return saved
 
         with ExitStack() as patches:
-            for kept in (Store, training._Saved):
+            for kept in (SavedRun, SavedTraining):
                 patches.enter_context(mock.patch.object(kept, "save", noted(kept.save)))
-            for module in (blocks, training):
+            for module in (loop, training):
                 patches.enter_context(mock.patch.object(module, "SECONDS", 1e-9))
             yield saves
 

@@ -33,8 +33,8 @@ from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.files.folder import INDEX
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.pcd import PCD
-from xpsample.sampling import blocks, store
-from xpsample.sampling.checkpoint import Store
+from xpsample.sampling import loop, store
+from xpsample.sampling.checkpoint import SavedRun
 from xpsample.score_mh import (
     Denoising,
     LangevinProposal,
@@ -45,6 +45,7 @@ from xpsample.score_mh import (
     score_network,
     training,
 )
+from xpsample.score_mh.saved_training import SavedTraining
 from xpsample.sosmc import LangevinMove, RowBatches
 
 LENGTH = 150
@@ -171,8 +172,8 @@ def _child(library: str, entry: Entry, report: Callable[[str], None], out: Path,
         return saved
 
     if folder is not None:
-        blocks.SECONDS = training.SECONDS = 1e-9
-        for kept in (Store, training._Saved):
+        loop.SECONDS = training.SECONDS = 1e-9
+        for kept in (SavedRun, SavedTraining):
             kept.save = reported(kept.save)  # type: ignore[method-assign]
         checkpoint = xps.Checkpoint(folder, every=0.0)
     result = {path: to_host(leaf) for path, leaf in tree.items(entry(open_lib, LENGTH, checkpoint))}

@@ -17,10 +17,10 @@ import xpsample as xps
 from xpsample.core import tree
 from xpsample.core.errors import Interrupted
 from xpsample.kernels import HMC
-from xpsample.sampling import blocks
-from xpsample.sampling.blocks import Pace
-from xpsample.sampling.checkpoint import Store
+from xpsample.sampling import loop
+from xpsample.sampling.checkpoint import SavedRun
 from xpsample.sampling.interrupts import Terminated, interruptible, terminable
+from xpsample.sampling.loop import Pace
 from xpsample.sampling.noise import NoiseSource, Portable
 from xpsample.sampling.program import summable
 from xpsample.targets import Target
@@ -65,7 +65,7 @@ class Stopping(NoiseSource):
 def clock(monkeypatch):
     """A clock that a test sets."""
     now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(blocks, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
     return now
 
 
@@ -109,7 +109,7 @@ def test_a_block_is_at_most_some_times_as_long_as_the_last_where_that_takes_time
 @pytest.mark.parametrize("seed", [3, Portable(3)], ids=["native", "portable"])
 def test_results_do_not_depend_on_where_blocks_end(library, seed, monkeypatch):
     whole = run(library.array(X0), seed=seed, burn_in=7, draws=100)
-    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    monkeypatch.setattr(loop, "SECONDS", 1e-9)
     cut = run(library.array(X0), seed=seed, burn_in=7, draws=100)
     for a, b in zip(
         *[(tree.map(library.host, (t.draws, t.statistics, t.state)), vars(t.run_statistics)) for t in (whole, cut)],
@@ -129,8 +129,8 @@ def test_sums_of_probabilities_are_exact(dtype):
 
 def test_slow_runs_are_saved_while_they_go_on(tmp_path, monkeypatch):
     saved = []
-    monkeypatch.setattr(blocks, "SECONDS", 0.05)
-    monkeypatch.setattr(Store, "save", lambda self, step, *rest, **named: saved.append(step))
+    monkeypatch.setattr(loop, "SECONDS", 0.05)
+    monkeypatch.setattr(SavedRun, "save", lambda self, step, *rest, **named: saved.append(step))
 
     def slow(x):
         time.sleep(0.005)
@@ -164,7 +164,7 @@ def test_ctrl_c_before_the_first_draw():
 
 
 def test_ctrl_c_saves_and_the_same_call_goes_on(tmp_path, library):
-    with pytest.raises(Interrupted, match="from where the same call goes on"):
+    with pytest.raises(Interrupted, match="The same call resumes it"):
         run(library.array(X0), seed=Stopping(40), checkpoint=tmp_path)
     again = run(library.array(X0), seed=Portable(3), checkpoint=tmp_path)
     whole = run(library.array(X0), seed=Portable(3))
@@ -180,7 +180,7 @@ def test_a_second_ctrl_c_stops_at_once():
 
 
 def test_sigterm_is_as_ctrl_c(tmp_path):
-    with pytest.raises(Interrupted, match=r"SIGTERM after \d+ of 600 draws.*from where the same call goes on") as stop:
+    with pytest.raises(Interrupted, match=r"SIGTERM after \d+ of 600 draws.*The same call resumes it") as stop:
         run(X0, seed=Stopping(40, number=signal.SIGTERM), checkpoint=tmp_path)
     assert stop.value.by == "SIGTERM"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

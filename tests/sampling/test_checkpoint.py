@@ -38,7 +38,7 @@ from xpsample.conformance import scenarios
 from xpsample.core.errors import CheckpointError, TraceError
 from xpsample.files import atomic
 from xpsample.files.folder import INDEX, Folder
-from xpsample.sampling.checkpoint import Store, _laid_out, _order
+from xpsample.sampling.checkpoint import SavedRun, _laid_out, _order
 from xpsample.sampling.noise import NoiseSource
 from xpsample.trace.recorders import Recorder
 from xpsample.zoo.gaussian import gaussian
@@ -199,13 +199,13 @@ class Slow(NoiseSource):
 
 
 def test_the_seconds_of_a_resumed_run_are_those_of_all_its_steps(tmp_path, monkeypatch):
-    clock, save = [0.0], Store._save
+    clock, save = [0.0], SavedRun._save
 
     def slowly(*arguments):
         save(*arguments)
         clock[0] += 100.0
 
-    monkeypatch.setattr(Store, "_save", slowly)
+    monkeypatch.setattr(SavedRun, "_save", slowly)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     before, seconds = clock[0], []
     for draws in (256, 768, 768):

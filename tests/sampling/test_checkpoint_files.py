@@ -33,8 +33,8 @@ from xpsample.core.errors import CheckpointError, CheckpointWarning
 from xpsample.files import atomic, folder
 from xpsample.files.common import digest_of
 from xpsample.files.folder import INDEX, LOCK
-from xpsample.sampling import blocks
 from xpsample.sampling import checkpoint as checkpoints
+from xpsample.sampling import loop
 from xpsample.zoo.gaussian import gaussian
 
 # ---- several processes ---------------------------------------------------------------------------------------
@@ -59,11 +59,11 @@ HOLDING = """
     import os, signal, sys
     import numpy as np
     from xpsample import FiniteDifference, MALA, sample
-    from xpsample.sampling.checkpoint import Store
+    from xpsample.sampling.checkpoint import SavedRun
     from xpsample.score_mh import Denoising, fit, init_score_network
-    from xpsample.score_mh.training import _Saved
+    from xpsample.score_mh.saved_training import SavedTraining
     from xpsample.zoo.gaussian import gaussian
-    kind = Store if sys.argv[1] == "sample" else _Saved
+    kind = SavedRun if sys.argv[1] == "sample" else SavedTraining
     save, settings = kind.save, {"seed": 1, "checkpoint": sys.argv[2], "progress": False}
 
     def killed(self, *arguments, **options):
@@ -247,7 +247,7 @@ def test_a_seed_of_numpys_is_a_seed(tmp_path):
 
 def test_clocks_set_back_by_an_hour(tmp_path, monkeypatch):
     """Saves go on, the lock is held, and what other writers have under way stays."""
-    jumps, steps, save = [], [], checkpoints.Store.save
+    jumps, steps, save = [], [], checkpoints.SavedRun.save
     for name in ("time", "monotonic"):
         clock = getattr(time, name)
         monkeypatch.setattr(time, name, lambda clock=clock: clock() - 3600 * len(jumps))
@@ -262,8 +262,8 @@ def test_clocks_set_back_by_an_hour(tmp_path, monkeypatch):
         with pytest.raises(BlockingIOError), atomic.exclusive(tmp_path / LOCK):
             pass
 
-    monkeypatch.setattr(checkpoints.Store, "save", saved)
-    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    monkeypatch.setattr(checkpoints.SavedRun, "save", saved)
+    monkeypatch.setattr(loop, "SECONDS", 1e-9)
     trace = run(12, Checkpoint(tmp_path, every=0.0), start(chains=4))
     assert steps == list(range(1, 13)) and other.exists()
     np.testing.assert_array_equal(trace.draws, run(12, x0=start(chains=4)).draws)

@@ -72,7 +72,7 @@ RUNS = """
 APART = """
     import signal
     import time
-    from xpsample.sampling import blocks
+    from xpsample.sampling import loop
     from xpsample.sampling.noise import NoiseSource
     from xpsample.score_mh import Sliced, fit
 

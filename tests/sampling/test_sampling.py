@@ -10,10 +10,10 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import XpsampleError
 from xpsample.kernels import HMC, MALA, RWM, Info
-from xpsample.sampling import blocks
+from xpsample.sampling import loop
 from xpsample.sampling import progress as progress_bars
 from xpsample.sampling import totals as totals_module
-from xpsample.sampling.loop import View
+from xpsample.sampling.callbacks import RunState
 from xpsample.srmc import SRMC
 from xpsample.targets import Exact, Target, Tempered
 
@@ -283,7 +283,7 @@ def test_no_progress_where_nobody_looks(capsys, progress):
 @pytest.mark.parametrize(("progress", "lines"), [(None, 1), (False, 0)])
 def test_a_long_run_without_a_bar_says_once_how_far_it_is(capsys, monkeypatch, progress, lines):
     monkeypatch.setattr(progress_bars, "SILENT", 0.0)
-    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    monkeypatch.setattr(loop, "SECONDS", 1e-9)
     xps.sample(TARGET, WALK, X0, 20, seed=SEED, progress=progress)
     told = capsys.readouterr().err.splitlines()
     expected = r"xpsample: [12] of 20 steps in 0 s, about 0\.\d min to go"
@@ -296,9 +296,9 @@ def test_a_run_that_is_nearly_done_says_nothing(capsys, monkeypatch, step, lines
     monkeypatch.setattr(progress_bars, "SILENT", 30.0)
     now = iter([0.0, 45.0])
     monkeypatch.setattr(progress_bars.time, "monotonic", lambda: next(now))
-    watcher = progress_bars.Bar(None, 100)
-    watcher.begin(View(0, None))
-    watcher.between(View(step, None, made=step))
+    bar = progress_bars.Bar(None, 100)
+    bar.on_start(RunState(0, 100, None))
+    bar.on_block(RunState(step, 100, None, made=step))
     assert len(capsys.readouterr().err.splitlines()) == lines
 
 

@@ -29,7 +29,6 @@ from xpsample.core.errors import (
 from xpsample.kernels.traits import Trait
 from xpsample.sampling.noise import Native, derived
 from xpsample.sampling.parallel import Shard
-from xpsample.sampling.whole import Whole
 from xpsample.srmc.diagnostics import Repellence
 
 X0 = np.random.default_rng(0).normal(size=(7, 2))
@@ -44,7 +43,7 @@ def score(x):
     return -x
 
 
-def ending(by: signal.Signals, mark: Path, x):
+def stop_flag(by: signal.Signals, mark: Path, x):
     """A score whose process gets a signal, once, at the 40th step of a shard of two chains."""
     if x.shape[0] == 2:
         CALLS.append(x)
@@ -152,9 +151,9 @@ def test_arrays_of_other_libraries_come_back(library):
 
 
 def test_a_worker_of_other_settings_is_noticed():
-    whole = Whole(TARGET, MALA, X0.astype(np.float32), 10, 1, None, 0, 1, (), False)
+    arguments = xps.Sampler(TARGET, MALA, X0.astype(np.float32), 10).arguments
     with pytest.raises(BackendError, match="received the float64 positions as float32"):
-        Shard(whole, Native(1), "float64")()
+        Shard(xps.Sampler, arguments, Native(1), "float64")()
 
 
 # ---- kernels and what is joined ----------------------------------------------------------------------------
@@ -280,7 +279,7 @@ def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_lost_worker_ends_the_call_and_the_same_call_resumes(tmp_path, by):
-    target = xps.Target(log_density, score=partial(ending, by, tmp_path / "lost"))
+    target = xps.Target(log_density, score=partial(stop_flag, by, tmp_path / "lost"))
     saved = xps.Checkpoint(tmp_path / "run", every=0.0 if by is signal.SIGKILL else 1e9)
     expected = r"lost after 1 of 3 shards .*\. With a new executor, the same call resumes\.\n"
     with processes(1) as pool, pytest.raises(WorkerError, match=expected) as caught:
@@ -296,7 +295,7 @@ def test_a_lost_worker_ends_the_call_and_the_same_call_resumes(tmp_path, by):
 @pytest.mark.slow
 def test_dask_workers_one_of_which_is_killed(tmp_path):
     distributed = pytest.importorskip("distributed")
-    target = xps.Target(log_density, score=partial(ending, signal.SIGKILL, tmp_path / "lost"))
+    target = xps.Target(log_density, score=partial(stop_flag, signal.SIGKILL, tmp_path / "lost"))
     cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path)
     with cluster, distributed.Client(cluster) as client:
         trace = run(target, executor=client.get_executor(), checkpoint=tmp_path / "run")

@@ -18,7 +18,7 @@ from tests.sampling.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
-from xpsample.sampling import blocks, checkpoint, store
+from xpsample.sampling import checkpoint, loop, store
 from xpsample.sampling.store import RowStore
 from xpsample.trace import diagnosis, screen
 from xpsample.trace import stored as on_disk
@@ -128,7 +128,7 @@ def test_extended_run_equals_one_run(tmp_path, library, monkeypatch):
     whole = run(library, 200, burn_in=10, thinning=2)
     settings = {"burn_in": 10, "thinning": 2, "checkpoint": xps.Checkpoint(tmp_path / "saved", every=0.0)}
     for draws, seconds in ((1, 1.0), (37, 1e-9), (200, 1.0)):
-        monkeypatch.setattr(blocks, "SECONDS", seconds)  # other blocks
+        monkeypatch.setattr(loop, "SECONDS", seconds)  # other blocks
         resumed = run(library, draws, tmp_path / "run.zarr", **settings)
     same_traces(library, resumed, whole)
     assert not list((tmp_path / "saved").glob("rows-*"))  # no second copy
@@ -162,7 +162,7 @@ def test_rows_beyond_the_checkpoint_are_written_anew(tmp_path):
 
 def test_a_run_that_was_killed_before_its_first_save_begins_anew(tmp_path, monkeypatch):
     library, where = open_library("numpy", "float64"), tmp_path / "run.zarr"
-    monkeypatch.setattr(checkpoint.Store, "save", lambda *args, **kwargs: None)
+    monkeypatch.setattr(checkpoint.SavedRun, "save", lambda *args, **kwargs: None)
     run(library, 50, where, checkpoint=tmp_path / "saved")
     monkeypatch.undo()
     zarr.open_group(where).create_group("theirs")
@@ -182,7 +182,7 @@ def test_rows_under_a_checkpoint_count_when_it_is_saved(tmp_path, monkeypatch):
         seen.append((whole, len(load(where).draws), zarr.open_group(where, mode="r")["posterior/x"].shape[0]))
 
     monkeypatch.setattr(RowStore, "append", appended)
-    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    monkeypatch.setattr(loop, "SECONDS", 1e-9)
     run(library, 90, where, checkpoint=saved)
     assert sum(not whole for whole, *_ in seen) > 10
     assert all(counted == 50 for _, counted, _ in seen)
@@ -233,7 +233,7 @@ def test_every_write_that_fails_leaves_the_draws_before_it(tmp_path, monkeypatch
     """Also where arrays of a group have rows already that the others lack."""
     pytest.importorskip("arviz_base")
     library = open_library("numpy", "float64")
-    monkeypatch.setattr(blocks, "SECONDS", 1e-9)
+    monkeypatch.setattr(loop, "SECONDS", 1e-9)
     whole, counts, plain = run(library, 80), set(), FileLayer(tmp_path, FAULTS["disk full"])
     with plain:
         run(library, 80, tmp_path / "run.zarr")

@@ -9,7 +9,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
-from xpsample.sampling import blocks, until
+from xpsample.sampling import loop, until
 from xpsample.sampling.noise import segments
 from xpsample.trace.screen import worst
 from xpsample.zoo.gaussian import gaussian
@@ -54,7 +54,7 @@ def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, 
     n = whole.draws.shape[0]
     first = run(x0=x0, seed=seed, until=xps.Until(ess=500), checkpoint=tmp_path)
     assert first.draws.shape[0] < n
-    monkeypatch.setattr(blocks, "SECONDS", 0.01)  # other blocks
+    monkeypatch.setattr(loop, "SECONDS", 0.01)  # other blocks
     again = run(x0=x0, seed=seed, until=limits, checkpoint=tmp_path)
     assert again.draws.shape[0] == n
     np.testing.assert_array_equal(library.host(again.draws), library.host(whole.draws))

@@ -13,9 +13,10 @@ from xpsample.core.registry import namespace, to_host
 from xpsample.kernels.tuning import with_tuning
 from xpsample.metrics import arrival
 from xpsample.metrics.findings import Finding
-from xpsample.sampling import rounds, warming
-from xpsample.sampling.warm_up import begun_again as begun_again_in
-from xpsample.sampling.warm_up import heard_chains, judge_chains, warm_up_steps
+from xpsample.sampling import warm_up
+from xpsample.sampling.transient import begun_again as begun_again_in
+from xpsample.sampling.transient import heard_chains, judge_chains
+from xpsample.sampling.warm_up import Plan, warm_up_steps
 from xpsample.targets import Capability
 
 
@@ -61,22 +62,22 @@ def test_a_warm_up_goes_on_while_fewer_chains_are_behind(monkeypatch):
     trace = run()
     assert trace.metadata["warmup"] == 4 * usual
     assert np.max(trace.draws[..., 0]) < 7 and chains_behind(trace) == []
-    monkeypatch.setattr(warming, "judge_chains", lambda path, pooled: None)
+    monkeypatch.setattr(warm_up, "judge_chains", lambda path, pooled: None)
     blind = run()
     assert blind.metadata["warmup"] == usual
     assert np.sum(blind.draws[0, :, 0] > 7) > 0
 
 
 def test_a_round_of_all_is_no_longer_where_those_that_were_behind_have_come_in():
-    theirs = rounds.Plan(100, 3, (1, 1), alone=True, before=1)
+    theirs = Plan(100, 3, (1, 1), alone=True, before=1)
     moving, late = Finding("warmup", "", 1.0, ""), Finding("behind", "", 40.0, "", chains=((1,),))
-    assert theirs.after(None, None, None, (2,)) == rounds.Plan(100, 3, before=1)
+    assert theirs.after(None, None, None, (2,)) == Plan(100, 3, before=1)
     for findings in ((moving, None), (None, late)):
-        assert theirs.after(*findings, None, (2,)) == rounds.Plan(200, 3, before=1)
-    assert rounds.Plan(100, 3).after(moving, None, None, (2,)) == rounds.Plan(200, 2)
+        assert theirs.after(*findings, None, (2,)) == Plan(200, 3, before=1)
+    assert Plan(100, 3).after(moving, None, None, (2,)) == Plan(200, 2)
     # Where lost chains begin it elsewhere, it is for all, and as long as the one before.
-    for plan, left in ((rounds.Plan(100, 3), 2), (theirs, 3)):
-        assert plan.after(None, late, None, (2,), again=True) == rounds.Plan(100, left)
+    for plan, left in ((Plan(100, 3), 2), (theirs, 3)):
+        assert plan.after(None, late, None, (2,), again=True) == Plan(100, left)
 
 
 def test_chains_that_stay_behind_end_the_warm_up_and_are_told():
@@ -193,7 +194,7 @@ def test_a_resumed_warm_up_begins_lost_chains_again_alike(tmp_path):
 @pytest.mark.slow
 def test_a_lost_chain_that_does_not_begin_again_is_caught(monkeypatch):
     """The twin of the test above: it is drawn from where it is."""
-    monkeypatch.setattr(warming, "begun_again", lambda target, x, path: (x, 0.0))
+    monkeypatch.setattr(warm_up, "begun_again", lambda target, x, path: (x, 0.0))
     assert np.all(beside_a_hole(2.4e5).draws[:, 2, 0] > 50)
 
 
@@ -226,14 +227,14 @@ def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own(monkeypatch):
 def test_a_chain_without_steps_of_its_own_stays_out(monkeypatch):
     """The twin of the test above: the round of those that are behind is tuned by the others."""
     monkeypatch.setattr(arrival, "NO_VOLUME", math.inf)
-    monkeypatch.setattr(rounds, "those_behind", lambda late, chains: (0, 1, 0, 3))
+    monkeypatch.setattr(warm_up, "those_behind", lambda late, chains: (0, 1, 0, 3))
     assert chains_behind(beside_a_wall()) == [2]
 
 
 @pytest.mark.slow
 def test_a_chain_that_is_stuck_and_heard_is_caught(monkeypatch):
     """The twin of the test above."""
-    monkeypatch.setattr(warming, "heard_chains", lambda path, late: None)
+    monkeypatch.setattr(warm_up, "heard_chains", lambda path, late: None)
     assert beside_a_hole().kernel.step_size < 1e-6
 
 

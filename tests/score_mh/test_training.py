@@ -25,7 +25,7 @@ from xpsample.score_mh import (
     score_network,
     training,
 )
-from xpsample.score_mh.training import _Saved
+from xpsample.score_mh.saved_training import SavedTraining
 
 DATA = np.random.default_rng(0).standard_normal((64, 2)) * [1.0, 0.6] + [0.5, 0.0]
 SCORE = init_score_network(2, 6, seed=3)
@@ -77,7 +77,7 @@ def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
     expected = train(rows, Denoising(0.5), start, **settings)
     assert len(expected.losses) > 4
 
-    saves, save = [], _Saved.save
+    saves, save = [], SavedTraining.save
 
     def killed(self, state, losses):
         save(self, state, losses)
@@ -87,7 +87,7 @@ def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
 
     folder = Checkpoint(tmp_path / "run", every=0)
     with monkeypatch.context() as patch:
-        patch.setattr(_Saved, "save", killed)
+        patch.setattr(SavedTraining, "save", killed)
         patch.setattr(training, "SECONDS", 1e-9)  # blocks of one epoch
         with pytest.raises(Stopped):
             train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
@@ -115,7 +115,7 @@ def test_a_training_with_another_function_is_refused(tmp_path):
         return train(DATA, loss, SCORE, gradient=FiniteDifference(), epochs=epochs, checkpoint=tmp_path)
 
     np.testing.assert_array_equal(fitted(1.0).losses, fitted(1.0).losses)
-    with pytest.raises(CheckpointError, match=r"gradient.* at x was .*, now"):
+    with pytest.raises(CheckpointError, match="at the first parameters the loss"):
         fitted(2.0)
 
 
@@ -224,7 +224,7 @@ def test_the_layout_of_parameters_is_kept(order, tmp_path):
     train(rows, loss, start, **settings)
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Saved, "save", lambda self, state, losses: found.append(state))
+        patch.setattr(SavedTraining, "save", lambda self, state, losses: found.append(state))
         train(rows, loss, start, **settings)
     expected = train(rows, loss, start, **settings | {"checkpoint": None})
     for a, b in zip(tree.leaves(found[0].parameters), tree.leaves(expected.parameters), strict=True):

@@ -3,6 +3,7 @@
 import math
 import time
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -180,21 +181,28 @@ def test_the_table_of_particles_says_that_they_may_have_weights(recorder):
 # ---- what the target is asked ----------------------------------------------------------------------------------------
 
 
-def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long():
+def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long(monkeypatch):
     trace, _ = run(TWO_MODES, xps.MALA(0.5), STARTS + np.array([[4.0, 0.0]]) * np.array([[1], [1], [-1], [-1]]), 400)
 
-    def bind():
-        raise LookupError
+    class Target:
+        space, constrained = xps.Real(), False
 
+        @property
+        def evaluate(self):
+            raise LookupError
+
+    real = Target()
+    monkeypatch.setattr(probes, "suppress", lambda *errors: nullcontext())
     with pytest.raises(LookupError):
-        probes.examined(trace, xps.Real(), bind)
+        probes.examined(trace, real)
     for other in (
         replace(trace, metadata=trace.metadata | {"processes": 2}),
         replace(trace, run_statistics=replace(trace.run_statistics, steps=399)),
         replace(trace, draws=None),
     ):
-        assert probes.examined(other, xps.Real(), bind) == (other, other.diagnose())
-    assert probes.examined(trace, xps.Binary(), bind)[1] == trace.diagnose()
+        assert probes.examined(other, real) == (other, other.diagnose())
+    real.space = xps.Binary()
+    assert probes.examined(trace, real)[1] == trace.diagnose()
 
 
 def test_what_the_recorders_found_stays_beside_what_the_target_shows():
@@ -205,7 +213,7 @@ def test_what_the_recorders_found_stays_beside_what_the_target_shows():
     mine = told[bound] | {"kind": "mine"}
     known = trace.metadata["diagnosis"] | {"findings": [mine]}
     other = replace(trace, metadata=trace.metadata | {"diagnosis": known})
-    again, found = probes.examined(other, xps.Real(), lambda: half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
+    again, found = probes.examined(other, half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
     assert {"mine", "bound"} <= {finding.kind for finding in found}
     assert [fields["kind"] for fields in again.metadata["diagnosis"]["findings"]] == ["mine", "bound"]
 

@@ -19,22 +19,20 @@ from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.self_repulsion import self_repulsion
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.backend import Schedule, StopFlag
 from xpsample.core.declared import declared
 from xpsample.core.devices import DeviceDtype, current_device, device_dtypes
-from xpsample.core.ending import Ending
 from xpsample.core.errors import ConvergenceWarning, RepellenceWarning
 from xpsample.core.registry import backend_of, to_host
-from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
 from xpsample.kernels.traits import Trait
-from xpsample.sampling.checkpoint import Store
+from xpsample.sampling.checkpoint import SavedRun
 from xpsample.sampling.eager import eager_repeat
 from xpsample.sampling.identity import identity
 from xpsample.sampling.noise import Native, Portable, Replay
-from xpsample.sampling.opening import opened
 from xpsample.sampling.program import Program
 from xpsample.sampling.sampler import sample
 from xpsample.sampling.totals import Totals
@@ -247,7 +245,7 @@ def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) ->
     carry = program.init(x0)
     noise = Portable(2).block(device.backend, program.specs(carry), 0, steps, program.like(carry))
     walked = _walk(kernel, bound, program.init(x0).state, noise, steps)
-    driven, *_ = device.backend.drive(program, carry, None, Replay(noise), 0, steps, Ending())
+    driven, *_ = device.backend.drive(program, carry, None, Replay(noise), 0, steps, StopFlag())
     deviation = float(np.abs(to_host(driven.state.point.x) - walked[-1, ...]).max())
     return Outcome(deviation <= 100 * float(np.finfo(device.dtype).eps), f"{deviation:.1e}")
 
@@ -263,11 +261,10 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     program = Program(kernel, target.prepare(x0, kernel.requires), RECORDERS, Schedule(STEPS))
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
-        with opened(folder, program, carry, identity(target, program, x0, source)) as store:
-            assert isinstance(store, Store)
-            carry, buffers, sums, _ = device.backend.drive(program, carry, None, source, 0, third, Ending())
+        with SavedRun.opened(folder, program, carry, identity(target, program, x0, source), None) as saved:
+            carry, buffers, sums, _ = device.backend.drive(program, carry, None, source, 0, third, StopFlag())
             totals.add(third, sums)
-            store.save(third, carry, totals, buffers, final=True)
+            saved.save(third, carry, totals, buffers, final=True)
         resumed = sample(target, kernel, x0, STEPS, seed=source, checkpoint=folder, progress=False)
     pairs = zip(
         tree.items((whole.draws, whole.statistics, whole.state)),

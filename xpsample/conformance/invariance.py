@@ -4,10 +4,9 @@ import numpy as np
 
 from xpsample.conformance.distributions import Invariance
 from xpsample.conformance.scenario import Scenario
+from xpsample.core.backend import Schedule, StopFlag
 from xpsample.core.devices import DeviceDtype
-from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
-from xpsample.core.schedule import Schedule
 from xpsample.sampling.noise import Native
 from xpsample.sampling.program import Carry, Program
 
@@ -31,6 +30,6 @@ def invariance(
     program = Program(kernel, target, (), Schedule(steps))
     others = generator.standard_normal((chains, stationary.dim))
     state = scenario.with_exact_state(program.init(x0).state, others, device.array)
-    carry, *_ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps, Ending())
+    carry, *_ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps, StopFlag())
     x = np.reshape(to_host(carry.state.point.x), (chains, stationary.dim))
     return stationary.compare(x.astype(np.float64))

@@ -3,9 +3,12 @@
 A backend is a value of a final subclass of `Backend`. The registry (`xpsample.core.registry`) finds it from an array.
 """
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
@@ -13,8 +16,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from xpsample.core.arrays import Array, Tree
-from xpsample.core.ending import Ending
-from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Specs
 
 
@@ -71,9 +72,9 @@ class Autodiff(ABC):
         Leaves of its arguments may be Python values, such as a shape among a target's data: those are constants.
         """
 
+    @abstractmethod
     def repeated(self, f: Callable[..., Tree]) -> Callable[..., Tree]:
         """`f` for many calls, none of which is differentiated; ``compiled(f)`` if the library has nothing better."""
-        return self.compiled(f)
 
     @abstractmethod
     def unpack(self, value: object) -> Unpacked | None:
@@ -88,6 +89,83 @@ class Autodiff(ABC):
 
         None where that is the dtype of `x`, or one with more digits.
         """
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A burn-in, then rows, each after `thinning` steps.
+
+    Parameters
+    ----------
+    draws : int
+        Rows of the whole run.
+    burn_in : int
+        Steps at the start that are not recorded.
+    thinning : int
+        Steps of a row.
+    room : int
+        Rows to take memory for where that is more than `draws`, so that runs of other lengths share what is compiled.
+    window : int
+        Rows that buffers hold where rows go to a store, an even number: row i is in place ``i % window``. 0 where
+        buffers hold all rows.
+    """
+
+    draws: int
+    burn_in: int = 0
+    thinning: int = 1
+    room: int = 0
+    window: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Total number of steps."""
+        return self.burn_in + self.draws * self.thinning
+
+    @property
+    def held(self) -> int:
+        """Number of rows that buffers hold."""
+        return self.window or max(self.draws, self.room)
+
+    def is_recorded(self, t: Any) -> Any:
+        """Whether the state after step t (from 0, past the burn-in) is kept."""
+        return (t + 1 - self.burn_in) % self.thinning == 0
+
+    def row(self, t: Any) -> Any:
+        """The row that the state after step t belongs to."""
+        return (t - self.burn_in) // self.thinning
+
+    def rows(self, steps: int) -> int:
+        """Rows recorded after a number of steps."""
+        return max(0, steps - self.burn_in) // self.thinning
+
+
+class StopFlag:
+    """Flag that tells the driver to stop after the current step. An eager library checks it after every step.
+
+    Attributes
+    ----------
+    signal : str or None
+        Signal that was received: "Ctrl-C" or "SIGTERM".
+    at : float
+        When the time of the block is over, by ``time.perf_counter``.
+    within : bool
+        Whether the current step may be abandoned by a second signal, which raises `Abandoned`. The driver catches it
+        and keeps the state of the last complete step.
+    """
+
+    __slots__ = ("at", "signal", "within")
+
+    def __init__(self) -> None:
+        self.signal: str | None = None
+        self.at: float = math.inf
+        self.within: bool = False
+
+    def __call__(self) -> bool:
+        return self.signal is not None or time.perf_counter() >= self.at
+
+
+class Abandoned(KeyboardInterrupt):
+    """Raised if a second signal ends a step."""
 
 
 class Carry(NamedTuple):
@@ -120,7 +198,7 @@ Step = partial[tuple[Any, Any]]
 """``step(state, noise)`` gives the next state, and what the step did. What every step is given is bound to it."""
 
 
-class Stepper(Protocol):
+class DrivenProgram(Protocol):
     """What a backend drives, such as a `xpsample.sampling.program.Program`."""
 
     @property
@@ -133,7 +211,11 @@ class Stepper(Protocol):
 
     @property
     def compiled(self) -> dict[Any, Any]:
-        """For a backend: what it compiles, which lives as long as the stepper does."""
+        """What a backend compiles, by `form`: programs of one `Sampler` share it."""
+
+    @property
+    def form(self) -> Any:
+        """What is part of a compiled program: all but `values`, data and positions."""
 
     def values(self, is_array: Callable[[object], bool]) -> dict[str, Any]:
         """Numbers, and arrays, that a compiled program may take as arguments, too, by path."""
@@ -213,7 +295,14 @@ class Backend(ABC):
 
     @abstractmethod
     def drive(
-        self, stepper: Stepper, carry: Carry, buffers: Buffers, source: Source, start: int, stop: int, ending: Ending
+        self,
+        program: DrivenProgram,
+        carry: Carry,
+        buffers: Buffers,
+        source: Source,
+        start: int,
+        stop: int,
+        stop_flag: StopFlag,
     ) -> Driven:
         """Run steps [start, stop): the new carry, the filled buffers, the sums of the step infos, and where it ended.
 
@@ -221,16 +310,16 @@ class Backend(ABC):
 
         Parameters
         ----------
-        stepper : Stepper
+        program : DrivenProgram
         carry : Carry
         buffers : tuple or None
-            None until the first record allocates them, ``held = stepper.schedule.held`` rows each; row i goes to
+            None until the first record allocates them, ``held = program.schedule.held`` rows each; row i goes to
             ``i % held``.
         source : Source
             A `xpsample.sampling.noise.NoiseSource`.
         start, stop : int
             All steps lie on one side of the burn-in.
-        ending : Ending
+        stop_flag : StopFlag
             Whether to end before `stop`: a library that runs eagerly asks after every step.
 
         See Also

@@ -8,9 +8,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array, Tree, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.errors import BackendError
+from xpsample.core.errors import BackendError, CapabilityError
 from xpsample.core.registry import (
     backend_named,
     backend_of,
@@ -49,7 +49,8 @@ def current_device(array: object) -> AbstractContextManager[Any]:
     """
     if not is_array(array):
         return nullcontext()
-    return next((device.context for device in backend_of(array).devices(array)), nullcontext())
+    devices = backend_of(array).devices(array)
+    return devices[0].context if devices else nullcontext()
 
 
 def as_in_runs(f: F) -> F:
@@ -69,6 +70,41 @@ def as_in_runs(f: F) -> F:
             return f(*args, **options)
 
     return cast(F, within)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes that hold the positions of a run together: how many, and the number of this one.
+
+    All of them make the same calls, in the same order. What a process finds out by itself, such as the time or a
+    signal, must not lead it another way than the others, which would wait for it.
+    """
+
+    backend: Backend
+    count: int
+    here: int
+
+    @classmethod
+    def of(cls, x: Array) -> "Processes | None":
+        """Return the processes that hold an array; None if this one holds all of it."""
+        backend = backend_of(x)
+        count = len({device.process for device in backend.devices(x)})
+        return cls(backend, count, backend.devices()[0].process) if count > 1 else None
+
+    def largest(self, carry: Tree, number: float) -> float:
+        """Return the largest `number` of all processes."""
+        return self.backend.synchronize(carry, number)
+
+    def agreed_signal(self, carry: Tree, signal: str | None) -> str | None:
+        """Return the signal that came here or to another process."""
+        names = [None, "Ctrl-C", "SIGTERM"]
+        return names[int(self.largest(carry, names.index(signal)))]
+
+    def refuse(self, what: str, instead: str) -> None:
+        """Raise CapabilityError: `what` needs all chains in one process. The message says what to do `instead`."""
+        raise CapabilityError(
+            f"{what} does not work with arrays of which {self.count} processes hold a part each: {instead}"
+        )
 
 
 def device_dtypes(names: list[str] | None = None) -> list[DeviceDtype]:

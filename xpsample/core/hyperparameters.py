@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -221,6 +221,38 @@ def with_arguments(owner: Any, values: Mapping[str, Any], path: str = "") -> Any
             value = with_arguments(value, values, f"{name}.")
         object.__setattr__(changed, f.name, value)
     return changed
+
+
+def form(owner: Any, is_argument: Callable[[object], bool]) -> Hashable:
+    """Return what of a kernel is part of a compiled program, as one value: all but its `arguments`."""
+    if not is_frozen(owner):
+        try:
+            hash(owner)
+        except TypeError:
+            return Identity(owner)
+        return type(owner), owner
+    parts: list[Any] = [type(owner)]
+    for f, value in settings(owner):
+        if is_argument(value) or (f.metadata.get("per_chain") and isinstance(value, float)):
+            parts.append("argument")
+        elif f.metadata.get("numbers") and isinstance(value, tuple):
+            parts.append(len(value))
+        else:
+            parts.append(form(value, is_argument))
+    return tuple(parts)
+
+
+class Identity:
+    """Key of a value that has no hash: equal to that of the same object, which it keeps."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def exp(xp: Any, value: Any) -> Any:

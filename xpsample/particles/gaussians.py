@@ -22,10 +22,10 @@ from xpsample.optimize.lbfgs import Ascent
 from xpsample.particles.ais import log_normalizer
 from xpsample.particles.errors import FEWEST_IN_TAIL, LARGEST_INDEX, tail_index
 from xpsample.particles.weights import LogNormalizer, log_sum_exp
-from xpsample.sampling.prepare import positions
 from xpsample.spaces.space import check_positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
+from xpsample.targets.shaped import positions
 from xpsample.targets.start import Plain, StartMethod, chain_axes
 from xpsample.targets.target import AbstractTarget, check_target
 from xpsample.trace.diagnosis import warn
@@ -218,7 +218,7 @@ class ByGaussians(StartMethod):
 
     def starts(self, target: AbstractTarget, plain: Plain, chains: tuple[int, ...], seed: int) -> Array:
         found = self._fit(target, plain(self.paths), max(self.draws, 10 * math.prod(chains)), seed)
-        warn([no_gaussian(self.paths, self.paths)] if found is None else found.findings, stacklevel=5)
+        warn([no_gaussian(self.paths, self.paths)] if found is None else found.findings)
         return plain(chains) if found is None else found.starts(chains, seed=seed)
 
     def _fit(self, target: AbstractTarget, x0: Array, draws: int, seed: int) -> Approximation | None:

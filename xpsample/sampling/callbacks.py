@@ -1,73 +1,84 @@
-"""Watchers that a user hands in: what they see of a run."""
+"""State of a run between two blocks, and what looks at it: callbacks, and sinks that keep it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+from xpsample.core.backend import Buffers, Carry
 from xpsample.core.checks import check_instance
 from xpsample.core.errors import HyperparameterError
-from xpsample.sampling.loop import View, Watcher
 from xpsample.trace.trace import Trace
 
+MOST_STEPS = 2**31
+"""Of a block where nothing else is said."""
 
-@dataclass(frozen=True)
-class RunView:
-    """A run between two blocks of steps, as a user's watcher sees it.
 
-    Parameters
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """A run between two blocks of steps, as callbacks see it.
+
+    Attributes
     ----------
-    step, steps : int
-        Those made, and those of the whole run; the warm-up's are not among them.
-    make : callable
-        Makes the trace.
+    step : int
+        Steps made. Those of the warm-up are not among them.
+    steps : int
+        Total number of steps.
+    carry : Carry
+        State of the kernel and of the recorders.
+    buffers : tuple or None
+        Rows recorded so far, in memory for all of them.
+    made : int
+        Steps of the last block.
+    sums : Info or None
+        Sums over the last block.
     """
 
     step: int
     steps: int
-    make: Callable[[], Trace]
+    carry: Carry
+    buffers: Buffers = None
+    made: int = 0
+    sums: Any = None
+    make_trace: Callable[["RunState"], Trace] | None = None
 
     @cached_property
     def trace(self) -> Trace:
-        """What was drawn so far, as `sample` returns it; made when it is asked for."""
-        return self.make()
+        """Trace of the draws so far, as `sample` returns it; made when it is first read."""
+        assert self.make_trace is not None
+        return self.make_trace(self)
 
 
-class Watched:
-    """A user's watchers as one of the engine's, in a run of so many steps; ``trace(view)`` is what was made so far."""
+@runtime_checkable
+class Callback(Protocol):
+    """Object that is called during a run. It may end the run, and cannot change the chain."""
 
-    def __init__(self, watchers: Sequence[Watcher], steps: int, trace: Callable[[View], Trace]) -> None:
-        self._watchers, self._steps, self._trace = watchers, steps, trace
-        self.reasons: list[str] = []
+    def on_start(self, run: RunState) -> str | None:
+        """Return None, or a reason to make no step. Called before the first block."""
 
-    def begin(self, view: View) -> str | None:
-        """Let all begin."""
-        return self._noted([watcher.begin(self._seen(view)) for watcher in self._watchers])
+    def on_block(self, run: RunState) -> str | None:
+        """Return None, or a reason to end the run. Called after every block."""
 
-    def between(self, view: View) -> str | None:
-        """Let all look, at one view."""
-        seen = self._seen(view)
-        return self._noted([watcher.between(seen) for watcher in self._watchers])
-
-    def end(self, view: View) -> None:
-        """Let all end."""
-        for watcher in self._watchers:
-            watcher.end(self._seen(view))
-
-    def _seen(self, view: View) -> RunView:
-        return RunView(view.step, self._steps, lambda: self._trace(view))
-
-    def _noted(self, found: Sequence[str | None]) -> str | None:
-        self.reasons += [str(reason) for reason in found if reason is not None]
-        return self.reasons[0] if self.reasons else None
+    def on_end(self, run: RunState) -> None:
+        """Clean up. Called after the last block, or when the run fails."""
 
 
-def check_watchers(watchers: Any, shards: bool) -> tuple[Watcher, ...]:
-    """A sequence of watchers; raises HyperparameterError else."""
-    if isinstance(watchers, str) or not isinstance(watchers, Sequence):
-        raise HyperparameterError(f"watchers must be a sequence, such as (EveryMinute(),); got {watchers!r}")
-    for watcher in watchers:
-        check_instance("a watcher", watcher, Watcher, "one with begin(view), between(view) and end(view)")
-    if watchers and shards:
-        raise HyperparameterError("watchers= looks at one run, and each shard is one: leave it out, or shards=")
-    return tuple(watchers)
+def check_callbacks(callbacks: Any, sharded: bool) -> None:
+    """Raise HyperparameterError unless `callbacks` is a sequence of callbacks, of a run that can have some."""
+    if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
+        raise HyperparameterError(f"callbacks must be a sequence, such as (EveryMinute(),); got {callbacks!r}")
+    for callback in callbacks:
+        check_instance("a callback", callback, Callback, "one with on_start(run), on_block(run) and on_end(run)")
+    if callbacks and sharded:
+        raise HyperparameterError("callbacks= cannot be used with shards=, each of which is a run of its own")
+
+
+class Sink(Protocol):
+    """Place where rows or states are kept, such as a store of draws or a checkpoint."""
+
+    @property
+    def longest(self) -> int:
+        """Largest number of steps between two calls of `keep`."""
+
+    def keep(self, run: RunState, last: bool) -> None:
+        """Keep what the last block made; `last` if no other block follows."""

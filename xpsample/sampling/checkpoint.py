@@ -2,10 +2,11 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,15 +20,16 @@ from xpsample.files.common import check_room
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
 from xpsample.files.reading import reading
 from xpsample.files.structure import structure
-from xpsample.sampling.blocks import MOST_STEPS
+from xpsample.sampling.callbacks import MOST_STEPS, RunState
 from xpsample.sampling.identity import Values, changed, environment, start_values, values_now
-from xpsample.sampling.loop import View
-from xpsample.sampling.program import Carry, Kept, named_rows
-from xpsample.sampling.store import RowStore
+from xpsample.sampling.program import Carry, Program, named_rows
 from xpsample.sampling.totals import Totals
 from xpsample.trace.recorders import part_of
 from xpsample.trace.stored import StoredRows
 from xpsample.trace.stores import read_about, stored_rows
+
+if TYPE_CHECKING:
+    from xpsample.sampling.store import RowStore
 
 Row = Callable[[], Any]
 """Gives a row of each recorder."""
@@ -75,17 +77,21 @@ class Checkpoint:
         settle(self, "every", check_number, 0, closed=True, infinite=True)
 
 
-class Store:
-    """A run's checkpoint directory, in which it is saved after a block where it is time to."""
+class SavedRun:
+    """Checkpoint directory of a run, in which it is saved after a block when it is time to.
+
+    `identity` are JSON values that identify the run. Without the `metadata` of the trace `load_folder` refuses the
+    checkpoint. The rows of the run go to `store`, if there is one.
+    """
 
     def __init__(
         self,
         settings: Checkpoint,
-        program: Kept,
+        program: Program,
         carry: Carry,
         identity: dict[str, Any],
         metadata: dict[str, Any] | None,
-        disk: RowStore | None = None,
+        disk: "RowStore | None" = None,
     ) -> None:
         self.path, self.every, self.program = Path(settings.path), settings.every, program
         self.identity, self.environment = identity, environment(program.like(carry))
@@ -99,31 +105,40 @@ class Store:
         """Seconds that the steps made before took, less those of saving now."""
         self.began: float | None = None
         """When the first step now began."""
-        self.totals, self.longest, self.sinks = Totals(), MOST_STEPS, (self,)
+        self.totals, self.longest = Totals(), MOST_STEPS
+
+    @classmethod
+    @contextmanager
+    def opened(cls, checkpoint: "str | Path | Checkpoint", *args: Any) -> "Iterator[SavedRun]":
+        """A block in which no other process uses the directory."""
+        settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        saved = cls(settings, *args)
+        with saved.keeper.locked():
+            yield saved
 
     @property
     def where(self) -> str:
         """The directory."""
         return str(self.path)
 
-    def seconds(self, here: float = 0.0) -> float:
+    def seconds(self) -> float:
         """What the steps took, those before the run was resumed included, and saving not."""
         return self.spent + (0.0 if self.began is None else time.monotonic() - self.began)
 
-    def load(self, carry: Carry, totals: Totals) -> View:
-        """Where the run begins, or goes on in the library and on the device of `carry`.
+    def load(self, state: RunState, totals: Totals) -> RunState:
+        """Return where the run begins or is resumed, in the library and on the device of the carry of `state`.
 
         The sums until then go into `totals`, with which it is saved from now on. CheckpointError if what is there
         belongs to another run, or cannot be read.
         """
-        self.totals = totals
+        self.totals, carry = totals, state.carry
         with reading(self.path / INDEX, CheckpointError, ADVICE):
             try:
                 self.folder = Folder(self.path)
             except (FileNotFoundError, NotADirectoryError):
                 check_no_shards(self.path, "give the same shards=, or use another path")
-                return View(0, carry)
-        content, state = self.folder.content, self.folder.state()
+                return state
+        content, arrays = self.folder.content, self.folder.state()
         lines = differences(content["identity"], self.identity)
         if lines:
             raise CheckpointError(
@@ -137,23 +152,23 @@ class Store:
             raise CheckpointError(f"{self.path} holds the checkpoint of a run whose draws are {where}: {advice}")
         self.counted = None if stored is None else (stored["token"], stored["rows"])
         backend, paths = self.program.backend, [f"carry/{path}" for path, _ in tree.items(carry)]
-        if set(paths) != {key for key in state if key.startswith("carry/")}:
+        if set(paths) != {key for key in arrays if key.startswith("carry/")}:
             raise CheckpointError(f"{self.path} holds another kind of state; remove it, or use another path")
         leaves = {
-            path: backend.from_host(_laid_out(state[f"carry/{path}"], state.get(f"order/{path}")), leaf)
+            path: backend.from_host(_laid_out(arrays[f"carry/{path}"], arrays.get(f"order/{path}")), leaf)
             for path, leaf in tree.items(carry)
         }
         carry = tree.fill(carry, leaves)
         now = {"at x": values_now(self.program, carry)}
         self._check_values({"at x": content["now"]}, now, "x are the saved positions", carry)
         totals.steps = content["statistics_steps"]
-        totals.sums = {k.removeprefix("sums/"): v for k, v in state.items() if k.startswith("sums/")}
+        totals.sums = {k.removeprefix("sums/"): v for k, v in arrays.items() if k.startswith("sums/")}
         self.step = content["step"]
         self.keeper.go_on(self.folder)
         self.spent = (content["metadata"] or {}).get("seconds", 0.0)
         if self.step > self.program.schedule.steps:
             _check_cut(self.program, carry, self.step)
-        return View(self.step, carry)
+        return replace(state, step=self.step, carry=carry)
 
     def buffers(self, row: Row) -> Buffers:
         """The rows that are saved, in buffers for all; `row` gives one of each recorder."""
@@ -168,9 +183,9 @@ class Store:
                 "checkpoint, or use another path"
             )
 
-    def keep(self, view: View, last: bool) -> None:
+    def keep(self, run: RunState, last: bool) -> None:
         """Save, if it is time to."""
-        self.save(view.step, view.carry, self.totals, view.buffers, final=last)
+        self.save(run.step, run.carry, self.totals, run.buffers, final=last)
 
     def save(self, step: int, carry: Carry, totals: Totals, buffers: Buffers, final: bool) -> None:
         """Save after `step` steps, if it is time to. What goes wrong is a warning: the run is worth more."""
@@ -312,7 +327,7 @@ def _stored(path: Path, counted: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _results(
-    program: Kept, carry: Carry, totals: Totals, buffers: Buffers, rows: int
+    program: Program, carry: Carry, totals: Totals, buffers: Buffers, rows: int
 ) -> tuple[dict[str, np.ndarray], Any, dict[str, str]]:
     """What a trace holds beside rows, the structure of all of it, and what of it is in a store, under which names."""
     kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}}
@@ -321,14 +336,14 @@ def _results(
     owns = buffers if buffers is not None else (None,) * len(program.recorders)
     stored: dict[str, str] = {}
     for recorder, state, own in zip(program.recorders, carry.recorder_states, owns, strict=True):
-        result = program.result(recorder, state, own)
+        result = recorder.result(program.target, state, own)
         leaves = dict(tree.items(result, part_of(recorder)))
         stored |= {name: leaf.name for name, leaf in leaves.items() if isinstance(leaf, StoredRows)}
         if stored:
             arrays |= {f"trace/{name}": to_host(leaf) for name, leaf in leaves.items() if name not in stored}
         elif result is not own:
             part = tree.map(lambda array: array[:rows, ...], own)
-            result = program.result(recorder, state, part)
+            result = recorder.result(program.target, state, part)
             arrays |= {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(result, part_of(recorder))}
         if part_of(recorder) in kept:
             kept[recorder.name] = result if result is not None else kept[recorder.name]
@@ -337,7 +352,7 @@ def _results(
     return arrays, structure(kept), stored
 
 
-def _restore(program: Kept, row: tuple[Any, ...], saved: dict[str, np.ndarray]) -> tuple[Any, ...]:
+def _restore(program: Program, row: tuple[Any, ...], saved: dict[str, np.ndarray]) -> tuple[Any, ...]:
     """Buffers filled with the rows of a checkpoint, which are taken out of `saved` one by one."""
     return tuple(
         tree.fill(
@@ -349,7 +364,7 @@ def _restore(program: Kept, row: tuple[Any, ...], saved: dict[str, np.ndarray]) 
     )
 
 
-def _check_cut(program: Kept, carry: Carry, start: int) -> None:
+def _check_cut(program: Program, carry: Carry, start: int) -> None:
     """Raise if results of more steps than those asked for cannot be taken back to the end of these."""
     running = [r.name for r, s in zip(program.recorders, carry.recorder_states, strict=True) if tree.leaves(s)]
     if running:

@@ -9,8 +9,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Buffers, Carry, Driven, Source, Stepper
-from xpsample.core.ending import Abandoned, Ending
+from xpsample.core.backend import Abandoned, Buffers, Carry, Driven, DrivenProgram, Source, StopFlag
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.sampling.noise import cut
 
@@ -53,13 +52,13 @@ def eager_repeat(
 
 
 def eager_drive(
-    program: Stepper,
+    program: DrivenProgram,
     carry: Carry,
     buffers: Buffers,
     source: Source,
     start: int,
     stop: int,
-    ending: Ending,
+    stop_flag: StopFlag,
     *,
     step: Callable[..., tuple[Any, Any]] | None = None,
     unstack: Callable[[Any], Sequence[Any]] = unstacked,
@@ -69,7 +68,7 @@ def eager_drive(
 
     Parameters
     ----------
-    program, carry, buffers, source, start, stop, ending
+    program, carry, buffers, source, start, stop, stop_flag
         As in `Backend.drive`.
     step : callable, optional
         ``step(state, noise)``, used instead of ``program.advance()``, such as that compiled.
@@ -86,96 +85,74 @@ def eager_drive(
         name = program.backend.name
         raise CapabilityError(f"{name} arrays cannot run compiled; JAX arrays always do")
     step = step or program.advance()
-    (state, recorder_states), schedule = carry, program.schedule
+    (state, recorder_states), schedule, sums, abandoned = carry, program.schedule, None, False
     recording = start >= schedule.burn_in
-    made = _Made(program, buffers, start, write)
-    for t, last, noise in _noise(program, carry, source, start, stop, unstack):
-        # What a step gives is kept all at once, at its end: one that is abandoned leaves nothing.
-        seen, row = recorder_states, None
-        try:
-            ending.within = True
-            new, info = step(state, noise)
-            if recording and schedule.is_recorded(t):
-                seen, row = program.record(recorder_states, new, info)
-            ending.within = False
-        except Abandoned:
-            break
-        del noise  # so that two blocks are never in memory together
-        state, recorder_states = new, seen
-        made.add(info, row, last)
-        if ending():
-            break
-    return Carry(state, recorder_states), *made.closed()
-
-
-class _Made:
-    """What the steps of a block gave, for `eager_drive`: the rows and the infos of some steps at a time are stacked."""
-
-    def __init__(self, program: Stepper, buffers: Buffers, start: int, write: Callable[..., None]) -> None:
-        self._program, self._buffers, self._step, self._write = program, buffers, start, write
-        self._sums: Any = None
-        self._infos: list[Any] = []
-        self._rows: list[Any] = []
-
-    def add(self, info: Any, row: tuple[Any, ...] | None, last: bool) -> None:
-        """A step's, and its row where it is recorded; `last` where those so far are to be stacked."""
-        self._infos.append(info)
-        if row is not None:
-            self._rows.append(row)
-        if last:
-            self._stack()
-
-    def closed(self) -> tuple[Buffers, Any, int]:
-        """Buffers, sums, and the first step that was not made."""
-        self._stack()
-        return self._buffers, self._sums, self._step
-
-    def _stack(self) -> None:
-        program, infos, kept = self._program, self._infos, self._rows
-        held = program.schedule.held
-        if kept and self._buffers is None:
-            with allocating(held):
-                self._buffers = tree.map(lambda a: empty_rows(program.backend.xp, held, a), kept[0])
-        for part, some in _places(held, program.schedule.rows(self._step), kept):
-            tree.map(lambda rows, *arrays: self._write(rows, arrays), _rows(self._buffers, part), *some)
+    for lo, noise in _noise(program, carry, source, start, stop, unstack):
+        infos: list[Any] = []
+        kept: list[Any] = []
+        for t, numbers in enumerate(noise, lo):
+            # What a step gives is kept all at once, at its end: one that is abandoned leaves nothing.
+            try:
+                stop_flag.within = True
+                new, info = step(state, numbers)
+                seen, rows = recorder_states, []
+                if recording and schedule.is_recorded(t):
+                    seen, row = program.record(recorder_states, new, info)
+                    rows = [row]
+                stop_flag.within = False
+            except Abandoned:
+                abandoned = True
+                break
+            state, recorder_states = new, seen
+            infos.append(info)
+            kept += rows
+            if stop_flag():
+                break
+        if kept:
+            buffers = _with_rows(program, buffers, schedule.rows(lo), kept, write)
         if infos:
-            self._sums = add_sums(self._sums, program.sums(infos))
-        self._step, self._infos, self._rows = self._step + len(infos), [], []
+            sums = add_sums(sums, program.sums(infos))
+        start = lo + len(infos)
+        if abandoned or stop_flag():
+            break
+    return Carry(state, recorder_states), buffers, sums, start
 
 
 def _noise(
-    program: Stepper,
+    program: DrivenProgram,
     carry: Carry,
     source: Source,
     start: int,
     stop: int,
     unstack: Callable[[Any], Sequence[Any]],
-) -> Iterator[tuple[int, bool, dict[str, Array]]]:
-    """Steps [start, stop), whether each is the last of at most `STACKED` or of its block of noise, and its noise."""
-    blocks = source.blocks(program.backend, program.specs(carry), start, stop, program.like(carry))
-    for first, last, noise in blocks:
+) -> Iterator[tuple[int, Iterator[dict[str, Array]]]]:
+    """Noise of at most `STACKED` steps at a time: the first of them, and an iterator over the noise of each."""
+    for first, last, block in source.blocks(program.backend, program.specs(carry), start, stop, program.like(carry)):
         for lo, hi in cut(first, last, STACKED):
-            columns = [unstack(block[lo - first : hi - first, ...]) for block in noise.values()]
+            columns = [unstack(rows[lo - first : hi - first, ...]) for rows in block.values()]
             # A kernel that takes no noise still makes hi - lo steps.
-            numbers = zip(*columns, strict=True) if columns else itertools.repeat(())
-            del columns
-            for t, row in zip(range(lo, hi), numbers, strict=False):
-                yield t, t == hi - 1, dict(zip(noise, row, strict=True))
-            del numbers, row
-        del noise
+            numbers = zip(*columns, strict=True) if columns else itertools.repeat((), hi - lo)
+            del columns  # so that two blocks are never in memory together
+            yield lo, (dict(zip(block, row, strict=True)) for row in numbers)
+            del numbers
+        del block
 
 
-def _places(held: int, row: int, kept: list[Any]) -> Iterator[tuple[slice, list[Any]]]:
-    """Which places of the buffers the rows from `row` on go to, a few at a time."""
+def _with_rows(
+    program: DrivenProgram, buffers: Buffers, row: int, kept: list[Any], write: Callable[..., None]
+) -> Buffers:
+    """Buffers with the rows `kept`, of which the first one is row number `row`; made if there are none."""
+    held = program.schedule.held
+    if buffers is None:
+        with allocating(held):
+            buffers = tree.map(lambda a: empty_rows(program.backend.xp, held, a), kept[0])
     while kept:
         first = row % held
         some = kept[: held - first]
-        yield slice(first, first + len(some)), some
+        place = slice(first, first + len(some))
+        tree.map(lambda buffer, *arrays: write(buffer[place, ...], arrays), buffers, *some)  # noqa: B023
         row, kept = row + len(some), kept[len(some) :]
-
-
-def _rows(buffers: tree.Tree, part: slice) -> tree.Tree:
-    return tree.map(lambda buffer: buffer[part, ...], buffers)
+    return buffers
 
 
 def empty_rows(xp: Any, draws: int, array: Array) -> Array:

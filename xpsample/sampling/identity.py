@@ -19,7 +19,7 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.version import __version__
 from xpsample.sampling.noise import Native, NoiseSource
-from xpsample.sampling.program import Carry, Kept, Program
+from xpsample.sampling.program import Carry, Program
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, States, is_real
 from xpsample.spaces.permutations import Permutations
@@ -57,26 +57,24 @@ def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSo
     }
 
 
-def start_values(program: Kept, carry: Carry) -> Values:
+def start_values(program: Program, carry: Carry) -> Values:
     """Return values of the user's functions at the start of a run.
 
     These are the target's at the initial positions x and at four transformations of them, such as -x. A kernel or
     recorder that holds functions, or is of the user's own class, is known by one throw-away step from there.
     """
+    x, target = carry.state.point.x, program.target
     found: Values = {"at x": values_now(program, carry)}
-    if isinstance(program, Program):
-        x, target = carry.state.point.x, program.target
-        for i, place in enumerate(PLACES if is_real(target.space) else OTHER_PLACES):
-            moved = _transformed(target.backend, target.space, x, i)
-            found[place] = _probed(partial(program.values_at, moved))
-        if holds_code((target.acceptance, program.kernel, program.recorders)):
-            found[STEP] = _probed(partial(_step, program, carry))
+    for i, place in enumerate(PLACES if is_real(target.space) else OTHER_PLACES):
+        found[place] = _probed(partial(program.values_at, _transformed(target.backend, target.space, x, i)))
+    if holds_code((target.acceptance, program.kernel, program.recorders)):
+        found[STEP] = _probed(partial(_step, program, carry))
     return found
 
 
-def values_now(program: Kept, carry: Carry) -> dict[str, list[float]]:
+def values_now(program: Program, carry: Carry) -> dict[str, list[float]]:
     """Return the target's values at the current positions, where an error is the run's own."""
-    return _values(partial(program.fingerprint, carry))
+    return _values(partial(program.values_at, carry.state.point.x))
 
 
 def changed(there: Values, here: Values, dtype: str) -> str | None:

@@ -1,113 +1,294 @@
-"""The loop of every run: blocks of steps, and between them what watches the run and where it is kept."""
+"""The loop of every run: blocks of steps, between which callbacks look, the stopping rule decides and sinks keep."""
 
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from xpsample.core.backend import Buffers, Carry, Source, Stepper
+from xpsample.core import tree
+from xpsample.core.backend import Buffers, Carry, StopFlag
 from xpsample.core.checks import errors_of_functions
-from xpsample.core.ending import Ending
-from xpsample.sampling.blocks import MOST_STEPS, Pace
-from xpsample.sampling.processes import Processes
+from xpsample.core.devices import Processes
+from xpsample.core.errors import Interrupted
+from xpsample.core.registry import to_host
+from xpsample.metrics.findings import Finding
+from xpsample.sampling.callbacks import MOST_STEPS, Callback, RunState, Sink
+from xpsample.sampling.interrupts import interruptible
+from xpsample.sampling.noise import NoiseSource, segments
+from xpsample.sampling.program import FAILED, OF_TARGETS, Program, example_row, recorded_rows
+from xpsample.sampling.progress import Bar
+from xpsample.sampling.totals import Totals
+from xpsample.trace.diagnosis import own_findings
+from xpsample.trace.trace import Trace
 
-FAILED = "the run failed between steps {} and {}"
-OF_TARGETS = (
-    "; functions must take whatever a kernel proposes and give -inf where the "
-    "density is 0, with a library's own checks of arguments switched off (validate_args=False); "
-    "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
-)
+if TYPE_CHECKING:
+    from xpsample.sampling.checkpoint import Checkpoint
+    from xpsample.sampling.store import RowStore
+    from xpsample.sampling.until import Until
 
 
-class View(NamedTuple):
-    """A run between two blocks.
+SECONDS = 1.0
+"""How long a block of several steps takes at most, about."""
 
-    ``step`` is the number of steps made, ``carry`` what the last hands to the next, ``buffers`` the rows recorded so
-    far, in buffers for all of them, or None. ``made`` steps were made in the last block, whose ``sums`` are None where
-    that is 0.
+SHORT = 0.1
+"""Seconds up to which nobody waits for a block to end, to measure it."""
+
+SLOWER, LONGER = 4.0, 16
+"""By how much a step is thought to be faster than in the block before, at most; and by how much a block is longer."""
+
+
+SECONDS = 1.0
+"""How long a block of several steps takes at most, about."""
+
+SHORT = 0.1
+"""Seconds up to which nobody waits for a block to end, to measure it."""
+
+SLOWER, LONGER = 4.0, 16
+"""By how much a step is thought to be faster than in the block before, at most; and by how much a block is longer."""
+
+
+class Pace:
+    """Cuts segments of a run into blocks that take a second, where steps are slow. A block may be a single step.
+
+    The draws do not depend on where blocks end. The first block is one step, which tells how slow steps are, and none
+    is longer than `longest`. The flag is set to the end of the block's time, for libraries that check it after every
+    step.
     """
 
-    step: int
-    carry: Carry
-    buffers: Buffers = None
-    made: int = 0
-    sums: Any = None
+    def __init__(self, longest: int = MOST_STEPS, stop_flag: StopFlag | None = None) -> None:
+        self._each, self._most, self._longest = 0.0, 1, longest
+        self._first, self._began, self._stop_flag = 0, 0.0, stop_flag or StopFlag()
 
+    def blocks(self, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Steps [lo, hi) of one block after the other; `measure` says how far each came."""
+        for lo, stop in segments:
+            while lo < stop:
+                few = min(self._longest, self._most, int(SECONDS / max(self._each, 1e-9)))
+                self._first, self._began = lo, time.perf_counter()
+                self._stop_flag.at = self._began + SECONDS
+                yield lo, min(stop, lo + max(1, few))
+                lo = self._first
 
-@runtime_checkable
-class Watcher(Protocol):
-    """Looks at a run between its blocks, and may ask it to end. It cannot change the chain."""
+    def measure(self, end: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None) -> None:
+        """Take the time of the block that was made last, which may still be under way; `end` is the step after it.
 
-    def begin(self, view: Any) -> str | None:
-        """Before the first block. A reason not to make it, or None."""
-
-    def between(self, view: Any) -> str | None:
-        """After every block. A reason to end the run, or None."""
-
-    def end(self, view: Any) -> None:
-        """After the last block, or when the run fails."""
-
-
-class Sink(Protocol):
-    """Keeps what a run has made, such as its rows in a file, or all of it in a checkpoint."""
-
-    longest: int
-    """The most steps from one call to the next."""
-
-    def keep(self, view: View, last: bool) -> None:
-        """After every block, when all have watched; `last` when no other follows."""
+        Where several processes make the run, which have waited already, `agreed` gives of the time of this one that
+        which all take, so that they cut the same blocks.
+        """
+        steps, self._first = end - self._first, end
+        if not steps:
+            return
+        expected, taken = steps * self._each, time.perf_counter() - self._began
+        if agreed is not None:
+            taken = agreed(taken)
+        elif self._most >= MOST_STEPS and max(expected, taken) < SHORT:
+            return
+        else:
+            synchronize()
+            taken = time.perf_counter() - self._began
+        self._each = max(taken / steps, self._each / SLOWER)
+        self._most = min(MOST_STEPS, LONGER * steps) if self._each * LONGER * steps > SHORT else MOST_STEPS
 
 
 def run(
-    stepper: Stepper,
-    view: View,
-    source: Source,
-    segments: Iterable[tuple[int, int]],
+    program: Program,
+    state: RunState,
+    source: NoiseSource,
+    blocks: Iterator[tuple[int, int]],
+    totals: Totals,
+    callbacks: Sequence[Callback] = (),
+    stopping: Callable[[RunState], bool] | None = None,
     sinks: Sequence[Sink] = (),
-    watchers: Sequence[Watcher] = (),
+    stop_flag: StopFlag | None = None,
     processes: Processes | None = None,
-    ending: Ending | None = None,
-) -> View:
-    """Make the steps of some segments, block after block.
+) -> tuple[RunState, str | None]:
+    """Run a program, block after block.
 
     Parameters
     ----------
-    stepper : Stepper
-        What is driven.
-    view : View
-        Where it begins.
-    source : Source
-    segments : iterable of (int, int)
-        Steps [start, stop) that may be driven at once. Time decides how they are cut into blocks.
+    program : Program
+    state : RunState
+        Where the run begins.
+    source : NoiseSource
+    blocks : iterator of (int, int)
+        Steps [start, stop) that may be driven in one call. `Pace` cuts them into blocks of about a second.
+    totals : Totals
+        Sums over the run, to which each block is added.
+    callbacks : sequence of Callback
+    stopping : callable, optional
+        Stopping rule: return whether the run has enough draws, or time is up.
     sinks : sequence of Sink
         In the order in which they keep.
-    watchers : sequence of Watcher
+    stop_flag : StopFlag, optional
+        Flag that an eager library checks after every step.
     processes : Processes, optional
-        Those that make the run together; one, when not given.
-    ending : Ending, optional
-        What a library that runs eagerly asks after every step.
+        The processes that run this program together, if there are several.
 
     Returns
     -------
-    View
-        After the last block.
+    state : RunState
+    reason : str or None
+        First reason of a callback to end the run.
     """
-    backend, steps = stepper.backend, stepper.schedule.steps
-    processes, ending = processes or Processes(backend), ending or Ending()
-    pace = Pace(min([MOST_STEPS, *(sink.longest for sink in sinks)]), ending)
+    backend, stop_flag = program.backend, stop_flag or StopFlag()
+
+    def agree(number: float) -> float:  # on the largest number of all processes, which must take the same way
+        return number if processes is None else processes.largest(state.carry, number)
+
+    pace = Pace(min([MOST_STEPS, *(sink.longest for sink in sinks)]), stop_flag)
     try:
-        ends = processes.any_of([watcher.begin(view) for watcher in watchers], view.carry)
-        for lo, hi in () if ends else pace.blocks(segments):
-            with errors_of_functions(FAILED.format(lo, hi), OF_TARGETS):
-                carry, buffers, sums, hi = backend.drive(stepper, view.carry, view.buffers, source, lo, hi, ending)
-            view = View(hi, carry, buffers, hi - lo, processes.shared(sums))
-            pace.measure(hi, partial(backend.synchronize, carry), processes.agreement(carry))
-            ends = processes.any_of([watcher.between(view) for watcher in watchers], carry) or hi == steps
-            for sink in sinks:
-                sink.keep(view, last=ends)
-            if ends:
-                break
-        backend.synchronize(view.carry)
+        totals.begin()
+        reasons = [reason for callback in callbacks if (reason := callback.on_start(state)) is not None]
+        stop = bool(reasons) or (stopping is not None and stopping(state))
+        with interruptible(stop_flag):
+            for lo, hi in () if agree(stop) > 0 else pace.blocks(blocks):
+                with errors_of_functions(FAILED.format(lo, hi), OF_TARGETS):
+                    carry, buffers, sums, hi = backend.drive(
+                        program, state.carry, state.buffers, source, lo, hi, stop_flag
+                    )
+                sums = sums if processes is None else tree.map(to_host, sums)  # all fetch at once, not by their clocks
+                state = replace(state, step=hi, carry=carry, buffers=buffers, made=hi - lo, sums=sums)
+                pace.measure(hi, partial(backend.synchronize, carry), None if processes is None else agree)
+                totals.add(state.made, sums, hi)
+                reasons = [reason for callback in callbacks if (reason := callback.on_block(state)) is not None]
+                stop = bool(reasons) or (stopping is not None and stopping(state)) or stop_flag.signal is not None
+                stop = agree(stop) > 0 or hi == state.steps
+                for sink in sinks:
+                    sink.keep(state, last=stop)
+                if stop:
+                    break
+            backend.synchronize(state.carry)
     finally:
-        for watcher in reversed(watchers):
-            watcher.end(view)
-    return view
+        for callback in reversed(callbacks):
+            callback.on_end(state)
+    return state, str(reasons[0]) if reasons else None
+
+
+def run_program(
+    program: Program,
+    carry: Carry,
+    source: NoiseSource,
+    metadata: dict[str, Any],
+    *,
+    checkpoint: "str | Path | Checkpoint | None" = None,
+    identity: dict[str, Any] | None = None,
+    store: "RowStore | None" = None,
+    until: "Until | None" = None,
+    progress: bool | None = False,
+    callbacks: Sequence[Callback] = (),
+    pause: int = 0,
+    clock: float | None = None,
+    unit: str = "draws",
+) -> Trace:
+    """Run a program from its checkpoint or, without one, from `carry`.
+
+    Parameters
+    ----------
+    program, carry, source, metadata
+        The metadata are those of the trace.
+    checkpoint, identity
+        Where the run is saved, and the JSON values that identify it.
+    store : RowStore, optional
+        Where rows go instead of memory.
+    until, progress, callbacks
+        As in `sample`.
+    pause : int
+        Step after which a block ends, in addition.
+    clock : float, optional
+        Start of the run's time by ``time.perf_counter``.
+    unit : str
+        What messages call the rows.
+
+    Raises
+    ------
+    Interrupted
+        On Ctrl-C or SIGTERM.
+    """
+    began, schedule, specs = time.perf_counter(), program.schedule, program.specs(carry)
+    totals, stop_flag, processes = Totals(schedule.burn_in), StopFlag(), Processes.of(carry.state.point.x)
+    row = cache(partial(example_row, program, carry, source, 0))
+
+    def so_far(state: RunState) -> Trace:
+        return trace_of(program, state.carry, recorded_rows(program, state, store), totals, metadata)
+
+    with ExitStack() as held:
+        saved: Any = None
+        state = RunState(0, schedule.steps, carry, make_trace=so_far)
+        if checkpoint is not None:
+            from xpsample.sampling.checkpoint import SavedRun
+
+            saved = held.enter_context(SavedRun.opened(checkpoint, program, carry, identity or {}, metadata, store))
+            state = saved.load(state, totals)
+            if state.step < schedule.steps:
+                saved.check(row)
+            if store is None:
+                state = replace(state, buffers=saved.buffers(row))
+        if store is not None:
+            held.enter_context(store.locked())
+            counted = saved.counted if saved is not None and state.step else None
+            x = carry.state.point.x
+            program = store.begin(program, row(), x, metadata, totals, saved is not None, counted)
+        first, stopping = state.step, None
+        if until is not None:
+            from xpsample.sampling.until import Stopping, figures_of
+
+            ends = (end for _, end in segments(specs, 0, schedule.steps, schedule.burn_in, pause))
+            stopping = Stopping(until, ends, schedule.rows, clock, partial(figures_of, program, store, metadata))
+        if progress is not False:
+            text = partial(totals.shown, axes=carry.state.point.x.ndim)
+            callbacks = (*callbacks, Bar(progress, schedule.steps, text))
+        state, reason = run(
+            program,
+            state,
+            source,
+            segments(specs, first, schedule.steps, schedule.burn_in, pause),
+            totals,
+            callbacks,
+            stopping,
+            [*([] if store is None else [store]), *([] if saved is None else [saved])],
+            stop_flag,
+            processes,
+        )
+        seconds = time.perf_counter() - began if saved is None else saved.seconds()
+        metadata = metadata | {"seconds": seconds} | ({"ended": reason} if reason else {})
+        rows = schedule.rows(state.step)
+        found = [] if stopping is None else stopping.findings(rows)
+        draws = recorded_rows(program, state, store, state.carry.state.point.x)
+        trace = trace_of(program, state.carry, draws, totals, metadata, found)
+        by = stop_flag.signal if processes is None else processes.agreed_signal(state.carry, stop_flag.signal)
+        if by is not None:
+            raise Interrupted(_where(by, rows, schedule.draws, unit, store, saved), trace, by=by)
+    return trace if first <= schedule.steps else replace(trace, state=None)  # the state is that of a later step
+
+
+def _where(by: str, rows: int, draws: int, unit: str, store: Any, saved: Any) -> str:
+    """Message of a run that was interrupted, with the place of its draws."""
+    place = next((kept.where for kept in (store, saved) if kept is not None), None)
+    where = place or "this error's trace (sys.last_value.trace in a console)"
+    more = ". The same call resumes it" if saved is not None else ""
+    if place is None:
+        more = ". Use checkpoint= to make runs that can be resumed"
+    return f"{by} after {rows} of {draws} {unit}, which are in {where}{more}"
+
+
+def trace_of(
+    program: Program,
+    carry: Carry,
+    buffers: Buffers,
+    totals: Totals,
+    metadata: dict[str, Any],
+    found: Sequence[Finding] = (),
+) -> Trace:
+    """Trace of the rows and the last carry of a program."""
+    rows = buffers if buffers is not None else (None,) * len(program.recorders)
+    results = {}
+    for recorder, recorder_state, row in zip(program.recorders, carry.recorder_states, rows, strict=True):
+        results[recorder.name] = recorder.result(program.target, recorder_state, row)
+    own = [*own_findings(program.recorders, results, carry.state), *map(Finding.to_json, found)]
+    known = metadata["diagnosis"]
+    metadata = metadata | {"diagnosis": known | {"findings": [*known.get("findings", ()), *own]}}
+    draws, statistics = results.pop("draws", None), results.pop("statistics", None) or {}
+    return Trace(draws, statistics, results, totals.run_statistics(), carry.state, metadata, program.kernel)

@@ -39,17 +39,17 @@ def segment_steps(specs: Specs) -> int:
     return max(LEAST_STEPS, min(MOST_STEPS, _steps_of_chunk(specs)))
 
 
-def segments(specs: Specs, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Cut steps [start, stop) into segments, which are driven with one call each.
+def segments(specs: Specs, start: int, stop: int, *cuts: int) -> Iterator[tuple[int, int]]:
+    """Cut steps [start, stop) into segments, which are driven with one call each, and at `cuts`.
 
     Segments get longer along the run: a call of a driver costs as much as hundreds of small steps, and the user of a
-    slow run should see and save its first part early. Where segments end depends on the shapes alone.
+    slow run should see and save its first part early. Where segments end depends on the shapes and `cuts` alone.
     """
     length, most = max(LEAST_STEPS, chunk_steps(specs)), segment_steps(specs)
     while start < stop:
         while length < min(most, start + 1):
             length *= 2
-        end = min((start // length + 1) * length, stop)
+        end = min([(start // length + 1) * length, stop, *(at for at in cuts if at > start)])
         yield start, end
         start = end
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count
+from xpsample.core.devices import Processes, current_device
 from xpsample.core.errors import BackendError, CapabilityError, Interrupted, NoiseError, WorkerError, unended
 from xpsample.core.hyperparameters import of_chains, show
 from xpsample.core.registry import to_host
@@ -30,17 +31,15 @@ from xpsample.kernels.traits import LACKING, Trait
 from xpsample.kernels.tuning import tuned, with_tuning
 from xpsample.sampling.checkpoint import SHARD, check_shards, inside
 from xpsample.sampling.interrupts import interruptible
-from xpsample.sampling.limits import check_limits
 from xpsample.sampling.load import moved_to, on_arrays
-from xpsample.sampling.noise import Native, Portable, as_noise_source, derived
-from xpsample.sampling.processes import Processes
-from xpsample.sampling.program import Carry, Program
+from xpsample.sampling.noise import Native, NoiseSource, Portable, as_noise_source, derived
+from xpsample.sampling.program import Carry, Program, check_limits
 from xpsample.sampling.progress import progress_bar
-from xpsample.sampling.warm_up import WarmUpPath, warm_up_steps
-from xpsample.sampling.whole import Whole
+from xpsample.sampling.transient import WarmUpPath
+from xpsample.sampling.warm_up import warm_up_steps
 from xpsample.trace.joined import join
 from xpsample.trace.not_kept import OF_SHARDS
-from xpsample.trace.recorders import Record, without_store
+from xpsample.trace.recorders import Record
 from xpsample.trace.trace import Trace
 
 
@@ -48,33 +47,37 @@ from xpsample.trace.trace import Trace
 class Shard:
     """Run of a part of the chains, which can be pickled. Calling it returns its trace, with arrays of NumPy."""
 
-    run: Whole
+    kind: type  # `Sampler`, which imports this module
+    arguments: dict[str, Any]
     seed: Native | Portable
     dtype: str
 
     def __call__(self) -> Trace:
-        arrived = dtype_name(self.run.x0)
+        x = self.arguments["x0"]
+        arrived = dtype_name(x)
         if arrived != self.dtype:  # a JAX array of float64 is unpickled as float32 if x64 is off
             raise BackendError(
                 f"a worker received the {self.dtype} positions as {arrived}, because its settings differ. Set them by "
                 "environment variables, such as JAX_ENABLE_X64=1, or by the executor's initializer."
             )
         try:
-            trace = replace(self.run, seed=self.seed).trace()
+            with current_device(x):
+                run = self.kind(**self.arguments)
+                trace = run.warm_up_and_draw(run.target, run.program, x, self.seed, time.perf_counter())
         except Interrupted as stop:
             raise Interrupted(str(stop), by=stop.by) from None  # without its trace, which may not be picklable
         return replace(on_arrays(trace, to_host), kernel=None)
 
 
-def run_shards(run: Whole, shards: Any, executor: Any) -> Trace:
+def run_shards(run: Any, seed: int | NoiseSource) -> Trace:
     """Run the shards of a run, in the workers of an executor or here one after another, and join their traces."""
-    began, x0, program = time.perf_counter(), run.x0, run.program()
-    shards, source = _check(run, program, shards, executor)
+    began, x0, program = time.perf_counter(), run.positions, run.program
+    shards, source = _check(run, seed)
     warmup = warm_up_steps(run.kernel, x0[: x0.shape[0] // shards, ...], run.warmup) or None  # the same in all shards
     carry, path = _start(program, x0, warmup)
     check_limits(program, carry, source, program.schedule.draws)
     rows = {r.name: r.function(carry.state) for r in program.recorders if isinstance(r, Record)}
-    parts = split(replace(run, warmup=warmup, progress=False), source, shards)
+    parts = split(run, warmup, source, shards)
     traces: dict[int, Trace] = {}
 
     def finish(i: int, result: Callable[[], Trace]) -> None:
@@ -84,8 +87,8 @@ def run_shards(run: Whole, shards: Any, executor: Any) -> Trace:
             raise
         except Exception as error:
             check_pickled(error, "the target, the kernel or a recorder")
-            first = sum(part.run.x0.shape[0] for part in parts[:i])
-            last = first + parts[i].run.x0.shape[0] - 1
+            first = sum(part.arguments["x0"].shape[0] for part in parts[:i])
+            last = first + parts[i].arguments["x0"].shape[0] - 1
             error.add_note(f"This was in shard {i} of {shards}, of chains {first} to {last}.")
             raise
         if bar is not None:
@@ -100,7 +103,7 @@ def run_shards(run: Whole, shards: Any, executor: Any) -> Trace:
     resume = "resumes" if run.checkpoint else "starts again; with checkpoint= it would resume"
     with progress_bar(run.progress, shards, unit="shard") as bar:
         try:
-            _run_all(parts, executor, finish)
+            _run_all(parts, run.executor, finish)
         except KeyboardInterrupt as stop:  # an Interrupted, or Ctrl-C between two shards that run here
             by, kept = getattr(stop, "by", "Ctrl-C"), ", whose chains are in this error's trace" if traces else ""
             text = f"{by} after {len(traces)} of {shards} shards{kept}. The same call {resume}."
@@ -155,13 +158,14 @@ def _work(part: Shard) -> Trace:
         raise
 
 
-def _check(run: Whole, program: Program, shards: Any, executor: Any) -> tuple[int, Native | Portable]:
+def _check(run: Any, seed: int | NoiseSource) -> tuple[int, Native | Portable]:
     """Return the number of shards and the noise; raise if the run cannot be split, or the executor not be used."""
-    kernel, x, source = run.kernel, run.x0, as_noise_source(run.seed)
-    if executor is not None:
-        check_executor(executor)
-        check_forks(executor)
-    Processes.of(x).check_one("shards=", "leave it out, for each process has a part of the chains already")
+    kernel, x, shards, source = run.kernel, run.positions, run.shards, as_noise_source(seed)
+    if run.executor is not None:
+        check_executor(run.executor)
+        check_forks(run.executor)
+    if (processes := Processes.of(x)) is not None:
+        processes.refuse("shards=", "leave it out, for each process has a part of the chains already")
     if x.ndim < 2:
         raise CapabilityError(f"shards= splits the first chain axis, but x0 is a single position, of shape {x.shape}.")
     if shards is None:
@@ -177,7 +181,7 @@ def _check(run: Whole, program: Program, shards: Any, executor: Any) -> tuple[in
         )
     if not isinstance(source, Native | Portable):
         raise NoiseError(f"shards cannot use {type(source).__name__}: each shard draws noise of its own. Pass a seed.")
-    if without_store(program.recorders)[1] is not None:
+    if run.store is not None:
         raise CapabilityError(
             "shards cannot share Draws(store=...). Use Moments() or BatchMeans(), whose memory does not grow, or one "
             "run with its own seed and store for each part of the chains."
@@ -212,9 +216,9 @@ def _start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, dict
     return replace(program, kernel=kernel).start(state), path
 
 
-def split(run: Whole, source: Native | Portable, shards: int) -> list[Shard]:
+def split(run: Any, warmup: int | None, source: Native | Portable, shards: int) -> list[Shard]:
     """Split a run into shards whose sizes differ by at most one chain, in the order of the chains."""
-    x, saved = run.x0, run.checkpoint
+    x, saved = run.positions, run.checkpoint
     if saved is not None:
         check_shards(Path(inside(saved, "").path), shards)
     made = []
@@ -223,6 +227,7 @@ def split(run: Whole, source: Native | Portable, shards: int) -> list[Shard]:
         kernel = of_chains(run.kernel, x.ndim - 1, x.shape[0], own)
         checkpoint = None if saved is None else inside(saved, name)
         # The positions are copied because torch pickles all of the array that a slice is a view of.
-        part = replace(run, kernel=kernel, x0=1 * x[own, ...], checkpoint=checkpoint)
-        made.append(Shard(part, derived(source, name), dtype_name(x)))
+        part = {"kernel": kernel, "x0": 1 * x[own, ...], "checkpoint": checkpoint, "warmup": warmup}
+        alone = {"progress": False, "check": False, "shards": None, "executor": None}
+        made.append(Shard(type(run), run.arguments | part | alone, derived(source, name), dtype_name(x)))
     return made

@@ -21,7 +21,6 @@ from xpsample.metrics.steps import (
     judge_improper,
 )
 from xpsample.spaces.named import is_real
-from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import wanted
 from xpsample.trace.stored import StoredRows
@@ -46,21 +45,20 @@ OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"}
 
 
-def examined(trace: Trace, space: Space, bind: Callable[[], BoundTarget]) -> tuple[Trace, tuple[Finding, ...]]:
-    """The trace of a run, with what its target shows where the run is bad, and all findings.
+def examined(trace: Trace, target: BoundTarget) -> tuple[Trace, tuple[Finding, ...]]:
+    """Return the trace of a run with all findings: if it is bad, its target is evaluated around the draws, too.
 
-    Only real spaces are looked at. `bind` gives the target, bound to the positions of the run; it is asked only where
-    something is wrong.
+    Only targets on real spaces are.
     """
     findings = trace.diagnose()
     kinds = {finding.kind for finding in findings}
-    if not is_real(space) or not kinds & (OF_A_BOUND | OF_NO_END):
+    if not is_real(target.space) or not kinds & (OF_A_BOUND | OF_NO_END):
         return trace, findings
     if trace.draws is None or trace.run_statistics.steps < FEWEST_STEPS:
         return trace, findings
     if "processes" in trace.metadata or not trace.metadata.get("diagnosis", {}).get("chains", True):
         return trace, findings
-    found = list(_probed(bind(), trace.draws, kinds))
+    found = list(_probed(target, trace.draws, kinds))
     if not found:
         return trace, findings
     known = trace.metadata["diagnosis"]

@@ -1,42 +1,50 @@
-"""What a driver runs: a kernel on a bound target, and what is recorded of it."""
+"""The program of a run: a kernel on a bound target, what is recorded of it, and which steps are recorded."""
 
+import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.backend import Backend, Buffers, Carry, Step, Stepper
+from xpsample.core.backend import Backend, Buffers, Carry, Schedule, Step
 from xpsample.core.checks import errors_of_functions
-from xpsample.core.hyperparameters import arguments, with_arguments
-from xpsample.core.registry import compiled
-from xpsample.core.schedule import Schedule
+from xpsample.core.devices import Processes
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.hyperparameters import arguments, form, show, with_arguments
+from xpsample.core.registry import backend_of, compiled, to_host
 from xpsample.core.specs import Specs
+from xpsample.core.tree import dtype_name
+from xpsample.core.version import __version__
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
-from xpsample.targets.bound import BoundTarget
+from xpsample.sampling.eager import ADVICE
+from xpsample.sampling.noise import NoiseSource, Replay, as_noise_source
+from xpsample.spaces.named import Named
+from xpsample.spaces.space import Real
+from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability
+from xpsample.targets.shaped import shape_of
+from xpsample.trace.diagnosis import about
 from xpsample.trace.recorders import Recorder, part_of
 
-
-class Kept(Stepper, Protocol):
-    """What a checkpoint asks of the stepper that it keeps: a `Program`, or the epochs of a training."""
-
-    @property
-    def recorders(self) -> tuple[Recorder, ...]:
-        """Whose names the rows have."""
-
-    def result(self, recorder: Recorder, recorder_state: Any, rows: Any) -> Any:
-        """What the trace has of a recorder."""
-
-    def fingerprint(self, carry: Carry) -> tree.Tree:
-        """Arrays that tell one target from another, up to rounding."""
+FAILED = "the run failed between steps {} and {}"
+OF_TARGETS = (
+    "; functions must take whatever a kernel proposes and give -inf where the "
+    "density is 0, with a library's own checks of arguments switched off (validate_args=False); "
+    "batched(f, rejects=ValueError) lifts a function of one position, and rejects that chain where it raises"
+)
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a driver runs: step the kernel, and record as the schedule says.
+    """A kernel on a bound target, and what is recorded of it: what a backend drives.
 
     Parameters
     ----------
@@ -45,7 +53,9 @@ class Program:
     recorders : tuple of Recorder
     schedule : Schedule
     compile : bool
-        Whether the steps run compiled.
+        Whether an eager library that can compile the step does so.
+    compiled : dict
+        What was compiled for this program, and for others of its `Sampler`, by `form`.
     """
 
     kernel: Kernel
@@ -53,17 +63,24 @@ class Program:
     recorders: tuple[Recorder, ...]
     schedule: Schedule
     compile: bool = False
-    compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def backend(self) -> Backend:
-        """Of the arrays."""
+        """Backend of the target's arrays."""
         return self.target.backend
 
     @property
     def data(self) -> tree.Tree:
-        """The target's."""
+        """Data of the target."""
         return self.target.data
+
+    @cached_property
+    def form(self) -> Any:
+        """What is part of a compiled program: all but the kernel's `values`, data, positions and numbers of steps."""
+        owns = self.backend.owns
+        recorders = tuple(form(recorder, owns) for recorder in self.recorders)
+        return form(self.kernel, owns), recorders, self.schedule.burn_in, self.schedule.thinning, self.compile
 
     def specs(self, carry: Carry) -> Specs:
         """The noise of one step."""
@@ -86,19 +103,40 @@ class Program:
         return self.target if data is None else self.target.with_data(data)
 
     def sums(self, infos: Sequence[Info]) -> Info:
-        """Those of the infos of some steps; evaluations may be Python integers."""
-        return block_sums(self.target.xp, infos)
+        """Sums of the infos of a block of steps; evaluations may be Python integers."""
+        xp, dtype = self.target.xp, infos[0].acceptance_probability.dtype
+        probability, moved, diverged, evaluations = zip(*map(_summed, infos), strict=True)
+        coarse, fine = summable(xp, xp.astype(xp.stack(probability), dtype))
+        accepts: Any = (xp.sum(coarse, axis=0), xp.sum(fine, axis=0))
+        moves = xp.sum(xp.astype(xp.stack(moved), dtype), axis=0)
+        divergences = xp.sum(xp.astype(xp.stack(diverged), dtype), axis=0)
+        return Info(accepts, moves, divergences, Evaluations(*map(sum, zip(*evaluations, strict=True))))
 
     def init(self, x: Array) -> Carry:
-        """The carry at the start positions, which are copied: drivers may reuse the memory of their carry."""
+        """Carry at the initial positions, which are copied: drivers may reuse the memory of their carry."""
+        kernel, target_of = self.kernel, replace(self, compiled={})._target  # no cycle of references through `compiled`
 
         def begin(x: Array, values: dict[str, Array], data: tree.Tree) -> Any:
-            return with_arguments(self.kernel, values).init(self._target(data), 1 * x)
+            return with_arguments(kernel, values).init(target_of(data), 1 * x)
 
-        backend = self.target.backend
-        values = {path: value for path, value in self.values(backend.owns).items() if backend.owns(value)}
+        like = self.target.as_floating(x)
+        values = {
+            path: np.asarray(value, dtype_name(like)) if isinstance(value, float) else value
+            for path, value in self.values(self.backend.owns).items()
+        }
         with errors_of_functions("the run failed at the start positions"):
-            return self.start(as_one(backend, begin, x, values, self.data))
+            whole = self.once(begin, "init")
+            if whole is not begin:
+                try:
+                    return self.start(whole(x, values, self.data))
+                except Exception:  # it reads values, which a compiler does not know, or has an error that comes again
+                    pass
+            return self.start(self.kernel.init(self.target, 1 * x))
+
+    def once(self, f: Callable[..., Any], *name: Any) -> Callable[..., Any]:
+        """Return `f` compiled as a whole; what was compiled under this `name` before is used again."""
+        whole = compiled(self.backend, f)
+        return f if whole is f else self.compiled.setdefault((*name, self.form), whole)
 
     def start(self, state: Any) -> Carry:
         """The carry at a state of the kernel, which is not copied."""
@@ -108,26 +146,15 @@ class Program:
         self, recorder_states: tuple[Any, ...], state: Any, info: Any, data: tree.Tree = None
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """New recorder states, and the row of each recorder."""
-        if not recorder_states:
-            return (), ()
-        target = self._target(data)
-        pairs = [
-            r.update(target, recorder_state, state, info)
-            for r, recorder_state in zip(self.recorders, recorder_states, strict=True)
-        ]
-        recorder_states, rows = zip(*pairs, strict=True)
-        return recorder_states, rows
-
-    def result(self, recorder: Recorder, recorder_state: Any, rows: Any) -> Any:
-        """What the trace has of a recorder."""
-        return recorder.result(self.target, recorder_state, rows)
-
-    def fingerprint(self, carry: Carry) -> dict[str, Array]:
-        """Values of the target at the current positions."""
-        return self.values_at(carry.state.point.x)
+        target, states, rows = self._target(data), [], []
+        for recorder, recorder_state in zip(self.recorders, recorder_states, strict=True):
+            recorder_state, row = recorder.update(target, recorder_state, state, info)
+            states.append(recorder_state)
+            rows.append(row)
+        return tuple(states), tuple(rows)
 
     def values_at(self, x: Array) -> dict[str, Array]:
-        """What the kernel uses of the target at positions, by name: log density, score and so on."""
+        """Values of the target that the kernel uses at positions, by name."""
         point = self.target.evaluate(x)
         values = {"log density": point.log_density, "score": point.score, "differences": point.differences}
         if Capability.HVP in self.target.requires:
@@ -135,41 +162,90 @@ class Program:
         return values
 
 
-def as_one(backend: Backend, begin: Callable[..., Any], *args: tree.Tree) -> Any:
-    """What `begin` gives, compiled as a whole where a library would compile each of its operations."""
-    whole = compiled(backend, begin)
-    if whole is begin:
-        return begin(*args)
-    try:
-        return whole(*args)
-    except Exception:  # it reads values, which a compiler does not know; or it has an error, which it then raises again
-        return begin(*args)
-
-
-def first_rows(backend: Backend, buffers: Buffers, rows: int) -> Buffers:
+def first_rows(program: Program, buffers: Buffers, rows: int) -> Buffers:
     """The first rows of all buffers."""
-    return compiled(backend, lambda buffers: tree.map(lambda buffer: buffer[:rows, ...], buffers))(buffers)
+    first = program.once(lambda buffers: tree.map(lambda buffer: buffer[:rows, ...], buffers), "rows", rows)
+    return first(buffers)
 
 
-def named_rows(program: Kept, rows: Buffers) -> Iterator[tuple[str, Any]]:
-    """The rows of all recorders, by their names in a trace."""
+def recorded_rows(program: Program, state: Any, store: Any = None, like: Any = None) -> Buffers:
+    """Rows of each recorder so far; those in a store as arrays that read it, in the library of `like`."""
+    rows, held = program.schedule.rows(state.step), program.schedule.held
+    if store is not None:
+        if store.rows < rows:
+            store.keep(state, last=True)
+        return store.trace_rows(min(rows, program.schedule.draws), like)
+    return first_rows(program, state.buffers, rows) if rows < held else state.buffers
+
+
+def named_rows(program: Program, rows: Buffers) -> Iterator[tuple[str, Any]]:
+    """Rows of all recorders, by their names in a trace."""
     for recorder, own in zip(program.recorders, rows or (), strict=bool(rows)):
         yield from tree.items(own, part_of(recorder))
 
 
-def block_sums(xp: Any, infos: Sequence[Info]) -> Info:
-    """The sums of the infos of a block of steps; evaluations may be Python integers."""
-    dtype = infos[0].acceptance_probability.dtype
+def example_row(program: Program, carry: Carry, source: NoiseSource, start: int = 0) -> tuple[Any, ...]:
+    """Row of each recorder, by a throw-away step."""
+    like = program.like(carry)
+    source = as_noise_source(0) if isinstance(source, Replay) else source
+    block = source.block(program.backend, program.specs(carry), start, start + 1, like)
+    noise = {name: rows[0, ...] for name, rows in block.items()}
+    # As in the run, whose steps may leave the finite numbers, and fail.
+    with np.errstate(all="ignore"), errors_of_functions(FAILED.format(start, start + 1), OF_TARGETS):
+        return program.record(carry.recorder_states, *program.kernel.step(program.target, carry.state, noise))[1]
 
-    def stacked(column: Sequence[Array]) -> Array:
-        return xp.astype(xp.stack(column), dtype)
 
-    counts = Evaluations(*(sum(column) for column in zip(*(info.evaluations for info in infos), strict=True)))
-    coarse, fine = summable(xp, stacked([info.acceptance_probability for info in infos]))
-    columns = (coarse, fine, stacked([info.moved for info in infos]), stacked([info.diverged for info in infos]))
-    coarse, fine, moves, divergences = (xp.sum(column, axis=0) for column in columns)
-    accepts: Any = (coarse, fine)
-    return Info(accepts, moves, divergences, counts)
+def check_limits(program: Program, carry: Carry, source: NoiseSource, held: int) -> None:
+    """Raise HyperparameterError unless steps can be counted, and the `held` rows of a run fit into memory."""
+    x, steps, target = carry.state.point.x, program.schedule.steps, program.target
+    if steps >= 2**31 and steps > (most := int(target.xp.iinfo(counter(target, x).dtype).max)):
+        raise HyperparameterError(
+            f"{steps} steps exceed the {most.bit_length() + 1}-bit counter of {target.backend.name}: make fewer steps, "
+            "or enable its 64-bit types"
+        )
+    processes = Processes.of(x)
+    memory = _memory() if processes is None else processes.count * -processes.largest(carry, -_memory())
+    # A row that is much larger than the positions is rare: draws below a hundredth of the memory are let through.
+    if held * math.prod(x.shape) * np.dtype(dtype_name(x)).itemsize < 0.01 * memory:
+        return
+    row = sum(to_host(leaf).nbytes for leaf in tree.leaves(example_row(program, carry, source)))
+    machine = "the machine has" if processes is None else f"the machines of {processes.count} processes have"
+    if held * row > memory:
+        raise HyperparameterError(
+            f"{held} draws of {row} bytes are {held * row / 2**30:.3g} GiB, and "
+            f"{machine} {memory / 2**30:.3g} GiB of memory: {ADVICE}"
+        )
+
+
+def metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
+    """Metadata of the trace of a run, as JSON values."""
+    space = program.target.space
+    return {
+        **({"parameters": space.to_json()} if isinstance(space, Named) else {}),
+        **({"space": space.to_json()} if isinstance(space, Real) and shape_of(space) else {}),
+        "kernel": show(program.kernel),
+        "backend": backend_of(x).name,
+        "dtype": dtype_name(x),
+        "device": str(device_of(x)),
+        "seed": source.describe(),
+        "burn_in": program.schedule.burn_in,
+        "thinning": program.schedule.thinning,
+        "compiled": program.compile,
+        "version": __version__,
+        "diagnosis": about(program.kernel, program.target.space, x.shape[-1]),
+    }
+
+
+@cache
+def _memory() -> int:
+    """Bytes of memory; where the system does not tell, what a processor can address."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**47
+
+
+_summed = attrgetter("acceptance_probability", "moved", "diverged", "evaluations")
 
 
 def summable(xp: Any, probability: Array) -> tuple[Array, Array]:

@@ -8,41 +8,56 @@ from contextlib import nullcontext
 from typing import Any
 
 from xpsample.core.errors import XpsampleError
-from xpsample.sampling.loop import View
 
 SILENT = 30.0
 """Seconds after which a run without a bar says how far it is, once, where as long or longer is left."""
 
 
 class Bar:
-    """A watcher that shows how far a run is, and what ``text(view)`` says beside."""
+    """Callback that shows how far a run is.
+
+    Without a bar, a long run prints one line after `SILENT` seconds, unless `progress` is False.
+
+    Parameters
+    ----------
+    progress : bool or None
+    total : int
+        Number of steps.
+    text : callable
+        Text beside the bar, of the sums of a block and its number of steps.
+    unit : str
+    """
 
     def __init__(
-        self, progress: bool | None, total: int, unit: str = "step", text: Callable[[View], str] = lambda view: ""
+        self,
+        progress: bool | None,
+        total: int,
+        text: Callable[[Any, int], str] = lambda sums, steps: "",
+        unit: str = "step",
     ) -> None:
         self._settings, self._text, self._bar = (progress, total, unit), text, None
         self._quiet = progress is None
 
-    def begin(self, view: View) -> None:
-        """Show it, if it is wanted."""
+    def on_start(self, run: Any) -> None:
+        """Show the bar."""
         progress, total, unit = self._settings
-        self._bar = progress_bar(progress, total, view.step, unit).__enter__()
-        self._since, self._first = time.monotonic(), view.step
+        self._bar = progress_bar(progress, total, run.step, unit).__enter__()
+        self._since, self._first = time.monotonic(), run.step
 
-    def between(self, view: View) -> None:
-        """Move it."""
-        if self._bar is not None and view.made:
-            self._bar.set_postfix_str(self._text(view), refresh=False)
-            self._bar.update(view.made)
+    def on_block(self, run: Any) -> None:
+        """Move the bar, or print the line."""
+        if self._bar is not None and run.made:
+            self._bar.set_postfix_str(self._text(run.sums, run.made), refresh=False)
+            self._bar.update(run.made)
         elif self._bar is None and self._quiet and (spent := time.monotonic() - self._since) > SILENT:
             self._quiet, (_, total, unit) = False, self._settings
-            left = spent * (total - view.step) / max(1, view.step - self._first)
+            left = spent * (total - run.step) / max(1, run.step - self._first)
             if left > SILENT:
-                told = f"{view.step} of {total} {unit}s in {spent:.0f} s, about {left / 60:.1f} min to go"
-                print(f"xpsample: {told} (progress=True has a bar, False has no such line)", file=sys.stderr)
+                done = f"{run.step} of {total} {unit}s in {spent:.0f} s, about {left / 60:.1f} min to go"
+                print(f"xpsample: {done} (progress=True shows a bar, progress=False hides this line)", file=sys.stderr)
 
-    def end(self, view: View) -> None:
-        """Close it."""
+    def on_end(self, run: Any) -> None:
+        """Close the bar."""
         if self._bar is not None:
             self._bar.close()
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.backend import StopFlag
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.devices import current_device
-from xpsample.core.ending import Ending
 from xpsample.kernels.kernel import Kernel
-from xpsample.sampling.loop import FAILED, OF_TARGETS
 from xpsample.sampling.noise import NoiseSource, Replay, as_noise_source, chunk_steps
-from xpsample.sampling.prepare import positions, prepare
-from xpsample.sampling.warming import warm_up
+from xpsample.sampling.program import FAILED, OF_TARGETS
+from xpsample.sampling.sampler import Sampler
+from xpsample.sampling.warm_up import warm_up
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
@@ -59,12 +59,12 @@ def steps(
     (4, 2)
     (4, 2)
     """
-    x0 = positions(target, x0)
+    sampler = Sampler(target, kernel, x0, 1, recorders=(_Everything(),))
+    x0, program = sampler.positions, sampler.program
     with current_device(x0):
-        program = prepare(target, kernel, x0, (_Everything(),), 0, 1, 1)
-        source, backend = as_noise_source(seed), program.target.backend
+        source, backend = as_noise_source(seed), program.backend
         warmed = warm_up(target, program, x0, source, warmup)
-        program, carry, never = warmed.program, warmed.carry, Ending()
+        program, carry, never = warmed.program, warmed.carry, StopFlag()
         specs = program.specs(carry)
         length = 1 if isinstance(source, Replay) else chunk_steps(specs)
         like = backend.xp.asarray(program.like(carry), copy=True)  # the carry's own memory may be reused

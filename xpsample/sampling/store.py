@@ -25,7 +25,9 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.files.atomic import LEFT, make_folder, write_whole
 from xpsample.files.common import check_room, locked
 from xpsample.files.structure import structure
+from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.program import Program, named_rows
+from xpsample.sampling.totals import Totals
 from xpsample.spaces.named import Named, named
 from xpsample.spaces.names import exported
 from xpsample.targets.shaped import shape_of
@@ -60,13 +62,23 @@ class RowStore:
                     stack.enter_context(locked(Path(self.where), StoreError))
             yield
 
+    @property
+    def longest(self) -> int:
+        """Largest number of steps between two calls of `keep`: buffers hold the rows of two chunks."""
+        return self.chunk * self._program.schedule.thinning
+
+    def keep(self, run: RunState, last: bool) -> None:
+        """Write the full chunks of rows; all rows if no other block follows."""
+        rows = self._program.schedule.rows(run.step)
+        self.append(run.buffers, rows, self._totals.run_statistics(), whole=last)
+
     def begin(
         self,
         program: Program,
         row: tuple[Any, ...],
         x: Array,
         metadata: dict[str, Any],
-        run_statistics: RunStatistics,
+        totals: Totals,
         checkpointed: bool,
         saved: tuple[str, int] | None,
     ) -> Program:
@@ -75,7 +87,7 @@ class RowStore:
         If the run is `checkpointed`, a checkpoint counts its rows. `saved` is the token of the store and the number of
         rows that it has counted, or None. StoreError if something else is there, or the disk is too small.
         """
-        self._program, self._row, self._chains = program, row, tuple(x.shape[:-1])
+        self._program, self._row, self._totals, self._chains = program, row, totals, tuple(x.shape[:-1])
         self._checkpointed, space = checkpointed, program.target.space
         self._space = named({"x": space}) if shape_of(space) else space
         names = [self._node(path) for path, _ in named_rows(program, row)]
@@ -99,7 +111,7 @@ class RowStore:
         else:
             self.chunk = max(2, min(CHUNK, max(SHORT, size * program.schedule.draws)) // size)
             self._about = self._new(metadata, first)
-        self._about |= {"rows": self.rows, "run_statistics": _packed(run_statistics)}
+        self._about |= {"rows": self.rows, "run_statistics": _packed(totals.run_statistics())}
         with handling(self.where, "written to", WRITING):
             self._open(there, first, resumed=saved is not None)
         if not is_address(self.where):

@@ -1,5 +1,6 @@
 """Sums of the step infos over a run."""
 
+import math
 import time
 from typing import Any
 
@@ -8,7 +9,6 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.kernels.kernel import Info
-from xpsample.sampling.loop import View
 from xpsample.targets.batched import REJECTIONS
 from xpsample.trace.summary import RunStatistics
 
@@ -22,9 +22,9 @@ MOST_GROUPS = 8
 
 
 class Totals:
-    """Sums of the step infos over a run, kept on the host in float64: a watcher. Steps of the `burn_in` do not count.
+    """Sums of the step infos over a run, kept on the host in float64. Steps of the `burn_in` do not count.
 
-    A driver may return before its device is done. Fetching sums waits for the device, so the sums of short segments are
+    A driver may return before its device is done. Fetching sums waits for the device, so the sums of short blocks are
     fetched several at a time.
     """
 
@@ -35,23 +35,15 @@ class Totals:
         self._most, self._fetched = 1, time.perf_counter()
         self._rejections = 0
 
-    def begin(self, view: View) -> None:
-        """They are what they are; exceptions that stand for a density of 0 are counted from here."""
+    def begin(self) -> None:
+        """Count the exceptions that stand for a density of 0 from here on."""
         self._rejections = REJECTIONS.count
 
-    def between(self, view: View) -> None:
-        """Add the block's, after the burn-in."""
+    def add(self, steps: int, sums: Info, end: float = math.inf) -> None:
+        """Add the sums of a block of steps, as a driver returns them, which ended at step `end` of the run."""
         raised, self._rejections = REJECTIONS.count - self._rejections, REJECTIONS.count
-        if view.made and view.step > self._burn_in:
-            self.add(view.made, view.sums)
-            if raised:
-                self.sums[RAISED] = self.sums.get(RAISED, np.asarray(0.0)) + raised
-
-    def end(self, view: View) -> None:
-        """They stay."""
-
-    def add(self, steps: int, sums: Info) -> None:
-        """Add the sums of a segment, as a driver returns them."""
+        if not steps or end <= self._burn_in:
+            return
         self.steps += steps
         self._waiting.append(sums)
         if len(self._waiting) >= self._most:
@@ -59,6 +51,8 @@ class Totals:
             self._fetch()  # waits, so that the time is that of the work and not that of starting it
             each = (self._fetched - began) / count
             self._most = int(max(1, min(MOST_WAITING, MOST_SECONDS / max(each, 1e-6))))
+        if raised:
+            self.sums[RAISED] = self.sums.get(RAISED, np.asarray(0.0)) + raised
 
     @property
     def sums(self) -> dict[str, Any]:
@@ -78,34 +72,36 @@ class Totals:
 
     def run_statistics(self) -> RunStatistics:
         """Per-step means, and counts of divergences."""
-        n = max(self.steps, 1)
-        mean = {path: total / n for path, total in self.sums.items()}
-        names = ("log_density", "score", "hvp")
-        accepted = [mean.get(f"acceptance_probability/{part}", np.asarray(np.nan)) for part in (0, 1)]
-        raised = {"raised": float(mean[RAISED] / np.size(accepted[0]))} if RAISED in mean else {}
+        n, sums, unknown = max(self.steps, 1), self.sums, np.asarray(np.nan)
+        accepted = sums.get("acceptance_probability/0", unknown) + sums.get("acceptance_probability/1", unknown)
+        evaluations = {}
+        for name in ("log_density", "score", "hvp"):
+            evaluations[name] = float(np.mean(sums.get(f"evaluations/{name}", 0.0) / n))
+        if RAISED in sums:
+            evaluations["raised"] = float(sums[RAISED] / n / np.size(accepted))
         return RunStatistics(
             steps=self.steps,
-            acceptance_probability=accepted[0] + accepted[1],
-            moved=mean.get("moved", np.asarray(np.nan)),
-            diverged=np.rint(self.sums.get("diverged", np.asarray(0.0))).astype(np.int64),
-            evaluations={name: float(np.mean(mean.get(f"evaluations/{name}", 0.0))) for name in names} | raised,
+            acceptance_probability=accepted / n,
+            moved=sums.get("moved", unknown) / n,
+            diverged=np.rint(sums.get("diverged", np.asarray(0.0))).astype(np.int64),
+            evaluations=evaluations,
         )
 
+    def shown(self, sums: Info, steps: int, axes: int) -> str:
+        """Text of a progress bar: acceptance and divergences of each group of chains.
 
-def shown(sums: Info, steps: int, totals: Totals, axes: int) -> str:
-    """What a progress bar says of a run: acceptance and divergences of each group of chains.
-
-    The sums are those of the last block of `steps`, the totals of all blocks after the burn-in. Positions have so many
-    axes, (*groups, chain, dim).
-    """
-    coarse, fine = (to_host(part).astype(np.float64) for _, part in tree.items(sums.acceptance_probability))
-    accepted = (coarse + fine) / steps
-    diverged = totals.sums.get("diverged", to_host(sums.diverged))
-    groups = tuple(range(max(0, axes - 2), np.ndim(accepted)))  # the pooled axis, or none
-    rates = np.ravel(np.mean(accepted, axis=groups))
-    counts = np.ravel(np.sum(diverged, axis=groups)) if np.ndim(diverged) == np.ndim(accepted) else np.ravel(diverged)
-    several = [f"{rate:.2f}" for rate in rates[:MOST_GROUPS]] + ["..."] * (len(rates) > MOST_GROUPS)
-    text = f"accepts {' '.join(several)}"
-    if np.any(counts):
-        text += f", diverged {' '.join(f'{count:.0f}' for count in counts[:MOST_GROUPS])}"
-    return text
+        The `sums` are those of the last block of `steps`. Positions have so many `axes`, (*groups, chain, dim).
+        """
+        coarse, fine = (to_host(part).astype(np.float64) for _, part in tree.items(sums.acceptance_probability))
+        accepted = (coarse + fine) / steps
+        diverged = self.sums.get("diverged", to_host(sums.diverged))
+        groups = tuple(range(max(0, axes - 2), np.ndim(accepted)))  # the pooled axis, or none
+        rates = np.ravel(np.mean(accepted, axis=groups))
+        if np.ndim(diverged) == np.ndim(accepted):
+            diverged = np.sum(diverged, axis=groups)
+        counts = np.ravel(diverged)
+        several = [f"{rate:.2f}" for rate in rates[:MOST_GROUPS]] + ["..."] * (len(rates) > MOST_GROUPS)
+        text = f"accepts {' '.join(several)}"
+        if np.any(counts):
+            text += f", diverged {' '.join(f'{count:.0f}' for count in counts[:MOST_GROUPS])}"
+        return text

@@ -4,15 +4,15 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from xpsample.core.arrays import is_array
 from xpsample.core.checks import check_instance, check_number, settle_given
 from xpsample.core.errors import HyperparameterError
 from xpsample.metrics.findings import Finding
-from xpsample.sampling.loop import View
-from xpsample.trace.recorders import Draws
+from xpsample.sampling.callbacks import RunState
+from xpsample.sampling.program import Program, recorded_rows
+from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.running import can_tell, running
 from xpsample.trace.screen import worst
 from xpsample.trace.stored import StoredRows
@@ -99,10 +99,10 @@ def check_until(until: Until | None, recorders: Any, x0: Any) -> None:
 
 
 class Stopping:
-    """Tells a run when to stop: a watcher.
+    """Stopping rule of a run: return whether `until` holds, or time is up.
 
-    Segments of steps end at `ends`, and ``rows(steps)`` is how many draws there are then. Its time `began` by
-    ``time.perf_counter``, or begins now. ``figures(view)`` gives the least ESS and the largest R-hat.
+    Segments of steps end at `ends`, and ``rows(steps)`` is how many draws there are then. The run's time `began` by
+    ``time.perf_counter``, or begins now. ``figures(state)`` gives the least ESS and the largest R-hat.
     """
 
     def __init__(
@@ -110,33 +110,20 @@ class Stopping:
         until: Until,
         ends: Iterable[int],
         rows: Callable[[int], int],
-        began: float | None = None,
-        figures: Callable[[View], tuple[float, float]] | None = None,
+        began: float | None,
+        figures: Callable[[RunState], tuple[float, float]],
     ) -> None:
-        self._figures = figures
-        self._until, self._began = until, time.perf_counter() if began is None else began
+        self._until, self._figures = until, figures
+        self._began = time.perf_counter() if began is None else began
         self._looks = _looks(ends, rows)
         self._next = next(self._looks, None)
         self.reached, self._found = False, (math.nan, math.nan)
 
-    def begin(self, view: View) -> str | None:
-        """As `between`: a run that goes on may have enough."""
-        return self.between(view)
-
-    def between(self, view: View) -> str | None:
-        """That the draws are enough, or time is up."""
-        assert self._figures is not None
-        return "until" if self.holds(view.step, partial(self._figures, view)) else None
-
-    def end(self, view: View) -> None:
-        """Nothing is left to do."""
-
-    def holds(self, step: int, figures: Callable[[], tuple[float, float]]) -> bool:
-        """Whether the run may stop after `step` steps; `figures` gives the least ESS and the largest R-hat."""
-        while self._next is not None and self._next < step:
+    def __call__(self, state: RunState) -> bool:
+        while self._next is not None and self._next < state.step:
             self._next = next(self._looks, None)
-        if self._until.needs_figures and step == self._next:
-            self._found = ess, rhat = figures()
+        if self._until.needs_figures and state.step == self._next:
+            self._found = ess, rhat = self._figures(state)
             enough = self._until.ess is None or ess >= self._until.ess
             self.reached = enough and (self._until.rhat is None or rhat <= self._until.rhat)
         limit = self._until.seconds
@@ -166,25 +153,15 @@ class Stopping:
         ]
 
 
-class Unlimited:
-    """What stands for `Stopping` in a run that makes all draws."""
-
-    def begin(self, view: View) -> None:
-        """It never stops."""
-
-    def between(self, view: View) -> None:
-        """It never stops."""
-
-    def end(self, view: View) -> None:
-        """Nothing is left to do."""
-
-    def holds(self, step: int, figures: Callable[[], tuple[float, float]]) -> bool:
-        """It never stops."""
-        return False
-
-    def findings(self, rows: int) -> list[Finding]:
-        """None."""
-        return []
+def figures_of(program: Program, store: Any, metadata: dict[str, Any], state: RunState) -> tuple[float, float]:
+    """Return the least ESS and the largest R-hat of a run so far."""
+    draws, rows = None, recorded_rows(program, state, store)
+    at = next((i for i, recorder in enumerate(program.recorders) if isinstance(recorder, Draws)), None)
+    if at is not None and rows is not None:
+        draws = rows[at]
+    pairs = zip(program.recorders, state.carry.recorder_states, strict=True)
+    results = (r.result(program.target, s, None) for r, s in pairs if isinstance(r, Moments | BatchMeans))
+    return figures(draws, results, metadata["diagnosis"])
 
 
 def figures(draws: Any, results: Iterable[Any], known: dict[str, Any]) -> tuple[float, float]:

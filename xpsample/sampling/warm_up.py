@@ -1,36 +1,52 @@
-"""What a run does before its first draw: the same steps, which tune what the kernel leaves out."""
+"""Warm-up: stages of steps that tune what a kernel leaves unset, before the first draw."""
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array
+from xpsample.core.backend import Schedule
 from xpsample.core.checks import check_count
-from xpsample.core.errors import HyperparameterError, NoiseError
+from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
 from xpsample.core.registry import to_host
-from xpsample.core.tree import Tree
 from xpsample.kernels.compose import rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.tuning import Tuning, taken, tuning_states, tunings
-from xpsample.metrics.arrival import HOPELESS, judge_arrival, lost_by, spacing, stand_ins
+from xpsample.kernels.tuning import Tuning, tuned, with_tuning
+from xpsample.metrics.arrival import chains_begun_again, lost_by, some_come_in
 from xpsample.metrics.findings import Finding
+from xpsample.sampling.callbacks import RunState
+from xpsample.sampling.loop import run_program
 from xpsample.sampling.noise import Native, NoiseSource, Portable, derived
-from xpsample.targets.bound import BoundTarget
+from xpsample.sampling.program import Carry, Program, check_limits, metadata, recorded_rows
+from xpsample.sampling.transient import (
+    TunedPath,
+    WarmUpPath,
+    begun_again,
+    heard_chains,
+    judge_chains,
+    judge_warm_up,
+    those_behind,
+)
+from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
-from xpsample.warmup.rule import Rule
+from xpsample.trace.trace import Trace
+from xpsample.warmup.length import FROM
+
+if TYPE_CHECKING:
+    from xpsample.sampling.checkpoint import Checkpoint
+    from xpsample.sampling.until import Until
 
 LEAST, FOR_ONE_CHAIN = 100, 800
 """Warm-up steps with very many chains, and how many more with one; the more go down with the root of the chains."""
 
 ROOM = 1024
 """Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled."""
-
-COORDINATES = 1000
-"""Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws."""
 
 ROUNDS = 4
 """Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go.
@@ -39,23 +55,8 @@ Where some are behind the others, another one follows only while their number fa
 rounds that those tune alone come between, and are not counted.
 """
 
-STILL = 0.05
-"""The standard deviation of the log density of a chain that is stuck, at most. Where chains stay it is 0.7 or more.
-
-Of one at a huge log density it is larger: there rounding alone is, and so are the least moves. So it counts as 0 up to
-the spacing of the numbers, too, and up to `HOPELESS` of the way that is left. An acceptance probability does not tell:
-where steps of all are tuned to suit a chain that cannot move, it is as asked.
-"""
-
-FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
-"""Standard deviations by which the log density moves from one quarter of a warm-up to the next: by themselves, and
-where they are more than two standard errors between chains; and steps of a warm-up.
-
-Where chains stay, the means of two quarters differ by the standard error of a few dozen draws. On targets of the
-experiment `samplers` (six, three seeds, 4 to 128 chains) that is up to 0.31 with HMC, 0.2 with NUTS and 0.55 with MALA,
-and on the funnel up to 0.6 with HMC and NUTS and 0.83 with MALA. Chains that still come in differ by more, up to 3.5 on
-a straight way; but where one coordinate of many comes in, 0.58 was seen, which chance gives, too.
-"""
+BEGINNINGS = 20
+"""Rounds that end after their first third, since chains still come in from afar, at most."""
 
 
 def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
@@ -100,156 +101,256 @@ def warm_up_source(source: NoiseSource, number: int = 1) -> Native | Portable:
     return derived(source, "warm-up" if number == 1 else f"warm-up {number}")
 
 
-def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
-    """Whether the chains of some group were still on their way to where they stay when a warm-up ended.
+Path_ = dict[str, Array]
+"""What is tuned, and how the chains fare, by name, after every step."""
 
-    By its path, arrays (step, ...) by name; nothing is found where it has no log density. `pooled` says that the
-    positions have a chain axis.
+
+@dataclass(frozen=True)
+class Warmed:
+    """Result of a warm-up: the program with the tuned kernel, and the carry from which it draws.
+
+    ``path`` is None if nothing was tuned. If time was up before the end, ``trace`` is the trace of the run.
     """
-    rows = path.get("log_density")
-    if rows is None or rows.shape[0] < FEWEST_JUDGED:
-        return None
-    quarter = rows.shape[0] // 4
-    half = np.ma.masked_invalid(to_host(rows)[-2 * quarter :, ...].astype(np.float64))
-    half = half if pooled else half[..., np.newaxis]
-    before, after = half[:quarter], half[quarter:]
-    ways = after.mean(0) - before.mean(0)
-    way = np.abs(np.mean(ways, axis=-1))
-    error = np.std(ways, axis=-1) / math.sqrt(max(1, ways.shape[-1] - 1))
-    within = np.sqrt(np.mean(after.var(0), axis=-1))  # and not between chains, which may all be far out, each elsewhere
-    rounding = np.maximum(1.0, np.abs(np.mean(after.mean(0), axis=-1)))  # of chains that do not move any more
-    rounding = max(1e-8, spacing(to_host(rows))) * rounding
-    moved = way / np.maximum(within, rounding)
-    known = (moved > FAR) | ((moved > ON_THE_WAY) & (way > 2 * error) & (ways.shape[-1] > 1))
-    worst = float(np.max(np.ma.filled(np.ma.where(known, moved, 0.0), 0.0)))
-    if worst == 0:
-        return None
-    return Finding(
-        "warmup",
-        "the chains were still on their way when the warm-up ended: in its last quarter their log density moved by "
-        f"{worst:.2g} of its standard deviations",
-        worst,
-        f"give a longer warm-up, such as warmup={4 * rows.shape[0]}, or start closer",
+
+    program: Program
+    carry: Carry
+    path: Path_ | None = None
+    findings: tuple[Finding, ...] = ()
+    trace: Trace | None = None
+
+    def described(self, known: dict[str, Any]) -> dict[str, Any]:
+        """Return the metadata of a run with those of its warm-up."""
+        if self.path is None:
+            return known
+        diagnosis = known["diagnosis"] | {"findings": [found.to_json() for found in self.findings]}
+        return known | {"warmup": self.path["acceptance_probability"].shape[0], "diagnosis": diagnosis}
+
+
+def warm_up(
+    target: AbstractTarget,
+    program: Program,
+    x0: Array,
+    source: NoiseSource,
+    warmup: int | None,
+    *,
+    checkpoint: "str | Path | Checkpoint | None" = None,
+    progress: bool | None = False,
+    until: "Until | None" = None,
+    clock: float | None = None,
+) -> Warmed:
+    """Tune the unset hyperparameters of a kernel.
+
+    A warm-up is a stage of steps, or several, see `Plan`. If chains are still in their transient phase after the first
+    third of a stage, or stuck, it ends there, and another one of the same length begins. A stuck chain continues from
+    the position of another one. Each stage is a run of its own, with a checkpoint of its own in the folder ``warmup``
+    of the run's, ``warmup-2`` and so on.
+    """
+    steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
+    if not steps:
+        return Warmed(program, program.init(x0))
+    limit = None if until is None or until.seconds is None else replace(until, ess=None, rhat=None)
+    paths: list[Path_] = []
+    below: Any = 0.0
+    plan, beginnings = (Plan(steps, ROUNDS), BEGINNINGS) if warmup is None else (Plan(steps, 1), 0)
+    for number in itertools.count(1):
+        warming, starts, noise = _stage(target, program, x0, source, plan.steps, number, plan.heard)
+        carry = warming.init(starts)
+        check_limits(warming, carry, noise, warming.schedule.draws)
+        own, identity = None, {}
+        if checkpoint is not None:
+            from xpsample.sampling.checkpoint import inside
+            from xpsample.sampling.identity import identity as identified
+
+            own = inside(checkpoint, "warmup" if number == 1 else f"warmup-{number}")
+            identity = identified(target, warming, starts, source) | {"round": number}
+        coming = ComingIn(int(FROM * plan.steps) if beginnings else 0, warming)
+        try:
+            trace = run_program(
+                warming,
+                carry,
+                noise,
+                metadata(warming, starts, noise),
+                checkpoint=own,
+                identity=identity,
+                until=limit,
+                progress=progress,
+                callbacks=(coming,),
+                pause=coming.step,
+                clock=clock,
+                unit="warm-up steps",
+            )
+        except Interrupted as stop:
+            stop.trace = _so_far(program, warming, stop.trace, paths)
+            raise
+        if coming.found:
+            paths.append(trace.recorded[warming.recorders[0].name])
+            x0, now = begun_again(program.target, trace.state.point.x, paths[-1])
+            below, beginnings = np.maximum(below, now), beginnings - 1
+            continue
+        if trace.run_statistics.steps < plan.steps:
+            trace = _so_far(program, warming, trace, paths)
+            return Warmed(program, carry, trace=_time_is_up(trace, plan.steps))
+        paths.append(trace.recorded[warming.recorders[0].name])
+        ready, carry = _tuned(program, warming, x0, trace, paths[-1])
+        moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
+        starts, now = begun_again(program.target, carry.state.point.x, paths[-1])
+        following = plan.after(moving, late, heard_chains(paths[-1], late), x0.shape[:-1], bool(np.any(now)))
+        if following is None:
+            break
+        plan, x0, below = following, starts, np.maximum(below, now)
+    lost = [tuple(map(int, chain)) for chain in np.argwhere(np.asarray(below) > 0)]
+    again = chains_begun_again(lost, float(np.max(below))) if lost else None
+    found = tuple(finding for finding in (late, moving, again) if finding is not None)
+    return Warmed(ready, carry, _joined(program, paths), found)
+
+
+def _stage(
+    target: AbstractTarget,
+    program: Program,
+    x0: Array,
+    source: NoiseSource,
+    steps: int,
+    number: int,
+    heard: tuple[Any, ...] | None,
+) -> tuple[Program, Array, Native | Portable]:
+    """Program of a stage, its initial positions and its noise."""
+    pooled, room, noise = len(x0.shape) > 1, -(-steps // ROOM) * ROOM, warm_up_source(source, number)
+    kernel, bound = program.kernel, program.target
+    if isinstance(kernel, Piloted):
+        from xpsample.targets.start import pilot_starts
+
+        kernel, _ = kernel.pilot(steps)
+        x0 = pilot_starts(target, bound.space, x0, noise.seed)
+        assert isinstance(kernel.tuning_inside, Tuning)
+        path: Recorder = TunedPath.of(kernel.tuning_inside)
+        bound = target.prepare(x0, kernel.requires)
+    else:
+        path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled, heard)
+    schedule = Schedule(steps, room=room)
+    return replace(program, kernel=kernel, target=bound, recorders=(path,), schedule=schedule), x0, noise
+
+
+def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Path_) -> tuple[Program, Carry]:
+    """Program with the values that a stage found, and the carry from which it draws."""
+    if isinstance(program.kernel, Piloted):
+        rows = {name.rpartition(".")[2]: a for name, a in path.items() if "." in name}
+        program = replace(program, kernel=program.kernel.after_pilot(rows))
+        return program, program.init(x0)
+    kernel, state = tuned(program.kernel, warming.kernel, trace.state)
+    program = replace(program, kernel=kernel)
+    return program, program.start(state)
+
+
+def _joined(program: Program, paths: Sequence[Path_]) -> Path_:
+    """The paths of several rounds as one."""
+    xp = program.target.xp
+    return {name: xp.concat([path[name] for path in paths], axis=0) for name in paths[0]}
+
+
+def _so_far(program: Program, warming: Program, trace: Trace, paths: Sequence[Path_]) -> Trace:
+    """The trace of a round that was ended, as that of a run without draws: with the path of all rounds."""
+    last = trace.recorded[warming.recorders[0].name]
+    every = [*paths, *([] if last is None else [last])]
+    return replace(trace, recorded={}, warmup=_joined(program, every) if every else None, kernel=program.kernel)
+
+
+def _time_is_up(trace: Trace, steps: int) -> Trace:
+    """A trace that says so."""
+    made = trace.run_statistics.steps
+    found = Finding(
+        "until",
+        f"time was up after {made} of {steps} warm-up steps, and there are no draws",
+        made,
+        "give more seconds, or a shorter warm-up (warmup=); with a checkpoint the same call goes on",
     )
-
-
-def judge_chains(path: Mapping[str, Array], pooled: bool) -> Finding | None:
-    """Whether some chains were far below the others of their group when a warm-up ended; as `judge_warm_up`."""
-    rows = path.get("log_density")
-    if rows is None or rows.shape[0] < FEWEST_JUDGED or not pooled:
-        return None
-    return judge_arrival(to_host(rows))
-
-
-def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, ...] | None:
-    """For each chain the one whose steps tune in its place: another of its group where it is behind and stuck.
-
-    None where no chain is stuck: those that move, if they are behind, go on to tune the others' steps with their own.
-    """
-    if late is None:
-        return None
-    rows = to_host(path["log_density"])
-    last = np.ma.masked_invalid(rows[-(len(rows) // 4) :, ...].astype(np.float64))
-    sd, mean = last.std(0), last.mean(0)
-    behind = _marked(late, sd.shape)
-    left = np.ma.median(np.ma.array(mean, mask=behind), axis=-1, keepdims=True) - mean
-    still = np.maximum(np.maximum(STILL, spacing(rows) * np.abs(mean)), HOPELESS * left)
-    stuck = behind & (sd < still).filled(False)
-    return _nested(stand_ins(stuck).tolist()) if np.any(stuck) else None
-
-
-def those_behind(late: Finding, chains: tuple[int, ...]) -> tuple[Any, ...]:
-    """As `heard_chains`, for a round that those which are behind tune; a group of which none is tunes as ever."""
-    return _nested(stand_ins(~_marked(late, chains)).tolist())
-
-
-def begun_again(target: BoundTarget, x: Array, path: Mapping[str, Array]) -> tuple[Array, Any]:
-    """Positions (*chains, dim) at the end of a round, with those of others of its group in place of a lost chain's.
-
-    And by how much chains were lost, see `lost_by`.
-    """
-    rows = path.get("log_density")
-    if rows is None or rows.shape[0] < FEWEST_JUDGED or rows.ndim != x.ndim:
-        return x, 0.0
-    below = lost_by(to_host(rows), x.shape[-1])
-    return taken(target, stand_ins(below > 0), x) if np.any(below) else x, below
-
-
-def _marked(late: Finding, chains: tuple[int, ...]) -> np.ndarray:
-    marked: np.ndarray = np.zeros(chains, dtype=bool)
-    for chain in late.chains:
-        marked[chain] = True
-    return marked
-
-
-def _nested(values: Any) -> Any:
-    return tuple(map(_nested, values)) if isinstance(values, list) else values
+    known: dict[str, Any] = trace.metadata["diagnosis"] | {"findings": [found.to_json()]}
+    return replace(trace, metadata=trace.metadata | {"diagnosis": known})
 
 
 @dataclass(frozen=True)
-class WarmUpPath(Recorder):
-    """What is tuned, and how the chains of each group fare, after every step of a warm-up."""
+class Plan:
+    """A round of a warm-up.
 
-    kernel: Kernel
-    name: str = "warmup"
+    Where the chains are still on their way at its end, another one follows, twice as long. Where only some are, far
+    behind the others and fewer than before, a round comes first that tunes to them alone: steps that suit the others
+    may not let them come in. If they do come in, the one that follows is no longer. Those that are stuck even so have
+    no say in what the next one tunes, and one more follows where further ones are.
 
-    def init(self, target: BoundTarget, state: Any) -> Tree:
-        return None
-
-    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
-        xp = target.xp
-        row: dict[str, Array] = {}
-        owners: list[str] = []
-        for tuning, own in tunings(self.kernel, state):
-            kind = type(tuning.base).__name__
-            seen = sum(name == kind for name in owners)  # several blocks may have kernels of one kind
-            owners.append(kind)
-            owner = f"{kind}[{seen}]" if seen else kind
-            row |= {f"{owner}.{name}": _some(a) for name, a in tuning.path(xp, own.memory).items()}
-        row["acceptance_probability"] = info.acceptance_probability
-        row["diverged"] = info.diverged
-        scores = info.evaluations.score
-        if is_array(state.point.log_density):
-            row["log_density"] = state.point.log_density
-        zeros = xp.zeros_like(info.acceptance_probability)
-        row["scores"] = zeros + (xp.astype(scores, zeros.dtype) if is_array(scores) else scores)
-        return None, row
-
-    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
-        return rows
-
-
-def _some(values: Array) -> Array:
-    """At most `COORDINATES` along the last axis, evenly spread."""
-    return values[..., :: -(-values.shape[-1] // COORDINATES)] if len(values.shape) else values
-
-
-@dataclass(frozen=True)
-class TunedPath(Recorder):
-    """The hyper-parameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
-
-    The kernel that moves them has a name here, and rules by the names of its fields. A kernel itself would hold arrays,
-    and ask for a compiled program of its own.
+    Parameters
+    ----------
+    steps : int
+    left : int
+        Rounds that all chains tune and that may still be made, this one included.
+    heard : tuple, optional
+        For each chain the one whose steps tune in its place.
+    alone : bool
+        Whether these are those that were behind.
+    before : float
+        How many were behind before a round of theirs.
     """
 
-    kernel: str
-    rules: tuple[tuple[str, Rule], ...]
-    name: str = "tuned"
+    steps: int
+    left: int
+    heard: tuple[Any, ...] | None = None
+    alone: bool = False
+    before: float = math.inf
 
-    @classmethod
-    def of(cls, tuning: Tuning) -> "TunedPath":
-        """That of a kernel which tunes itself."""
-        return cls(type(tuning.base).__name__, tuple(tuning.rules.items()))
+    def after(
+        self,
+        moving: Finding | None,
+        late: Finding | None,
+        heard: tuple[Any, ...] | None,
+        chains: tuple[int, ...],
+        again: bool = False,
+    ) -> "Plan | None":
+        """The round that follows, if one does.
 
-    def init(self, target: BoundTarget, state: Any) -> Tree:
+        Of the findings `judge_warm_up` and `judge_chains`, the chains that are to be heard now, the chain axes, and
+        whether chains that were lost begin it elsewhere.
+        """
+        left, behind = self.left - (not self.alone), 0 if late is None else len(late.chains)
+        if not left:
+            return None
+        if again:
+            return Plan(self.steps, left)
+        if late is not None and moving is None and not self.alone and behind < self.before:
+            return Plan(self.steps, left, those_behind(late, chains), True, behind)
+        if self.alone or moving is not None or (behind and heard != self.heard):
+            arrived = moving is None and late is None
+            return Plan(self.steps if arrived else 2 * self.steps, left, heard, False, self.before)
         return None
 
-    def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
-        xp = target.xp
-        memory = next(tuning_states(state)).memory
-        row = {f"{self.kernel}.{name}": rule.final(xp, memory[name]) for name, rule in self.rules}
-        row["acceptance_probability"] = xp.mean(info.acceptance_probability, axis=-1)
-        return None, row
 
-    def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
-        return rows
+class ComingIn:
+    """Callback that ends a stage after its first third if chains are still in their transient phase, or stuck.
+
+    Metrics and lengths are tuned to what the chains see from there on. Chains in their transient phase see longer
+    trajectories and other scales than those of the target, and each of their steps would cost more and more.
+
+    Parameters
+    ----------
+    step : int
+        Step after which it looks; 0 for never.
+    program : Program
+        Program of the stage, whose first recorder is the path.
+    """
+
+    def __init__(self, step: int, program: Program) -> None:
+        self.step, self._program, self.found = step, program, False
+
+    def on_start(self, run: RunState) -> str | None:
+        """Look, as a warm-up that is resumed may have ended here."""
+        return self.on_block(run)
+
+    def on_block(self, run: RunState) -> str | None:
+        """Return a reason if chains are in their transient phase, or stuck."""
+        if run.step and run.step == self.step:
+            buffers = recorded_rows(self._program, run)
+            rows = None if buffers is None else buffers[0].get("log_density")
+            if rows is not None:
+                host, dim = to_host(rows), run.carry.state.point.x.shape[-1]
+                self.found = some_come_in(host, dim) or bool(np.any(lost_by(host, dim)))
+        return "chains are in their transient phase" if self.found else None
+
+    def on_end(self, run: RunState) -> None:
+        """Leave all as it is."""

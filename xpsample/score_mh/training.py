@@ -1,9 +1,7 @@
 """Training: a loss is minimized over batches of rows, epoch by epoch."""
 
-import hashlib
 import math
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,26 +12,23 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.backend import Abandoned, StopFlag
 from xpsample.core.checks import check_count, check_flag, check_instance, errors_of_functions, given
-from xpsample.core.devices import current_device
-from xpsample.core.ending import Abandoned, Ending
-from xpsample.core.errors import CheckpointError, CheckpointWarning, GradientError, HyperparameterError, Interrupted
-from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals, is_frozen, settings
+from xpsample.core.devices import Processes, current_device
+from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
+from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import backend_of, check_same_home, repeated, to_host
 from xpsample.core.specs import Uniform
 from xpsample.core.tree import dtype_name
-from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
-from xpsample.files.reading import reading
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.optimize.optimizers import Adam, Optimizer, check_optimizer, first_parameters, to_use
 from xpsample.particles.batches import take_rows
 from xpsample.sampling.checkpoint import Checkpoint
-from xpsample.sampling.identity import environment
 from xpsample.sampling.interrupts import interruptible
 from xpsample.sampling.noise import NoiseSource, Portable, as_noise_source, chunk_steps
-from xpsample.sampling.processes import Processes
 from xpsample.sampling.progress import Bar
 from xpsample.score_mh.losses import TrainingLoss
+from xpsample.score_mh.saved_training import SavedTraining
 from xpsample.spaces.space import Real
 from xpsample.targets.placing import placed
 
@@ -132,7 +127,7 @@ def fit(
     if progress is not None:
         check_flag("progress", progress)
     _check_data(loss, data, validation, patience)
-    ending, saved = Ending(), None
+    stop_flag, saved = StopFlag(), None
     with current_device(data), np.errstate(over="ignore", invalid="ignore", divide="ignore"), ExitStack() as stack:
         arrays = {"rows": data, "start": parameters, "validation": validation}
         counts = batch_size, steps_per_epoch, epochs, patience
@@ -141,19 +136,19 @@ def fit(
             state = repeated(training.backend, training.start)(training.data)
         losses = np.empty((2, 0), dtype_name(data))  # of training and validation, after each epoch
         if checkpoint is not None:
-            saved = _Saved(checkpoint, training)
+            saved = SavedTraining(checkpoint, training)
             stack.enter_context(saved.keeper.locked())
             state, losses = saved.load(state, losses)
-        stack.enter_context(interruptible(ending))
-        bar: Any = Bar(progress, epochs, unit="epoch")
-        bar.begin(SimpleNamespace(step=losses.shape[1]))
-        stack.callback(bar.end, None)
-        for new, rows in training.blocks(state, losses.shape[1], ending):
+        stack.enter_context(interruptible(stop_flag))
+        bar = Bar(progress, epochs, unit="epoch")
+        bar.on_start(SimpleNamespace(step=losses.shape[1]))
+        stack.callback(bar.on_end, None)
+        for new, rows in training.blocks(state, losses.shape[1], stop_flag):
             state, losses = new, np.concatenate([losses, rows], axis=1)
             if not np.isfinite(losses[0, -1]):
                 at = f"the loss left the finite numbers by epoch {losses.shape[1]}"
                 raise GradientError(f"{at}: lower the learning rate, or clip the gradients")
-            bar.between(SimpleNamespace(step=losses.shape[1], made=rows.shape[1]))
+            bar.on_block(SimpleNamespace(step=losses.shape[1], made=rows.shape[1], sums=None))
             if saved is not None and time.monotonic() - saved.last >= saved.every:
                 saved.save(state, losses)
         if saved is not None:
@@ -163,12 +158,12 @@ def fit(
     if validation is None:
         best, validated = to_use(state.parameters, state.optimizer), None
     fitted = Fitted(best, losses[0], validated, done < epochs and training.finished(state))
-    if ending.signal is not None:
+    if stop_flag.signal is not None:
         where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
         if saved is not None:
             where = f"{saved.path}, from where the same call goes on"
-        message = f"{ending.signal} after {done} of {epochs} epochs; what was trained is in {where}"
-        raise Interrupted(message, fitted=fitted, by=ending.signal)
+        message = f"{stop_flag.signal} after {done} of {epochs} epochs; what was trained is in {where}"
+        raise Interrupted(message, fitted=fitted, by=stop_flag.signal)
     return fitted
 
 
@@ -192,7 +187,8 @@ def _check_data(loss: TrainingLoss, data: Array, validation: Array | None, patie
         if tuple(validation.shape[1:]) != tuple(data.shape[1:]) or not validation.shape[0]:
             raise HyperparameterError(f"validation has shape {tuple(validation.shape)}, the data {tuple(data.shape)}")
         check_range("validation", validation)
-    Processes.of(data).check_one("fit", "pass data that this process holds whole")
+    if (processes := Processes.of(data)) is not None:
+        processes.refuse("fit", "pass data that this process holds whole")
 
 
 class _State(NamedTuple):
@@ -269,20 +265,20 @@ class _Training:
         made, waited = int(to_host(state.epoch)), int(to_host(state.waited))
         return made >= self.epochs or (self.patience is not None and waited >= self.patience)
 
-    def blocks(self, state: _State, done: int, ending: Ending) -> Iterator[tuple[_State, np.ndarray]]:
+    def blocks(self, state: _State, done: int, stop_flag: StopFlag) -> Iterator[tuple[_State, np.ndarray]]:
         """Make epochs in blocks of about a second, one call each; yield the state and losses (2, epochs) after each."""
         block, count, start, length = repeated(self.backend, self.block), 1, -1, self.data["places"].shape[0]
-        while not self.finished(state) and ending.signal is None:
+        while not self.finished(state) and stop_flag.signal is None:
             # The last chunk of noise begins earlier instead of being shorter, so that one compiled program serves all.
             if start != (start := min(done // length * length, self.epochs - length)):
                 noise = self.noise(start, start + length)
             few, began = min(count, start + length - done), time.perf_counter()
             try:
-                ending.within = True  # a second signal abandons the block
+                stop_flag.within = True  # a second signal abandons the block
                 with errors_of_functions(f"the training failed between epochs {done} and {done + few}"):
                     new, rows = block(state, self.data, noise, done - start, few)
                     made, rows = int(to_host(new.epoch)) - done, to_host(rows)
-                ending.within = False
+                stop_flag.within = False
             except Abandoned:
                 return
             yield new, rows[:, done - start : done - start + made]
@@ -356,110 +352,3 @@ class _Training:
         update, _ = self.optimizer.update(tree.map(xp.ones_like, gradient), state.optimizer, state.parameters)
         squares = [sum(xp.astype(xp.sum(a * a), loss.dtype) for a in tree.leaves(part)) for part in (gradient, update)]
         return xp.stack([loss, squares[0] ** 0.5, squares[1] ** 0.5])
-
-
-class _Saved:
-    """Checkpoint of a training: state and losses in a file of a `Folder`, with what identifies the training."""
-
-    def __init__(self, checkpoint: str | Path | Checkpoint, training: _Training) -> None:
-        own = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        self.path, self.every, self.keeper = Path(own.path), own.every, Keeper(Path(own.path))
-        self.training, self.noise = training, training.noise(0, 1)
-        self.probe = repeated(training.backend, training.probe)
-        self.tolerance = 1e-9 if dtype_name(training.like) == "float64" else 1e-4
-        # Without the metadata of a trace `load` says that this is a training.
-        self.content: dict[str, Any] = {"identity": _plain(training.identity), "metadata": None}
-        self.content["environment"] = environment(training.like)
-        self.step, self.last = -1, time.monotonic()
-
-    def values(self, state: _State) -> list[float]:
-        """Return the numbers by which functions are known."""
-        return to_host(self.probe(state, self.training.data, self.noise)).tolist()
-
-    def load(self, state: _State, losses: np.ndarray) -> tuple[_State, np.ndarray]:
-        """Return the saved state and losses, or those before the first epoch if nothing is saved.
-
-        Raises CheckpointError if another training is saved, if files are damaged, or if epochs are left and cannot be
-        made or saved here.
-        """
-        with errors_of_functions("the training failed at its first parameters"):
-            self.content["start"] = self.values(state)
-        with reading(self.path / INDEX, CheckpointError, ADVICE):
-            try:
-                folder = Folder(self.path)
-            except (FileNotFoundError, NotADirectoryError):
-                folder = None
-        if folder is not None:
-            there, arrays = folder.content, folder.state()
-            self._check_same("identity", there, "holds the checkpoint of another training")
-            self._check_values("first", there["start"], self.content["start"])
-            leaves, found = dict(tree.items(state, "state")), {}
-            for name in (name for name in arrays if name.startswith("state/")):
-                found[name] = arrays[name].transpose(np.argsort(there["axes"][name]))
-            if {n: a.shape for n, a in found.items()} != {n: tuple(leaf.shape) for n, leaf in leaves.items()}:
-                raise CheckpointError(f"{self.path} holds another kind of state; remove it, or use another path")
-            found = {name: self.training.backend.from_host(array, leaves[name]) for name, array in found.items()}
-            state, losses, self.step = tree.fill(state, found, "state"), arrays["losses"], there["step"]
-            self._check_values("saved", there["now"], self.values(state))
-            self.keeper.go_on(folder)
-        if not self.training.finished(state):
-            if folder is not None:
-                self._check_same("environment", folder.content, "was made elsewhere, where epochs could differ")
-            if self.keeper.failure is not None:
-                raise CheckpointError(f"{self.path} cannot be written to ({self.keeper.failure}): use another path")
-        return state, losses
-
-    def _check_same(self, part: str, there: dict[str, Any], message: str) -> None:
-        old, new = there[part], self.content[part]
-        names = [name for name in new | old if str(old.get(name)) != str(new.get(name))]
-        lines = [f"{name}: {given(old.get(name))} there, {given(new.get(name))} here" for name in names]
-        if names:
-            raise CheckpointError(f"{self.path} {message} ({'; '.join(lines)}); remove it, or use another path")
-
-    def _check_values(self, which: str, theirs: list[float], mine: list[float]) -> None:
-        # Absolute to the values at the first parameters: at the end, a gradient may consist of rounding errors.
-        room = self.tolerance * np.abs(self.content["start"])
-        if not np.all(np.isclose(theirs, mine, rtol=self.tolerance, atol=room, equal_nan=True)):
-            raise CheckpointError(
-                f"{self.path} holds the checkpoint of another training: at the {which} parameters the loss, the norm "
-                f"of its gradient and that of an update were {theirs}, now {mine}; remove it, or use another path"
-            )
-
-    def save(self, state: _State, losses: np.ndarray) -> None:
-        """Save what is not saved yet. A failure is a warning: the training is worth more."""
-        step, arrays, axes = losses.shape[1], {"losses": losses}, {}
-        if step == self.step:
-            return
-        for name, leaf in tree.items(state, "state"):
-            host = to_host(leaf)
-            # The order of axes in memory is kept: how some libraries round sums depends on it.
-            axes[name] = np.argsort([-stride for stride in host.strides], kind="stable").tolist()
-            arrays[name] = np.asarray(host.transpose(axes[name]), order="C")
-        content = self.content | {"step": step, "now": self.values(state), "axes": axes}
-        try:
-            self.keeper.save(step, arrays, {}, 0, content)
-            self.step = step
-        except (OSError, MemoryError) as error:
-            warnings.warn(
-                f"the training could not be saved to {self.path} after {step} epochs ({error}). It goes on; what was "
-                "saved before stays as it is",
-                CheckpointWarning,
-                stacklevel=3,
-            )
-        self.last = time.monotonic()
-
-
-def _plain(values: tree.Tree, prefix: str = "") -> dict[str, Any]:
-    """Settings by path as JSON values: arrays by a digest, functions and other objects by the name of their type."""
-    found: dict[str, Any] = {}
-    for path, leaf in tree.items(values, prefix):
-        if is_array(leaf):
-            host = np.asarray(to_host(leaf), order="C")
-            found[path] = f"{host.dtype} {host.shape} {hashlib.sha256(host.tobytes()).hexdigest()[:16]}"
-        elif isinstance(leaf, (bool, int, float, str)):
-            found[path] = leaf
-        else:
-            found[path] = type(leaf).__name__
-            if is_frozen(leaf):
-                found |= _plain({f.name: value for f, value in settings(leaf)}, path)
-    return found

@@ -35,7 +35,7 @@ def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[
     well.
     """
 
-    def evaluate(x: Array, check: Callable[..., None] = _check_point) -> dict[str, Array]:
+    def evaluate(x: Array, check: Callable[..., None] = check_point) -> dict[str, Array]:
         point, at = bound.evaluate(x), bound.as_floating(x)
         check(bound, point, x)
         parts = {"log density": point.log_density, "score": point.score, "differences": point.differences}
@@ -216,7 +216,8 @@ def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None
         raise LogDensityError(f"{what} must keep the positions' dtype {found}{widened}")
 
 
-def _check_point(target: BoundTarget, point: Point, x: Array) -> None:
+def check_point(target: BoundTarget, point: Point, x: Array) -> None:
+    """Raise LogDensityError unless values at the initial positions have the right shapes, and are finite."""
     x, space, wants = target.as_floating(x), target.space, wanted(target.requires)
     outside = np.zeros(x.shape[:-1], dtype=bool)
     if wants.log_density or wants.ratio:

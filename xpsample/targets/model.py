@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.backend import Backend
 from xpsample.core.checks import check_function, given
 from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
 from xpsample.core.hyperparameters import check_range
@@ -141,6 +142,16 @@ class Model(AbstractTarget):
     def target(self) -> Target:
         """The same distribution as a `Target` of the unconstrained coordinates."""
         return self._target
+
+    def with_data(self, data: Tree) -> "Model":
+        """Return the same target with other data."""
+        model = object.__new__(type(self))
+        model._settle(self.log_density, self._target.with_data(data))
+        return model
+
+    def place_data(self, backend: Backend, x: Array) -> Tree:
+        """Return the data in the library, on the device and in the dtype of x."""
+        return self._target.place_data(backend, x)
 
     def prepare(self, x: Array, requires: Capability) -> BoundTarget:
         """As `Target.prepare`, for positions in unconstrained coordinates."""

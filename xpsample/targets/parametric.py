@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from xpsample.core.arrays import Array
+from xpsample.core.backend import Backend
 from xpsample.core.errors import CapabilityError
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import Auto, GradientChoice
@@ -74,6 +75,14 @@ class Parametric(AbstractTarget):
             space=self.space,
         )
         object.__setattr__(self, "_target", target)
+
+    def with_data(self, data: Tree) -> "Parametric":
+        """Return the family at other parameters."""
+        return replace(self, parameters=data)
+
+    def place_data(self, backend: Backend, x: Array) -> Tree:
+        """Return the data in the library, on the device and in the dtype of x."""
+        return self._target.place_data(backend, x)
 
     def prepare(self, x: Array, requires: Capability) -> PreparedTarget:
         bound = self._target.prepare(x, requires)

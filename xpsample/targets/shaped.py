@@ -1,7 +1,7 @@
 """Targets of arrays, such as images: functions of arrays ``(*chains, *shape)``, as functions of ``(*chains, dim)``."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import PositionError
 from xpsample.gradients.choices import Functions
+from xpsample.spaces.named import Named
 from xpsample.spaces.space import Real, Space
 from xpsample.targets.contract import check_array
 
@@ -35,6 +36,12 @@ def coordinates(target: Any, x: Any) -> Any:
             f"positions on {space!r} have shape (*chains, {', '.join(map(str, shape))}); got {tuple(x.shape)}"
         )
     return x
+
+
+def positions(target: Any, x0: Any) -> Array:
+    """Positions (*chains, dim), of values by name if parameters have names, or of arrays such as images."""
+    space = getattr(target, "space", None)  # what is no target is refused elsewhere
+    return space.position(x0) if isinstance(x0, Mapping) and isinstance(space, Named) else coordinates(target, x0)
 
 
 def values(shape: tuple[int, ...], x: Array) -> Array:

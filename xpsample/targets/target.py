@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
@@ -67,6 +67,17 @@ class AbstractTarget(ABC):
 
         All checks are made here.
         """
+
+
+@runtime_checkable
+class HoldsData(Protocol):
+    """Target that holds data, which can be replaced."""
+
+    def with_data(self, data: tree.Tree) -> Any:
+        """Return this target with other data. CapabilityError if it has none."""
+
+    def place_data(self, backend: Backend, x: Array) -> tree.Tree:
+        """Return the data as the functions receive them: in the library, on the device and in the dtype of x."""
 
 
 def check_target(name: str, value: Any) -> AbstractTarget:
@@ -187,6 +198,23 @@ class Target(AbstractTarget):
         self._check(bound, x, check_functions, given)
         return bound
 
+    def with_data(self, data: tree.Tree) -> "Target":
+        """Return the same target with other data."""
+        if self.data is None:
+            raise CapabilityError("data= was passed, and the target was made without data: Target(..., data=...)")
+        return replace(self, data=data)
+
+    def place_data(self, backend: Backend, x: Array) -> tree.Tree:
+        """Return the data in the library, on the device and in the dtype of x."""
+        parameters = self.acceptance.parameters
+        if self.data is None and parameters is None:
+            return None
+        x = as_floating(backend.xp, x)
+        own = placed("data", self.data, backend, x)
+        if parameters is None:
+            return own
+        return DataAndAcceptance(own, placed("the acceptance's parameters", parameters, backend, x))
+
     def _check(self, bound: PreparedTarget, x: Array, check: Callable[..., None], *args: Any) -> None:
         """Evaluate and check at the start positions; errors of the user's functions become ours."""
         try:
@@ -222,7 +250,7 @@ class Target(AbstractTarget):
         integers, x = x, as_floating(backend.xp, x)
         space = self.space.bind(backend, integers)
         functions, costs = self._chosen(backend, space, x, requires)
-        data = self._data(backend, x)
+        data = self.place_data(backend, x)
 
         def ready(function: Callable[..., Any] | None) -> Any:
             return None if function is None else compiled(backend, function)
@@ -339,12 +367,6 @@ class Target(AbstractTarget):
             return (score.call(x, *data) if own is None else own) + product
 
         return Derivative(_second(found.call), found.cost), functions.score_plus_hvp or plus
-
-    def _data(self, backend: Backend, x: Array) -> tree.Tree:
-        own, parameters = placed("data", self.data, backend, x), self.acceptance.parameters
-        if parameters is None:
-            return own
-        return DataAndAcceptance(own, placed("the acceptance's parameters", parameters, backend, x))
 
 
 def check_moves(space: Space, requires: Capability) -> None:

@@ -1,16 +1,19 @@
 """A target raised to a power: pi^beta, the rungs of tempering and annealing."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xpsample.core.arrays import Array, is_array
+from xpsample.core.backend import Backend
 from xpsample.core.checks import settle
+from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
+from xpsample.core.tree import Tree
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
-from xpsample.targets.target import AbstractTarget, check_target
+from xpsample.targets.target import AbstractTarget, HoldsData, check_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,17 @@ class Tempered(AbstractTarget):
     def space(self) -> Space:
         """The target's."""
         return self.target.space
+
+    def with_data(self, data: Tree) -> "Tempered":
+        """Return the same target with other data."""
+        if not isinstance(self.target, HoldsData):
+            raise CapabilityError(f"data= was passed, and {type(self.target).__name__} holds no data")
+        return replace(self, target=self.target.with_data(data))
+
+    def place_data(self, backend: Backend, x: Array) -> Tree:
+        """Return the data in the library, on the device and in the dtype of x."""
+        assert isinstance(self.target, HoldsData)  # `with_data` has checked
+        return self.target.place_data(backend, x)
 
     def prepare(self, x: Array, requires: Capability) -> "TemperedTarget":
         if is_array(self.beta):

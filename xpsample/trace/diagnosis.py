@@ -1,5 +1,6 @@
 """The diagnosis of a run: what the rules of `metrics` say of its draws and statistics, causes first."""
 
+import inspect
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -178,11 +179,14 @@ def _findings_of(state: Any) -> Iterator[Finding]:
             yield from _findings_of(part)
 
 
-def warn(findings: Iterable[Finding | None], stacklevel: int = 3) -> None:
-    """A line for each thing that is wrong with a run; neighbours of one class are one warning."""
+def warn(findings: Iterable[Finding | None]) -> None:
+    """Warn of each finding with a line, at the caller's line; neighbors of one class are one warning."""
     told = [finding for finding in findings if finding is not None and finding.kind != "few_draws"]
     for category, same in groupby(told, _category):
         lines = [f"{finding} [{entry(finding.kind, 'diagnosis')}]" for finding in same]
+        stacklevel, frame = 1, inspect.currentframe()
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("xpsample."):
+            stacklevel, frame = stacklevel + 1, frame.f_back
         warnings.warn("\n".join(lines), category, stacklevel=stacklevel)
 
 

@@ -212,11 +212,15 @@ def check_rows(what: str, function: Callable[..., Any], argument: Any, like: Arr
 
 def without_store(recorders: tuple[Recorder, ...]) -> tuple[tuple[Recorder, ...], str | None]:
     """Recorders as they are where rows stay in memory, and the store that one of them names, or None."""
-    stores = {_where(r.store) for r in recorders if isinstance(r, Draws) and r.store is not None}
+    kept, stores = [], set()
+    for recorder in recorders:
+        if isinstance(recorder, Draws) and recorder.store is not None:
+            stores.add(_where(recorder.store))
+            recorder = replace(recorder, store=None)
+        kept.append(recorder)
     if len(stores) > 1:
         raise HyperparameterError(f"a run writes to one store; got {', '.join(sorted(stores))}")
-    kept = tuple(replace(r, store=None) if isinstance(r, Draws) else r for r in recorders)
-    return kept, stores.pop() if stores else None
+    return tuple(kept), stores.pop() if stores else None
 
 
 def _where(store: str | Path) -> str:
@@ -234,8 +238,8 @@ def check_recorders(recorders: Any) -> tuple[Recorder, ...]:
         raise HyperparameterError(
             f"recorders must be a sequence of recorders, such as (Draws(), Moments()); got {given(recorders)}"
         )
-    found = tuple(recorders)
-    for recorder in found:
+    found: dict[str, Recorder] = {}
+    for recorder in recorders:
         check_instance("a recorder", recorder, Recorder, "Draws()")
         check_text(f"the name of a {type(recorder).__name__}", recorder.name)
         for name, kind in (("draws", Draws), ("statistics", Statistics)):
@@ -243,10 +247,10 @@ def check_recorders(recorders: Any) -> tuple[Recorder, ...]:
                 raise HyperparameterError(
                     f"{name!r} is the name of the trace's {name}: give the {type(recorder).__name__} another name"
                 )
-    names = [recorder.name for recorder in found]
-    if len(set(names)) < len(names):
-        raise HyperparameterError(f"recorders need different names; got {names}")
-    return found
+        if recorder.name in found:
+            raise HyperparameterError(f"recorders need different names; two are called {recorder.name!r}")
+        found[recorder.name] = recorder
+    return tuple(found.values())
 
 
 class _MomentsCarry(NamedTuple):

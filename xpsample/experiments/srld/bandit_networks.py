@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array
+from xpsample.core.backend import Schedule, StopFlag
 from xpsample.core.devices import DeviceDtype
-from xpsample.core.ending import Ending
 from xpsample.core.registry import to_host
-from xpsample.core.schedule import Schedule
 from xpsample.core.specs import Uniform
 from xpsample.experiments.srld.bandit_problems import Game, blocks
 from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards
@@ -108,7 +107,7 @@ class _Chains:
         program = replace(self.program, target=target)
         for _ in range(steps // self.policy.every):
             stop = self.made + self.policy.every
-            carry, *_ = target.backend.drive(program, self.carry, None, self.source, self.made, stop, Ending())
+            carry, *_ = target.backend.drive(program, self.carry, None, self.source, self.made, stop, StopFlag())
             self.carry, self.made = Carry(carry.state, ()), stop
             if not self.policy.particles:
                 self.last.append(1 * carry.state.point.x)  # the carry's own memory may be reused

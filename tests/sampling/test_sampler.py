@@ -1,0 +1,156 @@
+"""A `Sampler` gives the draws of `sample`, and prepares nothing twice."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from tests.conftest import open_library
+from xpsample.core.errors import CapabilityError, CheckpointError, LogDensityError
+
+X0 = np.random.default_rng(0).normal(size=(4, 3))
+OTHER = X0 + 1.0
+DATA = [{"y": np.random.default_rng(seed).normal(size=(20, 3)) + seed} for seed in range(3)]
+
+
+class Counting:
+    """Gaussian posterior of the mean of the rows; counts the calls of Python, which a compiler makes to trace."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x, data):
+        self.calls += 1
+        return -0.5 * ((data["y"] - x[..., None, :]) ** 2).sum(-1).sum(-1)
+
+    def score(self, x, data):
+        self.calls += 1
+        return (data["y"] - x[..., None, :]).sum(-2)
+
+
+def target(density=None, data=DATA[0]):
+    density = density or Counting()
+    return xps.Target(density, density.score, data=data)
+
+
+KERNELS = {
+    "given": xps.HMC(step_size=0.1, steps=3),
+    "hmc": xps.HMC(),
+    "nuts": xps.NUTS(),
+    "srmc": xps.SRMC(xps.MALA(), alpha=1.0),
+    "tempering": xps.ParallelTempering(xps.RWM(), betas=np.asarray([1.0, 0.5])),
+    "smc": xps.TemperedSMC(xps.RWM(), ess=0.5, moves=2),
+}
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_draws_are_those_of_sample(name, kernel):
+    """With other seeds, positions and data, in any order, to the last bit."""
+    library = open_library(name, "float64")
+    if kernel == "tempering":
+        chosen = xps.ParallelTempering(xps.RWM(), betas=library.array(np.asarray([1.0, 0.5])))
+    else:
+        chosen = KERNELS[kernel]
+    settings = {"progress": False, "warmup": 60 if kernel in ("hmc", "nuts", "srmc", "tempering") else None}
+    x0, other = library.array(X0), library.array(OTHER)
+    sampler = xps.Sampler(target(), chosen, x0, 30, **settings)
+    calls = [
+        (1, None, None),
+        (2, None, None),
+        (1, other, None),
+        (3, other, DATA[1]),
+        (4, None, DATA[2]),
+        (1, None, None),
+    ]
+    for seed, start, data in calls if name != "jax" or kernel in ("given", "hmc") else calls[2:4]:
+        once = xps.sample(
+            target(data=data or DATA[0]), chosen, x0 if start is None else start, 30, seed=seed, **settings
+        )
+        again = sampler(seed, start, data)
+        np.testing.assert_array_equal(library.host(again.draws), library.host(once.draws))
+        assert again.run_statistics.evaluations == once.run_statistics.evaluations
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("kernel", ["given", "hmc", "nuts", "srmc"])
+def test_on_jax_a_later_call_traces_nothing(kernel):
+    library, density = open_library("jax", "float64"), Counting()
+    settings = {"progress": False, "warmup": None if kernel == "given" else 60}
+    sampler = xps.Sampler(target(density), KERNELS[kernel], library.array(X0), 30, **settings)
+    sampler(1)
+    traced = density.calls
+    sampler(2)
+    sampler(3, library.array(OTHER))
+    sampler(4, data=DATA[1])
+    assert density.calls == traced
+    xps.sample(target(density), KERNELS[kernel], library.array(X0), 30, seed=1, **settings)
+    assert density.calls > traced
+
+
+def test_on_numpy_a_later_call_validates_nothing():
+    density = Counting()
+    sampler = xps.Sampler(target(density), KERNELS["given"], X0, 30, progress=False)
+    sampler(1)
+    before = density.calls
+    sampler(2)
+    again = density.calls - before
+    xps.sample(target(density), KERNELS["given"], X0, 30, seed=2, progress=False)
+    assert again < density.calls - before - again
+
+
+def test_other_shapes_are_prepared_anew():
+    sampler = xps.Sampler(target(), xps.HMC(), X0, 30, progress=False)
+    data, x0 = {"y": np.ones((7, 3))}, np.concatenate([X0, OTHER])
+    once = xps.sample(target(data=data), xps.HMC(), x0, 30, seed=1, progress=False)
+    np.testing.assert_array_equal(sampler(1, x0, data).draws, once.draws)
+
+
+@pytest.mark.parametrize("name", ["numpy", "jax"])
+def test_what_is_not_finite_is_refused_at_each_call(name):
+    library = open_library(name, "float64")
+    sampler = xps.Sampler(target(), KERNELS["given"], library.array(X0), 30, progress=False)
+    broken = np.where(np.arange(4)[:, None] == 2, np.nan, X0)
+    with pytest.raises(LogDensityError, match="not finite"):
+        sampler(1, library.array(broken))
+    with pytest.raises(LogDensityError, match="not finite"):
+        sampler(1, data={"y": np.full((20, 3), np.nan)})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda y: xps.Model(lambda p, data: -0.5 * (p.mu - data["y"].mean()) ** 2, data=y, mu=xps.Real()),
+        lambda y: xps.Parametric(Counting(), y, score=Counting().score),
+        lambda y: xps.Tempered(target(data=y), 0.5),
+    ],
+    ids=["model", "parametric", "tempered"],
+)
+def test_targets_that_hold_data(made):
+    first, second = made(DATA[0]), made(DATA[1])
+    x0 = X0[:, :1] if isinstance(first, xps.Model) else X0
+    sampler = xps.Sampler(first, xps.RWM(0.5), x0, 30, progress=False)
+    once = xps.sample(second, xps.RWM(0.5), x0, 30, seed=1, progress=False)
+    np.testing.assert_array_equal(sampler(1, data=DATA[1]).draws, once.draws)
+
+
+def test_a_target_without_data_takes_none():
+    plain = xps.Target(lambda x: -0.5 * (x**2).sum(-1))
+    with pytest.raises(CapabilityError, match="made without data"):
+        xps.Sampler(plain, xps.RWM(0.5), X0, 10, progress=False)(1, data=DATA[0])
+
+
+def test_a_checkpoint_belongs_to_one_call(tmp_path):
+    sampler = xps.Sampler(target(), KERNELS["given"], X0, 30, progress=False, checkpoint=tmp_path)
+    trace = sampler(1)
+    np.testing.assert_array_equal(sampler(1).draws, trace.draws)
+    with pytest.raises(CheckpointError, match="another run"):
+        sampler(2)
+    with pytest.raises(CheckpointError):
+        sampler(1, data=DATA[1])
+
+
+def test_it_can_be_sent_to_another_process():
+    sampler = xps.Sampler(target(), xps.HMC(), X0, 30, progress=False)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(sampler))(1).draws, sampler(1).draws)
