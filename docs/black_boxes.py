@@ -17,7 +17,7 @@ from numpyro.infer import AIES, ESS, MCMC
 
 import xpsample as xps
 from xpsample.core.errors import DiagnosisWarning
-from xpsample.metrics.ranks import mixing
+from xpsample.diagnostics.convergence import mixing
 
 jax.config.update("jax_enable_x64", True)
 

@@ -21,7 +21,7 @@ from starts_saved import CHAINS, SEEDS, models, row, volterra
 
 import xpsample as xps
 from xpsample.core.registry import to_host
-from xpsample.metrics.ranks import mixing
+from xpsample.diagnostics.convergence import mixing
 
 WARM_UP, DRAWS = 50, 300
 

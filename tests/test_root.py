@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,10 @@ def test_type_checkers_see_the_names_that_are_there():
 def test_stubs_and_packages_name_the_same_modules():
     for stub in [Path(xpsample.__file__).with_suffix(".pyi"), *STUBS]:
         package = import_module(".".join(stub.parent.relative_to(Path(xpsample.__file__).parent.parent).parts))
-        named = {f"{package.__name__}.{module}": sorted(names.split()) for module, names in package._NAMES.items()}
+        named = {
+            resolve_name(f".{module}", package.__name__): sorted(names.split())
+            for module, names in package._NAMES.items()
+        }
         typed = {}
         for node in ast.parse(stub.read_text(encoding="utf-8")).body:
             for alias in node.names:

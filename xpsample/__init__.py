@@ -4,8 +4,8 @@ from xpsample.core.lazy_imports import attach
 from xpsample.core.version import __version__ as __version__
 
 _SUBPACKAGES = (
-    "core files gradients hiss interop kernels metrics optimize particles prox sampling score_mh sosmc "
-    "spaces srld srmc targets trace warmup zoo"
+    "core diagnostics files gradients hiss interop kernels metrics optimize particles prox sampling score_mh "
+    "sosmc spaces srld srmc targets trace warmup zoo"
 )
 _NAMES = {
     "core.covariance": "LowRankCovariance",

@@ -1,6 +1,7 @@
 # The names of `__init__.py`, each with its module, for type checkers; a test compares both files.
 
 from xpsample import core as core
+from xpsample import diagnostics as diagnostics
 from xpsample import files as files
 from xpsample import gradients as gradients
 from xpsample import hiss as hiss

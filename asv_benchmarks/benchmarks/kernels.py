@@ -6,7 +6,7 @@ import numpy as np
 
 import xpsample as xps
 from xpsample.core.registry import to_host
-from xpsample.metrics.convergence import chain_ess
+from xpsample.diagnostics.convergence import chain_ess
 
 from .cases import CASES
 from .common import DEVICES, device_or_skip, ratio, runner, start, step_seconds

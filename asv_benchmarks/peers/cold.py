@@ -152,7 +152,7 @@ def work(model: str, chains: int, sampler: str, seed: int, limit: int) -> dict[s
     except ImportError:
         return {"said": "not installed"}
     cases = clock.off(lambda: importlib.import_module("asv_benchmarks.peers.cold_cases"))
-    mixing = clock.off(lambda: importlib.import_module("xpsample.metrics.ranks")).mixing
+    mixing = clock.off(lambda: importlib.import_module("xpsample.diagnostics.convergence")).mixing
     side = {"HMC": of_ours, "NUTS": of_ours, "nutpie": of_nutpie}.get(sampler, of_peers)
     start = float("nan")
     for draws, seconds in side(cases.ColdCase(model, chains), sampler, seed, clock):

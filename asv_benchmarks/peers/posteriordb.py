@@ -22,7 +22,7 @@ import xpsample as xps
 from asv_benchmarks.peers.posteriors import POSTERIORS, Posterior, flat, posterior, reference
 from asv_benchmarks.peers.tuned_cases import DTYPE
 from asv_benchmarks.tables import table
-from xpsample.metrics.ranks import mixing
+from xpsample.diagnostics.convergence import mixing
 
 SAMPLERS = ["HMC", "NUTS", "MAMS", "BlackJAX", "NumPyro"]
 PEERS = {"BlackJAX": "tuned_blackjax", "NumPyro": "tuned_numpyro"}

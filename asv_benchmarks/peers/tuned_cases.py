@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xpsample.metrics.convergence import chain_ess
+from xpsample.diagnostics.convergence import chain_ess
 from xpsample.zoo.benchmarks import BENCHMARKS, Benchmark
 
 DTYPE = "float32"

@@ -25,7 +25,7 @@ from xpsample import Portable, Target, sample
 from xpsample.core import errors, registry
 from xpsample.core.errors import DiagnosisWarning
 from xpsample.core.registry import to_host
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.test_docs import DOCS, blocks, run_page
 from xpsample.core.registry import to_host
-from xpsample.metrics.convergence import mcse_mean
+from xpsample.diagnostics.convergence import mcse_mean
 from xpsample.targets import Capability
 
 pytest.importorskip("matplotlib").use("Agg")

@@ -8,12 +8,12 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
-from xpsample.metrics.places import judge_start
-from xpsample.metrics.ranks import CHANCE, SUPERCHAINS, mixing, nested_rhat
+from xpsample.diagnostics.chains import judge_start
+from xpsample.diagnostics.convergence import CHANCE, SUPERCHAINS, mixing, nested_rhat
+from xpsample.diagnostics.coordinates import Screen, worst
+from xpsample.diagnostics.diagnosis import diagnose
 from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.until import Stopping, Until
-from xpsample.trace.diagnosis import diagnose
-from xpsample.trace.screen import Screen, worst
 from xpsample.trace.summary import RunStatistics, summarize
 
 RNG = np.random.default_rng(0)

@@ -10,9 +10,8 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import DiagnosisWarning
-from xpsample.metrics.causes import EXPLAINS, causes_first, follows_from
-from xpsample.metrics.findings import Finding
-from xpsample.sampling.probes import _around, _of_those_that_moved
+from xpsample.diagnostics.findings import EXPLAINS, Finding, causes_first, follows_from
+from xpsample.diagnostics.target import _around, _of_those_that_moved
 
 STARTS = np.random.default_rng(0).normal(size=(4, 2))
 FINITE = xps.FiniteDifference()

@@ -7,7 +7,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import Interrupted
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
 from xpsample.sampling import warm_up
 from xpsample.sampling.noise import Native
 

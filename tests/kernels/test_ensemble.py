@@ -11,8 +11,8 @@ from xpsample.conformance import invariance, reference, scenarios
 from xpsample.conformance.distributions import gaussian_distribution
 from xpsample.core import tree
 from xpsample.core.errors import CapabilityError, PositionError, TraceError
+from xpsample.diagnostics.convergence import ensemble_ess, mixing
 from xpsample.kernels import ChainState, Info, Trait
-from xpsample.metrics.ranks import ensemble_ess, mixing
 from xpsample.zoo.gaussian import gaussian
 
 SCENARIO = next(scenario for scenario in scenarios() if scenario.name == "ensemble")

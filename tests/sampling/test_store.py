@@ -18,9 +18,9 @@ from tests.sampling.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
+from xpsample.diagnostics import coordinates, diagnosis
 from xpsample.sampling import checkpoint, loop, store
 from xpsample.sampling.store import RowStore
-from xpsample.trace import diagnosis, screen
 from xpsample.trace import stored as on_disk
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.potts import potts
@@ -95,7 +95,7 @@ def test_brackets_read_as_numpy_does(tmp_path):
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(diagnosis, "COPIED", 2**16)  # which are looked at as a whole
-    monkeypatch.setattr(screen, "COPIED", 2**16)
+    monkeypatch.setattr(coordinates, "COPIED", 2**16)
 
     def peak(draws, where):
         tracemalloc.start()

@@ -9,9 +9,9 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
+from xpsample.diagnostics.coordinates import worst
 from xpsample.sampling import loop, until
 from xpsample.sampling.noise import segments
-from xpsample.trace.screen import worst
 from xpsample.zoo.gaussian import gaussian
 
 TARGET = gaussian(np.eye(2))

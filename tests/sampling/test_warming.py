@@ -10,9 +10,9 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import Interrupted
 from xpsample.core.registry import namespace, to_host
+from xpsample.diagnostics import lagging
+from xpsample.diagnostics.findings import Finding
 from xpsample.kernels.tuning import with_tuning
-from xpsample.metrics import arrival
-from xpsample.metrics.findings import Finding
 from xpsample.sampling import warm_up
 from xpsample.sampling.transient import begun_again as begun_again_in
 from xpsample.sampling.transient import heard_chains, judge_chains
@@ -216,7 +216,7 @@ def beside_a_wall():
 
 
 def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own(monkeypatch):
-    monkeypatch.setattr(arrival, "NO_VOLUME", math.inf)  # or it would begin again elsewhere
+    monkeypatch.setattr(lagging, "NO_VOLUME", math.inf)  # or it would begin again elsewhere
     trace = beside_a_wall()
     assert chains_behind(trace) == []
     # The density is that of a Gaussian cut off at about 1.7; the others' means are within 0.2 of each other.
@@ -226,7 +226,7 @@ def test_a_chain_that_is_stuck_comes_in_by_steps_of_its_own(monkeypatch):
 @pytest.mark.slow
 def test_a_chain_without_steps_of_its_own_stays_out(monkeypatch):
     """The twin of the test above: the round of those that are behind is tuned by the others."""
-    monkeypatch.setattr(arrival, "NO_VOLUME", math.inf)
+    monkeypatch.setattr(lagging, "NO_VOLUME", math.inf)
     monkeypatch.setattr(warm_up, "those_behind", lambda late, chains: (0, 1, 0, 3))
     assert chains_behind(beside_a_wall()) == [2]
 

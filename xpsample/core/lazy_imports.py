@@ -9,14 +9,15 @@ from typing import Any
 def attach(package: str, names: Mapping[str, str], subpackages: str = "") -> tuple[Callable[[str], Any], list[str]]:
     """Return ``__getattr__`` and ``__all__`` of a package.
 
-    `names` has the names that come from each module of the package; they are separated by spaces, as are the
-    `subpackages`. The ``.pyi`` beside the package says the same for type checkers, and a test compares both.
+    `names` has the names that come from each module of the package, or with a leading dot from one beside the package;
+    they are separated by spaces, as are the `subpackages`. The ``.pyi`` beside the package says the same for type
+    checkers, and a test compares both.
     """
-    modules = {name: f"{package}.{module}" for module, own in names.items() for name in own.split()}
+    modules = {name: f".{module}" for module, own in names.items() for name in own.split()}
 
     def get(name: str) -> Any:
         if name in modules:
-            value = getattr(import_module(modules[name]), name)
+            value = getattr(import_module(modules[name], package), name)
         elif name in subpackages.split():
             value = import_module(f"{package}.{name}")
         else:

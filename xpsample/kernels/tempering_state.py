@@ -7,8 +7,9 @@ from array_api_compat import array_namespace
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.temperatures import judge_ladder
 from xpsample.kernels.kernel import with_position
-from xpsample.metrics.findings import Finding, judge_ladder
 from xpsample.targets.point import Point
 
 COLD, HOT = 1, 2

@@ -9,11 +9,11 @@ from xpsample.core.covariance import Covariance, as_covariance
 from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.temperatures import judge_langevin
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.kernels.traits import UNADJUSTED
-from xpsample.metrics.findings import Finding
-from xpsample.metrics.heat import judge_langevin
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import BoundedBias, DiagonalMetric, tuned

@@ -9,10 +9,10 @@ from xpsample.core.covariance import Covariance, LowRankCovariance, as_covarianc
 from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.temperatures import judge_heat
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.traits import UNADJUSTED
-from xpsample.metrics.findings import Finding
-from xpsample.metrics.heat import judge_heat
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.warmup import TUNED_MASS, BoundedBias, tuned

@@ -1,8 +1,8 @@
 # The names of `__init__.py`, each with its module, for type checkers; a test compares both files.
 
-from xpsample.metrics.convergence import chain_ess as chain_ess
-from xpsample.metrics.convergence import mcse_mean as mcse_mean
-from xpsample.metrics.convergence import split_rhat as split_rhat
+from xpsample.diagnostics.convergence import chain_ess as chain_ess
+from xpsample.diagnostics.convergence import mcse_mean as mcse_mean
+from xpsample.diagnostics.convergence import split_rhat as split_rhat
 from xpsample.metrics.discrepancy import fisher_divergence as fisher_divergence
 from xpsample.metrics.discrepancy import median_bandwidth as median_bandwidth
 from xpsample.metrics.discrepancy import squared_ksd as squared_ksd

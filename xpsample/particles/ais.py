@@ -13,12 +13,13 @@ from xpsample.core.errors import HyperparameterError, TraceError
 from xpsample.core.hyperparameters import check_reals, rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.kernels.compose import check_base, check_given
 from xpsample.kernels.following import Piloted, following
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
-from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.errors import error_holds, ess_of, judge_weights
 from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.smc import TemperedSMC

@@ -14,12 +14,13 @@ from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base, check_given, nested, unnested
 from xpsample.kernels.kernel import Info, Kernel, with_position
 from xpsample.kernels.schedules import row
 from xpsample.kernels.traits import Trait
-from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.ladders import ladder_array
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
 
 FEWEST_IN_TAIL = 5
 """Weights that a tail index is fitted to, at least: a fifth of 25."""

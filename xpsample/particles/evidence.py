@@ -15,8 +15,8 @@ from xpsample.core.checks import check_instance, check_number
 from xpsample.core.errors import CapabilityError, HyperparameterError, TraceError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
+from xpsample.diagnostics.convergence import mcse_mean
 from xpsample.kernels.tempering_state import TemperingState
-from xpsample.metrics.convergence import mcse_mean
 from xpsample.particles.errors import error_holds
 from xpsample.particles.weights import LogNormalizer
 from xpsample.targets.bound import BoundTarget

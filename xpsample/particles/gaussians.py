@@ -16,8 +16,9 @@ from xpsample.core.covariance import DenseCovariance, LowRankCovariance, dense_c
 from xpsample.core.devices import current_device
 from xpsample.core.errors import LogDensityError, PositionError
 from xpsample.core.registry import backend_of, compiled, to_host
+from xpsample.diagnostics.diagnosis import warn
+from xpsample.diagnostics.findings import Finding
 from xpsample.gradients.choices import Evaluations
-from xpsample.metrics.findings import Finding
 from xpsample.optimize.lbfgs import Ascent
 from xpsample.particles.ais import log_normalizer
 from xpsample.particles.errors import FEWEST_IN_TAIL, LARGEST_INDEX, tail_index
@@ -28,7 +29,6 @@ from xpsample.targets.point import Capability
 from xpsample.targets.shaped import positions
 from xpsample.targets.start import Plain, StartMethod, chain_axes
 from xpsample.targets.target import AbstractTarget, check_target
-from xpsample.trace.diagnosis import warn
 
 NORMALS_OF_PATHS, NORMALS_OF_DRAWS, CHOICE = range(3)
 """What is drawn by one seed, each independent of the others."""

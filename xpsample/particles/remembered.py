@@ -10,7 +10,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
 from xpsample.particles.weights import Weights, log_sum_exp
 
 LARGEST_VARIANCE = 0.2

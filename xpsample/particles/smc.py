@@ -19,13 +19,14 @@ from xpsample.core.errors import CapabilityError, HyperparameterError, TraceErro
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.kernels.compose import check_base, of_move, of_moves
 from xpsample.kernels.following import follow, following, of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import Tuning
-from xpsample.metrics.findings import Finding, judge_annealing
 from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost, judge_weights
 from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.remembered import Remembered, judge_moves

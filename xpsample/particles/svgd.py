@@ -16,10 +16,10 @@ from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.temperatures import judge_particles
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.traits import Trait
-from xpsample.metrics.findings import Finding
-from xpsample.metrics.heat import judge_particles
 from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, common_bandwidth, squared_distances, stein_force
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point

@@ -13,6 +13,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of
+from xpsample.diagnostics.diagnosis import RunStatistics
 from xpsample.files.archives import read_arrays
 from xpsample.files.common import unsealed
 from xpsample.files.reading import reading
@@ -21,7 +22,6 @@ from xpsample.sampling.checkpoint import load_folder
 from xpsample.trace.not_kept import FROM_A_FILE
 from xpsample.trace.stored import StoredRows
 from xpsample.trace.stores import is_address, load_store
-from xpsample.trace.summary import RunStatistics
 from xpsample.trace.trace import Trace
 
 

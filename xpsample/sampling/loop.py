@@ -14,14 +14,14 @@ from xpsample.core.checks import errors_of_functions
 from xpsample.core.devices import Processes
 from xpsample.core.errors import Interrupted
 from xpsample.core.registry import to_host
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.diagnosis import own_findings
+from xpsample.diagnostics.findings import Finding
 from xpsample.sampling.callbacks import MOST_STEPS, Callback, RunState, Sink
 from xpsample.sampling.interrupts import interruptible
 from xpsample.sampling.noise import NoiseSource, segments
 from xpsample.sampling.program import FAILED, OF_TARGETS, Program, example_row, recorded_rows
 from xpsample.sampling.progress import Bar
 from xpsample.sampling.totals import Totals
-from xpsample.trace.diagnosis import own_findings
 from xpsample.trace.trace import Trace
 
 if TYPE_CHECKING:

@@ -15,13 +15,14 @@ from xpsample.core.devices import Processes, current_device
 from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError
 from xpsample.core.hyperparameters import check_hyperparameters
 from xpsample.core.registry import backend_of
+from xpsample.diagnostics.diagnosis import warn
+from xpsample.diagnostics.target import computed_in, say_precision
 from xpsample.kernels.compose import check_target_fits, on_target
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning
 from xpsample.sampling.callbacks import Callback, check_callbacks
 from xpsample.sampling.loop import run_program
 from xpsample.sampling.noise import NoiseSource, as_noise_source
-from xpsample.sampling.probes import computed_in, examined, say_precision
 from xpsample.sampling.program import Program, check_limits, metadata
 from xpsample.sampling.transient import TunedPath
 from xpsample.sampling.warm_up import warm_up
@@ -29,7 +30,7 @@ from xpsample.targets.contract import check_point
 from xpsample.targets.point import Capability
 from xpsample.targets.shaped import positions
 from xpsample.targets.target import AbstractTarget, HoldsData, Target, check_target
-from xpsample.trace.diagnosis import warn
+from xpsample.trace.diagnosis import examined
 from xpsample.trace.recorders import Draws, Recorder, Statistics, check_recorders, without_store
 from xpsample.trace.trace import Trace
 

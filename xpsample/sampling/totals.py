@@ -8,9 +8,9 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.registry import to_host
+from xpsample.diagnostics.diagnosis import RunStatistics
 from xpsample.kernels.kernel import Info
 from xpsample.targets.batched import REJECTIONS
-from xpsample.trace.summary import RunStatistics
 
 MOST_WAITING, MOST_SECONDS = 16, 0.1
 """How many segments, and seconds of them, may wait for their sums to be fetched."""

@@ -10,10 +10,10 @@ import numpy as np
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.lagging import HOPELESS, judge_arrival, lost_by, spacing, stand_ins
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, taken, tuning_states, tunings
-from xpsample.metrics.arrival import HOPELESS, judge_arrival, lost_by, spacing, stand_ins
-from xpsample.metrics.findings import Finding
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.warmup.rule import Rule

@@ -9,12 +9,12 @@ from typing import Any
 from xpsample.core.arrays import is_array
 from xpsample.core.checks import check_instance, check_number, settle_given
 from xpsample.core.errors import HyperparameterError
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.coordinates import worst
+from xpsample.diagnostics.findings import Finding
 from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.program import Program, recorded_rows
 from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.running import can_tell, running
-from xpsample.trace.screen import worst
 from xpsample.trace.stored import StoredRows
 
 LATER = 1.1

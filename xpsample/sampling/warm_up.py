@@ -14,12 +14,12 @@ from xpsample.core.backend import Schedule
 from xpsample.core.checks import check_count
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
 from xpsample.core.registry import to_host
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.lagging import chains_begun_again, lost_by, some_come_in
 from xpsample.kernels.compose import rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, tuned, with_tuning
-from xpsample.metrics.arrival import chains_begun_again, lost_by, some_come_in
-from xpsample.metrics.findings import Finding
 from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.loop import run_program
 from xpsample.sampling.noise import Native, NoiseSource, Portable, derived

@@ -9,7 +9,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_number, check_text, settle
 from xpsample.core.errors import CapabilityError
 from xpsample.core.tree import Tree
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
 from xpsample.srmc.kernel import SRMCState
 from xpsample.srmc.watch import LEAST_ACCEPTANCE, LIMIT, SHARE, Watch, judge, watch
 from xpsample.targets.bound import BoundTarget, counter

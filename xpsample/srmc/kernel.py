@@ -16,6 +16,7 @@ from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, pe
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
+from xpsample.diagnostics.findings import Finding
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.blocks import has_blocks
 from xpsample.kernels.compose import check_base
@@ -24,7 +25,6 @@ from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, as_strength, check_strength
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import warming
-from xpsample.metrics.findings import Finding
 from xpsample.spaces.named import is_real
 from xpsample.spaces.space import Space
 from xpsample.srmc.pilot import LowestError, PilotInfo, check_schedule

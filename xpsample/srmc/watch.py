@@ -6,7 +6,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
 
 LIMIT, SHARE, LEAST_ACCEPTANCE = 1.0, 0.75, 0.05
 """Of ``alpha |s . theta|``, which is the paper's tau; of the steps above it; of the mean acceptance probability."""

@@ -12,8 +12,8 @@ from xpsample.core.checks import check_function, check_instance, errors_of_funct
 from xpsample.core.errors import CapabilityError, FunctionError, TraceError
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
+from xpsample.diagnostics.convergence import mcse_mean
 from xpsample.metrics.control_variates import GROUPS, MOST, corrected, squares
-from xpsample.metrics.convergence import mcse_mean
 from xpsample.spaces.named import is_real
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder

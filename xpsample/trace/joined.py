@@ -9,10 +9,9 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.metrics.arrival import side_by_side
-from xpsample.trace.diagnosis import own_findings
+from xpsample.diagnostics.diagnosis import RunStatistics, own_findings
+from xpsample.diagnostics.lagging import side_by_side
 from xpsample.trace.recorders import Recorder
-from xpsample.trace.summary import RunStatistics
 from xpsample.trace.trace import Trace
 
 

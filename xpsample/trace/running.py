@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.registry import to_host
-from xpsample.metrics.findings import judge_batches
-from xpsample.metrics.ranks import Mixing
+from xpsample.diagnostics.convergence import Mixing
+from xpsample.diagnostics.coordinates import Figures
+from xpsample.diagnostics.diagnosis import RunStatistics
+from xpsample.diagnostics.findings import judge_batches
 from xpsample.trace.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
-from xpsample.trace.screen import Figures
-from xpsample.trace.summary import RunStatistics, Summary
+from xpsample.trace.summary import Summary
 
 FEWEST_BATCHES = 10
 """From how many batches on an ESS is estimated."""

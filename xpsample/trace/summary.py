@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.metrics.angles import centred, circular_mean, circular_sd
-from xpsample.metrics.convergence import FEWEST_DRAWS, mcse_mean
-from xpsample.metrics.findings import LARGEST_RHAT, Finding, least_ess
-from xpsample.metrics.places import spread
-from xpsample.metrics.ranks import MANY_CHAINS, ensemble_means, mixing
+from xpsample.diagnostics.chains import spread
+from xpsample.diagnostics.convergence import FEWEST_DRAWS, MANY_CHAINS, ensemble_means, mcse_mean, mixing
+from xpsample.diagnostics.coordinates import centred, circular_mean, circular_sd
+from xpsample.diagnostics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.trace.conversions import installed
 
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6

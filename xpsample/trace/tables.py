@@ -9,11 +9,11 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
-from xpsample.metrics.ranks import Mixing
-from xpsample.trace.diagnosis import diagnose
-from xpsample.trace.screen import Figures, indicators
+from xpsample.diagnostics.convergence import Mixing
+from xpsample.diagnostics.coordinates import Figures, indicators
+from xpsample.diagnostics.diagnosis import RunStatistics, diagnose
 from xpsample.trace.stored import StoredColumns, column_blocks
-from xpsample.trace.summary import RunStatistics, Summary, side_by_side, summarize
+from xpsample.trace.summary import Summary, side_by_side, summarize
 
 
 class _Groups:

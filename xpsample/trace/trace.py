@@ -12,15 +12,15 @@ import numpy as np
 from xpsample.core.checks import check_instance, check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.diagnosis import RunStatistics, diagnose
+from xpsample.diagnostics.findings import Finding
 from xpsample.spaces.named import Named, parameters
 from xpsample.trace import conversions
 from xpsample.trace.columns import columns_of, labels_of, names_in, space_of
-from xpsample.trace.diagnosis import diagnose
 from xpsample.trace.plots import plot, plot_warmup
 from xpsample.trace.running import Running, running
 from xpsample.trace.stored import StoredColumns, StoredRows
-from xpsample.trace.summary import RunStatistics, Summary, escaped
+from xpsample.trace.summary import Summary, escaped
 from xpsample.trace.tables import tabulate
 
 Array = Any

@@ -9,12 +9,12 @@ import pytest
 from xpsample.cli import main
 from xpsample.core.devices import device_dtypes
 from xpsample.core.errors import HyperparameterError
+from xpsample.diagnostics import temperatures
 from xpsample.experiments.runner import Run
 from xpsample.experiments.samplers import defaults
 from xpsample.experiments.samplers.published import LIMITS, PUBLISHED
 from xpsample.experiments.samplers.samplers import EXPERIMENT, QUICK, SAMPLERS, cases, chosen, conclude, until_low
 from xpsample.kernels import HMC, ULA
-from xpsample.metrics import heat
 from xpsample.zoo.benchmarks import BENCHMARKS
 
 
@@ -101,7 +101,7 @@ def test_runs_that_are_not_right_are_told_apart(tmp_path, monkeypatch, target, k
 
     assert row()["outcome"] == "warned" and kind in row()["says"]
     if kind == "heat":
-        monkeypatch.setattr(heat, "WARM", 10.0)  # with that finding out of the way, nothing is said
+        monkeypatch.setattr(temperatures, "WARM", 10.0)  # with that finding out of the way, nothing is said
         assert row()["outcome"] == "silent"
         assert f"silent: it on {target}" in conclude(run_of(tmp_path, part="defaults"), [row()])
     else:

@@ -12,12 +12,11 @@ import numpy as np
 
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
+from xpsample.diagnostics.convergence import mcse_mean, normal_quantile
+from xpsample.diagnostics.findings import LARGEST_RHAT
 from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Columns, Row, columns
 from xpsample.kernels import Kernel
-from xpsample.metrics.convergence import mcse_mean
-from xpsample.metrics.findings import LARGEST_RHAT
-from xpsample.metrics.ranks import normal_quantile
 from xpsample.sampling.noise import Portable
 from xpsample.trace.stored import column_blocks
 from xpsample.zoo.benchmarks import Benchmark

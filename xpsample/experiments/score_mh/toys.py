@@ -18,6 +18,7 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.checks import check_number
 from xpsample.core.registry import to_host
+from xpsample.diagnostics.diagnosis import RunStatistics
 from xpsample.experiments.runner import Experiment, Run, one_float32
 from xpsample.experiments.score_mh import models
 from xpsample.experiments.score_mh.toys_figures import GRID, STARTS, plot_draws, plot_maps, plot_sweeps, plot_weights
@@ -31,7 +32,6 @@ from xpsample.score_mh import CrankNicolson, LangevinProposal, Learned, Proposal
 from xpsample.score_mh import acceptance_network as logit
 from xpsample.targets import Acceptance, LineIntegral, Target, Taylor
 from xpsample.targets.acceptance import ByDensity
-from xpsample.trace.trace import RunStatistics
 
 SCORES = {"moons": (64, 5000, 1e-3)} | dict.fromkeys(("pinwheel", "s-curve", "swiss-roll"), (512, 2000, 5e-4))
 """Table 2: width of the hidden layers, epochs (passes over the data), learning rate."""

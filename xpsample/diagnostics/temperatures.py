@@ -1,14 +1,58 @@
-"""How hot chains or particles are, beside their target: what must be 1 on average for draws. All arrays are the host's.
+"""Findings about temperatures: those of chains and particles compared with their target, and those of a ladder.
 
-Source: Wenzel et al., "How good is the Bayes posterior in deep neural networks really?" (2020), Appendix I: kinetic and
-configurational temperatures. Both need nothing of the target but its score.
+Kinetic and configurational temperatures need nothing of the target but its score: Wenzel et al., "How good is the Bayes
+posterior in deep neural networks really?" (2020), Appendix I. They are 1 on average for draws. All arrays are the
+host's.
 """
 
 import math
 
 import numpy as np
 
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
+
+MOST_REJECTED, STEPS_PER_RUNG = 0.8, 20
+"""Of swaps between neighbours; 0.5 is best, and a round trip takes 2.5 times as long at 0.8 (Syed et al. 2021)."""
+
+
+# ---- of ladders ----------------------------------------------------------------------------------------------------
+
+
+def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> list[Finding]:
+    """Whether a ladder of temperatures has too few rungs, and whether positions travel along it.
+
+    By the communication barrier from the first rung to each, (rungs,), sums of mean rejection probabilities, and the
+    round trips, (*chains). Fewer than 20 steps for each rung say nothing.
+    """
+    rungs, found = len(barrier), []
+    if steps < STEPS_PER_RUNG * rungs:
+        return []
+    total, worst = float(barrier[-1]), float(np.max(np.diff(barrier)))
+    if worst > MOST_REJECTED:
+        needed = max(rungs + 1, 1 + math.ceil(2 * total))
+        advice = "leave betas out, or give Ladder(...), to have them tuned"
+        if total > MOST_REJECTED * (rungs - 1):
+            advice = f"take {needed} rungs or more, such as by Ladder(rungs={needed})"
+        what = f"neighbours on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst"
+        found.append(Finding("ladder", what, worst, advice))
+    if (trips := float(np.mean(round_trips))) < 1:
+        what = f"{trips:.2g} round trips of a chain between the ends of the ladder in {steps} steps"
+        advice = "modes hardly mix: run longer, take a base kernel that moves further, or a better ladder"
+        found.append(Finding("round_trips", what, trips, advice))
+    return found
+
+
+def judge_annealing(name: str, at: float, end: float, left: int | None = None) -> list[Finding]:
+    """Whether particles were still on their way down a ladder of `name` when the run ended.
+
+    `left` is the number of steps still to be made, where that is known.
+    """
+    if at == end or left == 0:
+        return []
+    what = f"the run ended at {name} {at:.3g} on the way to {end:.3g}: nothing that it gives is of the target yet"
+    more = "more steps" if left is None else f"{left} more step{'s' * (left != 1)}"
+    return [Finding("annealing", what, at, f"make {more}, by draws or burn_in")]
+
 
 WARM = 1.2
 """Times as hot as the target: what fewer than some hundred numbers cannot tell from chance."""

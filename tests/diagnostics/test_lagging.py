@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics.arrival import judge_arrival, lost_by, some_come_in, stand_ins
+from xpsample.diagnostics.lagging import judge_arrival, lost_by, some_come_in, stand_ins
 
 RNG = np.random.default_rng(3)
 

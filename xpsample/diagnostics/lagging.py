@@ -1,4 +1,4 @@
-"""Chains that have not arrived where the others are when a warm-up ends."""
+"""Findings about chains that lag behind the others, or are stuck, in a warm-up. All arrays are the host's."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics.findings import Finding
 
 GAP, LEAST_SD = 5.0, math.sqrt(0.5)
 """Standard deviations of the log density between the chains that are behind and the lowest one that is not; and the

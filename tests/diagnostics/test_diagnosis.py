@@ -11,13 +11,14 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
-from xpsample.metrics.findings import Finding
-from xpsample.sampling import probes
+from xpsample.diagnostics import coordinates
+from xpsample.diagnostics import target as target_module
+from xpsample.diagnostics.coordinates import Screen, worst
+from xpsample.diagnostics.diagnosis import diagnose, warn
+from xpsample.diagnostics.findings import Finding
 from xpsample.srmc.diagnostics import Repellence
 from xpsample.targets import Capability
-from xpsample.trace import screen
-from xpsample.trace.diagnosis import about, diagnose, warn
-from xpsample.trace.screen import Screen, worst
+from xpsample.trace.diagnosis import about, examined
 from xpsample.trace.summary import RunStatistics
 from xpsample.zoo.gaussian import gaussian
 
@@ -192,17 +193,17 @@ def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long(monkeypatch):
             raise LookupError
 
     real = Target()
-    monkeypatch.setattr(probes, "suppress", lambda *errors: nullcontext())
+    monkeypatch.setattr(target_module, "suppress", lambda *errors: nullcontext())
     with pytest.raises(LookupError):
-        probes.examined(trace, real)
+        examined(trace, real)
     for other in (
         replace(trace, metadata=trace.metadata | {"processes": 2}),
         replace(trace, run_statistics=replace(trace.run_statistics, steps=399)),
         replace(trace, draws=None),
     ):
-        assert probes.examined(other, real) == (other, other.diagnose())
+        assert examined(other, real) == (other, other.diagnose())
     real.space = xps.Binary()
-    assert probes.examined(trace, real)[1] == trace.diagnose()
+    assert examined(trace, real)[1] == trace.diagnose()
 
 
 def test_what_the_recorders_found_stays_beside_what_the_target_shows():
@@ -213,26 +214,26 @@ def test_what_the_recorders_found_stays_beside_what_the_target_shows():
     mine = told[bound] | {"kind": "mine"}
     known = trace.metadata["diagnosis"] | {"findings": [mine]}
     other = replace(trace, metadata=trace.metadata | {"diagnosis": known})
-    again, found = probes.examined(other, half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
+    again, found = examined(other, half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
     assert {"mine", "bound"} <= {finding.kind for finding in found}
     assert [fields["kind"] for fields in again.metadata["diagnosis"]["findings"]] == ["mine", "bound"]
 
 
 def test_places_around_chains_that_do_not_move_are_elsewhere():
     rows = np.broadcast_to(STARTS, (10, 4, 2))
-    assert all(np.all(place != STARTS) for place in probes._around(rows))
+    assert all(np.all(place != STARTS) for place in target_module._around(rows))
 
 
 def test_the_last_rays_are_as_long_as_the_draws_go():
     rows = np.random.default_rng(0).random((100, 3, 4, 2)) * [1.0, 10.0]
-    way, together, *each = probes._rays(rows)
+    way, together, *each = target_module._rays(rows)
     extent = np.ptp(rows, axis=(0, 1, 2))
     own = np.mean(rows[50:], axis=0) - np.mean(rows[:50], axis=0)  # shorter than the draws go
     own *= np.linalg.norm(extent) / np.linalg.norm(own, axis=-1, keepdims=True)
     np.testing.assert_allclose(way, own)
     broken = rows.copy()
     broken[:, 0, 0] = np.nan
-    assert np.all(np.isfinite(next(probes._rays(broken))[1:]))  # a chain that is lost does not hide the others
+    assert np.all(np.isfinite(next(target_module._rays(broken))[1:]))  # a chain that is lost does not hide the others
     np.testing.assert_allclose(together, np.full((3, 4, 2), np.max(extent)))
     np.testing.assert_allclose(sorted(np.max(ray) for ray in each), np.sort(extent))
 
@@ -268,9 +269,9 @@ def test_a_checkpoint_that_is_saved_often_warns_once(tmp_path):
 @pytest.mark.parametrize("shape", [(400, 4, 30), (50, 300, 30), (3000, 2, 3, 30)], ids=str)
 def test_the_worst_coordinate_is_found_among_many(shape, share, monkeypatch):
     """However few values are looked at: four coordinates closely, and all of them roughly, or all in a few chains."""
-    monkeypatch.setattr(screen, "SCREENED", 32 * int(np.prod(shape[1:])) // share)
-    monkeypatch.setattr(screen, "MEASURED", 2000)
-    monkeypatch.setattr(screen, "LONGEST", 500)
+    monkeypatch.setattr(coordinates, "SCREENED", 32 * int(np.prod(shape[1:])) // share)
+    monkeypatch.setattr(coordinates, "MEASURED", 2000)
+    monkeypatch.setattr(coordinates, "LONGEST", 500)
     rng = np.random.default_rng(0)
     draws = rng.normal(size=shape)
     draws[..., 17] += 5 * rng.normal(size=shape[1:-1])
@@ -289,9 +290,9 @@ def test_the_one_slow_coordinate_of_many_is_found_in_many_chains(shape):
     draws = rng.normal(size=shape).astype(np.float32)
     slow = np.cumsum(rng.normal(size=shape[:-1]), axis=0) if len(shape) == 2 else rng.normal(size=shape[1:-1])
     draws[..., 11] += 3 * slow
-    least, rhat = screen.worst(draws)
+    least, rhat = coordinates.worst(draws)
     assert least < 100 and rhat > 1.1
-    healthy, _ = screen.worst(rng.normal(size=shape).astype(np.float32))
+    healthy, _ = coordinates.worst(rng.normal(size=shape).astype(np.float32))
     assert healthy > 4 * least
 
 

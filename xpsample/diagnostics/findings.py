@@ -1,18 +1,18 @@
-"""Findings: what is wrong with a run's draws, as values; and the rules that judge. All arrays are the host's.
+"""Findings: problems of a run as values, the order in which they are reported, and the rules for ESS and R-hat.
 
 A *column* is one coordinate of one group of chains that belong together: ``(group, name)``, with the group's indices
-along the chain axes that tell groups apart. A rule gives one `Finding` of all columns, or None.
+along the chain axes that tell groups apart. A rule gives one `Finding` of all columns, or None. All arrays are the
+host's.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from xpsample.metrics.convergence import FEWEST_DRAWS
-from xpsample.metrics.ranks import Mixing
+from xpsample.diagnostics.convergence import FEWEST_DRAWS, Mixing
 
 LARGEST_RHAT = 1.01
 """Vehtari et al. (2021), section 4: beyond it an estimate is not to be relied on."""
@@ -22,9 +22,6 @@ ESS_PER_CHAIN, MOST_CHAINS_COUNTED = 100, 4
 
 With 100 or 1,000 chains a standard error needs no more than 400 draws in all, and R-hat is the nested one.
 """
-
-MOST_REJECTED, STEPS_PER_RUNG = 0.8, 20
-"""Of swaps between neighbours; 0.5 is best, and a round trip takes 2.5 times as long at 0.8 (Syed et al. 2021)."""
 
 SHORTEST_BATCH = 5
 """Autocorrelation times: a batch of so many makes a standard error 5 % too small, and a shorter one much smaller."""
@@ -212,40 +209,70 @@ def few_draws(draws: int) -> Finding:
     return Finding("few_draws", f"{draws} draws are too few for an ESS", draws, f"{FEWEST_DRAWS} or more are needed")
 
 
-# ---- of ladders ----------------------------------------------------------------------------------------------------
+UNMIXED = frozenset({"rhat", "ess_bulk", "ess_tail", "until"})
+"""What any bad run shows in the end."""
+
+UNTUNED = UNMIXED | {"modes", "slow", "correlated", "transient", "energy", "acceptance", "depth", "warmup", "resonance"}
+"""And what steps show that do not suit the target."""
+
+BROKEN = UNTUNED | {"divergences", "stuck", "constant", "not_finite", "growth", "labels", "behind"}
+"""And what a density shows that is not what it should be."""
+
+EXPLAINS: dict[str, frozenset[str]] = {
+    "annealing": frozenset({"heat"}),
+    "precision": BROKEN | {"underflow", "bound", "improper"},
+    "underflow": BROKEN | {"bound", "improper"},
+    "improper": BROKEN | {"bound"},
+    "bound": BROKEN,
+    "tilt": BROKEN | {"tilt_acceptance", "tilt_idle"},
+    "tilt_acceptance": BROKEN,
+    "tilt_idle": UNMIXED,
+    "not_finite": BROKEN,
+    "growth": BROKEN,
+    "behind": UNTUNED - {"warmup"} | {"stuck", "divergences"},
+    "stuck": UNMIXED | {"constant", "acceptance", "energy", "warmup", "slow", "divergences", "moves"},
+    "divergences": UNTUNED,
+    "constant": frozenset({"acceptance"}),
+    "ladder": UNMIXED | {"round_trips", "modes", "slow"},
+    "round_trips": UNMIXED | {"modes", "slow"},
+    "labels": UNTUNED,
+    "warmup": UNMIXED | {"heat", "modes", "transient", "acceptance", "slow", "depth", "energy", "correlated"},
+    "modes": UNMIXED | {"acceptance", "energy", "depth", "resonance", "slow", "correlated"},
+    "transient": UNMIXED | {"heat", "slow", "acceptance", "energy", "correlated"},
+    "correlated": UNMIXED | {"slow", "acceptance", "depth", "energy", "resonance"},
+    "resonance": UNMIXED | {"slow", "energy", "acceptance"},
+    "depth": UNMIXED | {"slow", "energy"},
+    "energy": UNMIXED | {"slow"},
+    "slow": UNMIXED | {"acceptance"},
+    "acceptance": UNMIXED,
+    "rhat": UNMIXED,
+    "ess_bulk": frozenset({"ess_tail", "until"}),
+    "ess_tail": frozenset({"until"}),
+}
+"""Kinds from the first cause to the last effect, and what each explains. A kind that is not here explains nothing, and
+is told before R-hat."""
 
 
-def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> list[Finding]:
-    """Whether a ladder of temperatures has too few rungs, and whether positions travel along it.
-
-    By the communication barrier from the first rung to each, (rungs,), sums of mean rejection probabilities, and the
-    round trips, (*chains). Fewer than 20 steps for each rung say nothing.
-    """
-    rungs, found = len(barrier), []
-    if steps < STEPS_PER_RUNG * rungs:
-        return []
-    total, worst = float(barrier[-1]), float(np.max(np.diff(barrier)))
-    if worst > MOST_REJECTED:
-        needed = max(rungs + 1, 1 + math.ceil(2 * total))
-        advice = "leave betas out, or give Ladder(...), to have them tuned"
-        if total > MOST_REJECTED * (rungs - 1):
-            advice = f"take {needed} rungs or more, such as by Ladder(rungs={needed})"
-        what = f"neighbours on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst"
-        found.append(Finding("ladder", what, worst, advice))
-    if (trips := float(np.mean(round_trips))) < 1:
-        what = f"{trips:.2g} round trips of a chain between the ends of the ladder in {steps} steps"
-        advice = "modes hardly mix: run longer, take a base kernel that moves further, or a better ladder"
-        found.append(Finding("round_trips", what, trips, advice))
-    return found
+def causes_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One finding of each kind, causes first; what follows from one of them says so, in place of advice of its own."""
+    order = list(EXPLAINS)
+    place = {kind: i for i, kind in enumerate(order)}
+    ahead = order.index("rhat") - 0.5
+    told: dict[str, Finding] = {}
+    for finding in sorted(findings, key=lambda finding: place.get(finding.kind, ahead)):
+        if finding.kind in told:
+            continue
+        cause = next((one for one in told.values() if _explains(one, finding)), None)
+        told[finding.kind] = finding if cause is None else replace(finding, advice=follows_from(cause.kind))
+    return tuple(told.values())
 
 
-def judge_annealing(name: str, at: float, end: float, left: int | None = None) -> list[Finding]:
-    """Whether particles were still on their way down a ladder of `name` when the run ended.
+def follows_from(kind: str) -> str:
+    """What stands in place of advice."""
+    return f"this follows from {kind!r}, above"
 
-    `left` is the number of steps still to be made, where that is known.
-    """
-    if at == end or left == 0:
-        return []
-    what = f"the run ended at {name} {at:.3g} on the way to {end:.3g}: nothing that it gives is of the target yet"
-    more = "more steps" if left is None else f"{left} more step{'s' * (left != 1)}"
-    return [Finding("annealing", what, at, f"make {more}, by draws or burn_in")]
+
+def _explains(cause: Finding, finding: Finding) -> bool:
+    """Whether a finding follows from another one, in all groups that it is about."""
+    everywhere = not cause.groups or (bool(finding.groups) and set(finding.groups) <= set(cause.groups))
+    return everywhere and finding.kind in EXPLAINS.get(cause.kind, ())

@@ -5,8 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from xpsample.metrics.convergence import chain_ess, split_rhat
-from xpsample.metrics.ranks import mixing, nested_rhat, normal_quantile, normal_scores
+from xpsample.diagnostics.convergence import chain_ess, mixing, nested_rhat, normal_quantile, normal_scores, split_rhat
 
 
 def autoregressive(rho, n, chains, dim, seed=0):

@@ -1,21 +1,15 @@
-"""Which part of a run's draws the diagnosis looks at: all columns roughly, and those that look worst closely."""
+"""Coordinates that the diagnosis uses: all of them in a coarse pass, then the worst ones closely."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.registry import backend_of, to_host
-from xpsample.metrics.angles import centred, circular_mean
-from xpsample.metrics.convergence import FEWEST_DRAWS
-from xpsample.metrics.findings import (
-    Column,
-    Finding,
-)
-from xpsample.metrics.places import (
+from xpsample.diagnostics.chains import (
     judge_correlation,
     judge_crossings,
     judge_growth,
@@ -23,15 +17,33 @@ from xpsample.metrics.places import (
     judge_settling,
     judge_start,
     judge_walk,
+    region_of,
     spread,
     walking,
 )
-from xpsample.metrics.precision import judge_position_precision, judge_underflow
-from xpsample.metrics.ranks import MANY_CHAINS, Mixing, mixing
-from xpsample.metrics.steps import (
-    region_of,
-)
-from xpsample.trace.stored import StoredColumns
+from xpsample.diagnostics.convergence import FEWEST_DRAWS, MANY_CHAINS, Mixing, mixing
+from xpsample.diagnostics.findings import Column, Finding
+from xpsample.diagnostics.target import judge_position_precision, judge_underflow
+
+
+def circular_mean(angles: np.ndarray) -> np.ndarray:
+    """The direction of the mean of the points of the unit circle, (column,): Mardia & Jupp (2000), Section 2.2."""
+    return np.angle(np.mean(np.exp(1j * angles), axis=(0, 1)))
+
+
+def circular_sd(angles: np.ndarray) -> np.ndarray:
+    """``sqrt(-2 log R)``, (column,), with R the length of that mean: Mardia & Jupp (2000), Section 2.3.
+
+    As the standard deviation where angles are close together, and without a bound for angles all around.
+    """
+    with np.errstate(divide="ignore"):
+        return np.sqrt(-2 * np.log(np.minimum(1.0, np.abs(np.mean(np.exp(1j * angles), axis=(0, 1))))))
+
+
+def centred(angles: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Differences from a mean, in [-pi, pi): the circle is cut on its other side."""
+    return (angles - mean + np.pi) % (2 * np.pi) - np.pi
+
 
 SCREENED, FEWEST_ROWS, FIRST_ROWS = 2**18, 32, 64
 """Values at which all coordinates are looked at, to find the worst ones; of how many draws, and how many first ones.
@@ -59,6 +71,18 @@ COPIED = 2**23
 """Values up to which draws are copied to the host as a whole."""
 
 
+@runtime_checkable
+class StoredDraws(Protocol):
+    """Draws (draw, *chains, column) that are read in parts, such as those of a store."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all draws."""
+
+    def read(self, rows: slice, columns: slice | Sequence[int], chains: np.ndarray | None = None) -> np.ndarray:
+        """Some draws of some columns, on the host; all chains of the last chain axis, or those given."""
+
+
 class Figures(NamedTuple):
     """Columns, the standard deviation of each, and how they mixed."""
 
@@ -67,7 +91,7 @@ class Figures(NamedTuple):
     mixing: Mixing
 
 
-def worst(draws: Array | StoredColumns, categorical: bool = False, ensembles: bool = False) -> tuple[float, float]:
+def worst(draws: Array | StoredDraws, categorical: bool = False, ensembles: bool = False) -> tuple[float, float]:
     """The least ESS (bulk or tail) of the columns that look worst, and the largest R-hat; nan if there is none.
 
     Of draws (draw, *chains, dim). The columns of names of states (`categorical`) are indicators, one for each state.
@@ -105,7 +129,7 @@ class Screen:
 
     def __init__(
         self,
-        draws: Array | StoredColumns,
+        draws: Array | StoredDraws,
         names: Sequence[str],
         angles: Sequence[int] = (),
         ensembles: bool = False,
@@ -142,7 +166,7 @@ class Screen:
         rows, last = slice(None, None, self.step), (self.shape or (1,))[-1]
         seen = max(FEWEST_CHAINS, SCREENED // (len(range(0, self.rows, self.step)) * groups * dim))
         few = slice(None, None, max(1, last // seen))
-        if isinstance(self._draws, StoredColumns):
+        if isinstance(self._draws, StoredDraws):
             part = self._draws.read(rows, slice(None), np.arange(last)[few] if self.shape else None)
         else:
             part = to_host(self._draws[rows, ..., few, :] if self.shape else self._draws[rows, ...])
@@ -267,10 +291,10 @@ class Screen:
 
 
 def _part(
-    draws: Array | StoredColumns, rows: slice, columns: slice | Sequence[int], chains: np.ndarray | None = None
+    draws: Array | StoredDraws, rows: slice, columns: slice | Sequence[int], chains: np.ndarray | None = None
 ) -> np.ndarray:
     """Some rows of some columns, on the host; of the last chain axis all, or those given."""
-    if isinstance(draws, StoredColumns):
+    if isinstance(draws, StoredDraws):
         return draws.read(rows, columns, chains)
     if isinstance(columns, slice) or len(columns) == draws.shape[-1]:
         part = to_host(draws[rows, ..., columns if isinstance(columns, slice) else slice(None)])

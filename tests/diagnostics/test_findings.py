@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from xpsample.metrics import findings, heat, places, steps
-from xpsample.metrics.findings import Finding
+from xpsample.diagnostics import chains, findings, temperatures
+from xpsample.diagnostics.findings import Finding
 
 RNG = np.random.default_rng(0)
 ONE = [((), "x[0]")]
@@ -30,7 +30,7 @@ def normal(*means, n=500):
 
 
 def modes(draws):
-    return places.judge_modes(ONE, draws.mean(axis=0), draws.std(axis=0))
+    return chains.judge_modes(ONE, draws.mean(axis=0), draws.std(axis=0))
 
 
 def test_chains_in_two_modes():
@@ -48,7 +48,7 @@ def test_chains_about_one_mode():
 
 def growth(factor, n=400):
     walk = np.exp(np.linspace(0, np.log(factor), n))[:, None, None]
-    return places.judge_growth(ONE, RNG.normal(size=(n, 4, 1)) * walk)
+    return chains.judge_growth(ONE, RNG.normal(size=(n, 4, 1)) * walk)
 
 
 def test_chains_that_grow():
@@ -56,12 +56,12 @@ def test_chains_that_grow():
     assert growth(1e3).kind == "growth"
     assert growth(1.0) is None and growth(3.0) is None
     walk = RNG.normal(size=(4000, 4, 1)).cumsum(axis=0)
-    assert places.judge_growth(ONE, walk) is None
+    assert chains.judge_growth(ONE, walk) is None
 
 
 def start(first, later=None, tilted=False):
     later = RNG.normal(size=(200, 4, 1)) if later is None else later
-    return places.judge_start(ONE, first, later, tilted)
+    return chains.judge_start(ONE, first, later, tilted)
 
 
 def test_draws_that_begin_far_out():
@@ -79,13 +79,13 @@ def test_a_heavy_tail_is_no_start():
     assert start(RNG.standard_cauchy((64, 4, 1)), RNG.standard_cauchy((2000, 4, 1))) is None
 
 
-def settling(chains, start):
+def settling(count, start):
     """AR(1) chains of unit variance that begin with the standard deviation `start`, in three coordinates."""
     rng, rows = np.random.default_rng(3), [None]
-    rows[0] = start * rng.normal(size=(chains, 3))
+    rows[0] = start * rng.normal(size=(count, 3))
     for _ in range(99):
-        rows.append(0.97 * rows[-1] + np.sqrt(1 - 0.97**2) * rng.normal(size=(chains, 3)))
-    return places.judge_settling([*ONE, ((), "y"), ((), "z")], np.stack(rows) ** 3)
+        rows.append(0.97 * rows[-1] + np.sqrt(1 - 0.97**2) * rng.normal(size=(count, 3)))
+    return chains.judge_settling([*ONE, ((), "y"), ((), "z")], np.stack(rows) ** 3)
 
 
 def test_many_chains_that_come_in_together():
@@ -94,7 +94,7 @@ def test_many_chains_that_come_in_together():
     assert "-" in settling(200, 3.0).what and "-" not in settling(200, 0.1).what  # from within
     assert settling(200, 1.0) is None and settling(1000, 1.0) is None
     assert settling(16, 3.0) is None  # the split R-hat sees these
-    assert places.judge_settling([], np.zeros((40, 64, 0))) is None  # of a group that never moved
+    assert chains.judge_settling([], np.zeros((40, 64, 0))) is None  # of a group that never moved
 
 
 def test_what_no_column_tells_alone():
@@ -102,10 +102,10 @@ def test_what_no_column_tells_alone():
     rng = np.random.default_rng(5)
     columns = [((), f"x[{i}]") for i in range(40)]
     draws = rng.normal(size=(40, 64, 40))
-    assert places.judge_settling(columns, draws) is None
+    assert chains.judge_settling(columns, draws) is None
     draws[:10] *= 1.1
-    assert places.judge_settling(columns, draws).kind == "transient"
-    alone = [places.judge_settling(columns[i : i + 1], draws[..., i : i + 1]) for i in range(40)]
+    assert chains.judge_settling(columns, draws).kind == "transient"
+    alone = [chains.judge_settling(columns[i : i + 1], draws[..., i : i + 1]) for i in range(40)]
     assert alone == [None] * 40
 
 
@@ -113,58 +113,58 @@ def test_one_column_of_many_that_comes_in():
     rng = np.random.default_rng(6)
     draws = rng.normal(size=(40, 64, 40))
     draws[:10, :, 7] *= 2.0
-    found = places.judge_settling([((), f"x[{i}]") for i in range(40)], draws)
+    found = chains.judge_settling([((), f"x[{i}]") for i in range(40)], draws)
     assert found is not None and found.coordinates == ("x[7]",)
 
 
 def test_chains_that_never_moved():
-    assert steps.judge_stuck(np.array([0.3, 0.4]), 100) is None
-    assert steps.judge_stuck(np.array([0.0, 0.4]), 9) is None
-    some = steps.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
+    assert chains.judge_stuck(np.array([0.3, 0.4]), 100) is None
+    assert chains.judge_stuck(np.array([0.0, 0.4]), 9) is None
+    some = chains.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
     assert some.value == 2 and some.chains == ((0, 0), (1, 1))
     assert some.value == 2
-    assert steps.judge_stuck(np.zeros(3), 100).chains == ()
+    assert chains.judge_stuck(np.zeros(3), 100).chains == ()
 
 
 def test_acceptance_is_judged_by_group_and_optimum():
     slow = np.array([True, False, True])
     rates = np.array([[0.99, 0.999], [0.99, 0.999], [0.5, 0.6]])
-    found = steps.judge_acceptance(rates, 0.574, slow)
+    found = chains.judge_acceptance(rates, 0.574, slow)
     assert found.groups == ((0,),) and "larger" in found.advice
-    assert steps.judge_acceptance(rates, 0.574, ~slow).groups == ((1,),)
-    assert steps.judge_acceptance(rates, 0.574, np.zeros(3, bool)) is None
-    assert steps.judge_acceptance(rates, None, slow) is None
-    low = steps.judge_acceptance(np.array([0.01, 0.02]), 0.574, np.array(False))
+    assert chains.judge_acceptance(rates, 0.574, ~slow).groups == ((1,),)
+    assert chains.judge_acceptance(rates, 0.574, np.zeros(3, bool)) is None
+    assert chains.judge_acceptance(rates, None, slow) is None
+    low = chains.judge_acceptance(np.array([0.01, 0.02]), 0.574, np.array(False))
     assert low.value == pytest.approx(0.015) and "smaller" in low.advice
 
 
 def test_energy():
     independent = RNG.normal(size=(1000, 4))
-    assert steps.judge_energy(independent) is None
+    assert chains.judge_energy(independent) is None
     slow = independent.copy()
     slow[:, 1] = np.cumsum(slow[:, 1])
-    assert steps.judge_energy(slow).chains == ((1,),)
-    assert steps.judge_energy(slow[:5]) is None
+    assert chains.judge_energy(slow).chains == ((1,),)
+    assert chains.judge_energy(slow[:5]) is None
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_the_spread_of_very_small_and_large_draws(scale):
     draws = RNG.normal(size=(50, 4, 2))
-    np.testing.assert_allclose(places.spread(scale * draws), scale * np.std(draws, axis=(0, 1)), rtol=1e-12)
+    np.testing.assert_allclose(chains.spread(scale * draws), scale * np.std(draws, axis=(0, 1)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_draws_that_are_not_finite_are_in_no_two_places(value):
     draws = RNG.normal(size=(200, 4, 1))
     draws[3, 1, 0] = value
-    assert places.judge_crossings([((), "x")], draws, [0], np.ones((4, 1), dtype=bool)) is None
+    assert chains.judge_crossings([((), "x")], draws, [0], np.ones((4, 1), dtype=bool)) is None
 
 
 def test_hot_particles_say_how_many_sets_there_are():
     x = 10.0 * RNG.normal(size=(3, 200, 2))
-    (found,) = heat.judge_particles(x, -x)
+    (found,) = temperatures.judge_particles(x, -x)
     assert "in the worst of 3 sets" in found.what
-    (found,) = heat.judge_particles(x[0], -x[0])
+    (found,) = temperatures.judge_particles(x[0], -x[0])
     assert "worst" not in found.what
 
 
@@ -173,16 +173,16 @@ def test_a_coordinate_that_never_moves_is_no_region_of_divergences():
     draws[..., 0] = 1.0
     there = draws[..., 1] < 1.0
     there &= RNG.random(there.shape) < 0.5
-    assert "near" not in steps.region_of(["a", "b"], draws[..., :1].repeat(2, axis=-1), there)
-    assert steps.region_of(["a", "b"], draws, draws[..., 1] > 0.5).startswith(", near b")
+    assert "near" not in chains.region_of(["a", "b"], draws[..., :1].repeat(2, axis=-1), there)
+    assert chains.region_of(["a", "b"], draws, draws[..., 1] > 0.5).startswith(", near b")
 
 
 def test_divergences_and_their_region():
     draws = RNG.normal(size=(500, 4, 3))
     there = draws[..., 1] < -1.5
-    region = steps.region_of(["a", "b", "c"], draws, there)
+    region = chains.region_of(["a", "b", "c"], draws, there)
     assert "near b = -1.9" in region or "near b = -2" in region or "near b = -1.8" in region
-    assert steps.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
-    found = steps.judge_divergences(np.array([0, 3, 1]), 50, region)
+    assert chains.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
+    found = chains.judge_divergences(np.array([0, 3, 1]), 50, region)
     assert found.value == 4 and found.chains == ((1,), (2,)) and region in str(found)
-    assert steps.judge_divergences(np.zeros(3), 50) is None
+    assert chains.judge_divergences(np.zeros(3), 50) is None

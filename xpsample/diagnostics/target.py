@@ -1,0 +1,292 @@
+"""Findings about the density of a target: its digits, its bounds and its tails; and its values around bad draws."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from xpsample.core.arrays import Array
+from xpsample.core.registry import to_host
+from xpsample.diagnostics.findings import Column, Finding, of_worst
+from xpsample.diagnostics.lagging import stand_ins
+from xpsample.targets.bound import BoundTarget
+from xpsample.targets.point import wanted
+
+FINE = 0.05
+"""Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
+
+A log density that is rounded to 0.05 changes a ratio of densities by a few per cent.
+"""
+
+PILED_UP, NEAR_SMALLEST = 0.005, 2.0**32
+"""Share of the draws that are 0, or up to so many times the smallest normal number, where values underflow."""
+
+
+def judge_density_precision(
+    log_density: np.ndarray, at_start: bool = False, computed_in: tuple[str, float] | None = None
+) -> Finding | None:
+    """Whether the spacing of the numbers is coarse for the log density: an offset, or a sum of very many terms.
+
+    Compared are the median over the chains of the log density's size and of its standard deviation in a chain, which
+    counts as 1 at least: a log ratio of densities should be right to 0.05 or so. Log densities are (draw, *chains), in
+    the dtype of the run; the spread of those `at_start` says nothing, and counts as 1. `computed_in` is the dtype with
+    the fewest digits that it is computed in, where that is another one, and its machine epsilon.
+    """
+    values = np.abs(log_density[np.isfinite(log_density)])
+    if not values.size:
+        return None
+    size = np.min(values) if at_start else np.median(values)
+    sd = 1.0
+    if not at_start:
+        with np.errstate(all="ignore"):
+            sds = np.nanstd(np.where(np.isfinite(log_density), log_density, np.nan).astype(np.float64), axis=0)
+        sd = max(1.0, float(np.nan_to_num(np.median(sds))))
+    spacing, name = float(np.spacing(log_density.dtype.type(size))), log_density.dtype.name
+    advice = (
+        "use float64; or subtract a constant from each term inside the sum, so that the log density is near 0; or use "
+        "fewer rows of data at once"
+    )
+    if computed_in is not None and not spacing > FINE * sd:
+        name, eps = computed_in
+        spacing = eps * 2.0 ** math.floor(math.log2(max(float(size), np.finfo(np.float64).tiny)))
+        advice = f"the density computes in {name}: leave out the cast, or the context, that takes the digits (autocast)"
+    if not spacing > FINE * sd:
+        return None
+    where = "at the start, " if at_start else ""
+    return Finding(
+        "precision",
+        f"{where}log densities of size {float(size):.3g}, where numbers of {name} are {spacing:.2g} apart: the ratios "
+        "of densities are rounding",
+        spacing / sd,
+        advice,
+    )
+
+
+def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtype: np.dtype) -> Finding | None:
+    """Whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0."""
+    if dtype.kind != "f" or not values.size:
+        return None
+    with np.errstate(all="ignore"):
+        sd = np.std(values, axis=(0, 1))
+
+        def coarseness(size: np.ndarray) -> np.ndarray:
+            spacing = np.spacing(size.astype(dtype)).astype(np.float64)
+            return np.where((sd > 0) & np.isfinite(sd), spacing / sd, 0.0)
+
+        if not np.any(coarseness(np.max(np.abs(values), axis=(0, 1))) > FINE):
+            return None
+        size = np.median(np.abs(values), axis=(0, 1))
+        spacing, coarse = np.spacing(size.astype(dtype)).astype(np.float64), coarseness(size)
+    what = (
+        f"positions near {{size:.3g}}, where numbers of {dtype.name} are {{spacing:.2g}} apart, with a standard "
+        "deviation of {sd:.2g},"
+    )
+    advice = "use float64, or sample the difference from a constant"
+    found = {"size": size, "spacing": spacing, "sd": sd}
+    return of_worst("precision", what, advice, columns, coarse > FINE, coarse, **found)
+
+
+def judge_underflow(
+    columns: Sequence[Column], values: np.ndarray, dtype: np.dtype, diverged: bool = False
+) -> Finding | None:
+    """Whether positive values, (draw, chain, column), pile up at the smallest numbers there are.
+
+    Where steps diverge it is enough that draws are half of the way down there, in logarithms: what a prior has so near
+    to 0 goes on to where values underflow, and there the steps diverge.
+    """
+    if dtype.kind != "f" or not values.size:
+        return None
+    smallest = float(np.finfo(dtype).smallest_normal)
+    limit = math.sqrt(smallest) if diverged else smallest * NEAR_SMALLEST
+    small = (values < limit) & (values > 0)  # 0 itself is a value that discrete parameters have
+    if not np.any(small):
+        return None
+    share = np.mean(small, axis=(0, 1))
+    share = share + np.where(share > 0, np.mean(values == 0, axis=(0, 1)), 0.0)
+    what = f"{{worst:.2g}} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},"
+    advice = (
+        "the target has mass where values underflow, and the chains cannot go there: make the logarithm the parameter "
+        "and write the density in that, take a prior with less mass at 0, or use float64"
+    )
+    return of_worst("underflow", what, advice, columns, share > PILED_UP, share)
+
+
+OFTEN_OUTSIDE, OFTEN_BEYOND = 0.02, 0.2
+"""Share of the places around the draws at which a log density is not finite; and of a bound that is declared."""
+
+FALLS = 0.9
+"""How fast a log density must fall with the logarithm of the distance; 1 is just too slow for a finite integral."""
+
+
+def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
+    """Whether there is a hard bound, or the end of what a density can compute, among the draws.
+
+    By log densities (place, *chains) at places as far from the draws as these are from one another. Of a bound that is
+    `declared`, only one that is often met is found.
+    """
+    outside, unknown = float(np.mean(around == -np.inf)), float(np.mean(np.isnan(around)))
+    better = "sample a parameter that has no bound, as Model(..., x=Positive()) does"
+    if declared:
+        what = f"the log density is -inf at {outside:.0%} of the places around the draws, beyond the bound"
+        advice = f"moves that end there are rejected: {better}"
+        return Finding("bound", what, outside, advice) if outside >= OFTEN_BEYOND else None
+    if max(outside, unknown) < OFTEN_OUTSIDE:
+        return None
+    better = f"say so: constrained=True of the target or model, or better {better}"
+    if outside >= unknown:
+        what = f"the log density is -inf at {outside:.0%} of the places around the draws, and no bound is declared"
+        advice = f"if a hard bound is meant, {better}; else the density underflows there"
+        return Finding("bound", what, outside, advice)
+    what = f"the log density is nan, or fails, at {unknown:.0%} of the places around the draws"
+    return Finding("bound", what, unknown, f"if a hard bound is meant, return -inf beyond it and {better}")
+
+
+def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
+    """Whether the log density does not fall far out, as it must to have a finite integral: faster than -log |x|.
+
+    Each of the rays has log densities (sign, distance, *chains) at distances that are ten times the one before.
+    """
+    least = math.log(10)
+    for values in rays:
+        with np.errstate(invalid="ignore"):
+            falls = values[:, :-1] - values[:, 1:]
+            flat = np.all((falls < FALLS * least) & (values[:, 1:] > -np.inf), axis=1)
+        share = np.mean(np.reshape(flat, (len(flat), -1)), axis=-1)
+        if np.max(share) > 0.5:
+            return Finding(
+                "improper",
+                "the log density does not fall far out, along the way that the chains go: it has no finite integral",
+                float(np.max(share)),
+                "give every parameter a proper prior, or fix what the data say nothing of; no kernel samples this",
+            )
+    return None
+
+
+AROUND, FACTORS = 8, (0.25, 0.5, 1.0, 1.5)
+"""Places around each chain that are looked at, each a difference of two draws away, times one of these."""
+
+FAR_OUT = (10.0, 100.0, 1000.0)
+"""How far out rays are followed, in spreads of the draws; the log density is compared at two of these at a time."""
+
+RAYS = 8
+"""Coordinates that rays go along: those in which the halves of the chains differ the most."""
+
+ROWS = 64
+"""Draws of each chain that a probe looks at."""
+
+FEWEST_STEPS = 400
+"""Of a run that is looked into: the probes call the log density up to 68 times, which a short run would wait for."""
+
+OF_A_BOUND = {"divergences", "not_finite", "stuck"}
+
+OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"}
+
+
+def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> Iterator[Finding]:
+    """What the log density shows around the draws and far out."""
+    n = draws.shape[0]
+    rows = _host(draws, np.linspace(n // 2, n - 1, min(ROWS, n - n // 2)).astype(int))
+    like = draws[-1, ...]
+
+    def density(host: np.ndarray) -> np.ndarray:
+        values = np.full(host.shape[:-1], np.nan)
+        with np.errstate(all="ignore"), warnings.catch_warnings(), suppress(Exception):  # places that it cannot take
+            warnings.simplefilter("ignore")
+            point = target.evaluate(target.backend.from_host(host.astype(rows.dtype), like))
+            if point.log_density is not None:
+                values = np.asarray(to_host(point.log_density), dtype=np.float64)
+        return values
+
+    declared = target.constrained
+    if kinds & (OF_NO_END if declared else OF_A_BOUND):
+        finding = judge_bound(np.stack(list(map(density, _around(_of_those_that_moved(rows))))), declared)
+        if finding is not None:
+            yield finding
+    if kinds & OF_NO_END:
+        finding = judge_improper([_along(density, rows, ray) for ray in _rays(rows)])
+        if finding is not None:
+            yield finding
+
+
+def _host(draws: Array, wanted: np.ndarray) -> np.ndarray:
+    """Some rows on the host."""
+    return np.stack([to_host(draws[int(i), ...]) for i in wanted])
+
+
+def _of_those_that_moved(rows: np.ndarray) -> np.ndarray:
+    """The draws, (row, *chains, dim), with those of chains that moved in place of those that did not.
+
+    What is around a chain that is stuck far out, such as an overflow, is no bound of the others.
+    """
+    if rows.ndim < 3:
+        return rows
+    index = stand_ins(np.all(rows == rows[:1, ...], axis=(0, -1)))
+    return np.take_along_axis(rows, index[None, ..., None], axis=-2)
+
+
+def _around(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Places around the last draws, (*chains, dim): by differences of other draws, as far as the draws go."""
+    n, chains = len(rows), rows.ndim > 2
+    for i in range(AROUND):
+        a, b = rows[(7 * i) % n], rows[(7 * i + n // 2) % n]
+        b = np.roll(b, 1, axis=-2) if chains else b
+        yield rows[(11 * i + n // 3) % n] + (-1) ** i * FACTORS[i % len(FACTORS)] * (a - b)
+
+
+def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Directions, (*chains, dim), as long as the draws go: of the way of each chain, and of some coordinates.
+
+    Chains that hardly move go a short way, at whose thousandfold they may still be where they are.
+    """
+    half = len(rows) // 2
+    dim = rows.shape[-1]
+    values = np.reshape(rows.astype(np.float64), (len(rows), -1, dim))
+    way = np.mean(values[half:], axis=0) - np.mean(values[: len(rows) - half], axis=0)
+    with np.errstate(all="ignore"):
+        looks = np.sqrt(np.mean(way**2, axis=0)) / np.sqrt(np.mean(np.var(values, axis=0), axis=0))
+    extent, length = np.ptp(values, axis=(0, 1)), np.linalg.norm(way, axis=-1, keepdims=True)
+    longer = np.linalg.norm(extent) / np.where(length > 0, length, np.inf)
+    way = way * np.where(np.isfinite(longer), np.maximum(1.0, longer), 1.0)
+    chosen = np.argsort(-np.where(np.isfinite(looks), looks, 0.0), kind="stable")[:RAYS]
+    yield np.broadcast_to(np.reshape(way, rows.shape[1:]), rows.shape[1:])
+    together = np.zeros(dim)
+    together[chosen] = np.max(extent[chosen], initial=0.0)
+    for ray in ([together] if len(chosen) > 1 else []) + [extent[i] * np.eye(dim)[i] for i in chosen]:
+        yield np.broadcast_to(ray, rows.shape[1:])
+
+
+def _along(density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, ray: np.ndarray) -> np.ndarray:
+    """Log densities far out, (sign, distance, *chains); nan for chains that the ray leads nowhere."""
+    far_out = np.stack([[density(rows[-1] + sign * far * ray) for far in FAR_OUT] for sign in (1.0, -1.0)])
+    return np.where(np.any(ray != 0, axis=-1), far_out, np.nan)
+
+
+def computed_in(target: BoundTarget, x: Array) -> dict[str, tuple[str, float]]:
+    """The dtype that a log density in float32 computes in, where it has fewer digits, and its machine epsilon.
+
+    As an entry of what a diagnosis knows of a run; none where it computes in float32.
+    """
+    autodiff = target.backend.autodiff
+    if autodiff is None or target.as_floating(x).dtype != target.xp.float32 or not _gives_density(target):
+        return {}
+    found = None
+    with suppress(Exception):  # nothing is known of what a library cannot look into
+        found = autodiff.coarsest(target.log_density, x)
+    return {} if found is None else {"computed_in": found}
+
+
+def _gives_density(target: BoundTarget) -> bool:
+    wants = wanted(target.requires)
+    return wants.log_density or (wants.ratio and target.acceptance.exact)
+
+
+def say_precision(state: Any, burn_in: int, known: Mapping[str, Any]) -> Finding | None:
+    """Whether the log density has too few digits where the draws begin; nothing is known of what is thrown away."""
+    log_density = getattr(state.point, "log_density", None)
+    if log_density is None or burn_in or not hasattr(log_density, "shape"):
+        return None
+    host = np.atleast_1d(to_host(log_density))[None]
+    return judge_density_precision(host, at_start=True, computed_in=known.get("computed_in"))
