@@ -209,70 +209,49 @@ def few_draws(draws: int) -> Finding:
     return Finding("few_draws", f"{draws} draws are too few for an ESS", draws, f"{FEWEST_DRAWS} or more are needed")
 
 
-UNMIXED = frozenset({"rhat", "ess_bulk", "ess_tail", "until"})
-"""What any bad run shows in the end."""
+# ---- causes ----------------------------------------------------------------------------------------------------------
 
-UNTUNED = UNMIXED | {"modes", "slow", "correlated", "transient", "energy", "acceptance", "depth", "warmup", "resonance"}
-"""And what steps show that do not suit the target."""
+CAUSES = (
+    *("annealing", "precision", "underflow", "improper", "bound", "tilt", "tilt_acceptance", "not_finite", "growth"),
+    *("behind", "stuck", "divergences", "ladder", "round_trips", "labels", "warmup", "modes", "transient"),
+    *("correlated", "resonance", "depth", "energy", "slow", "acceptance", "tilt_idle", "moves", "heat"),
+    *("rhat", "ess_bulk", "ess_tail", "until"),
+)
+"""Kinds of findings, in the order in which they are reported: the first ones are causes of the later ones.
 
-BROKEN = UNTUNED | {"divergences", "stuck", "constant", "not_finite", "growth", "labels", "behind"}
-"""And what a density shows that is not what it should be."""
+A kind that is not here has no cause and no effect, and is reported before R-hat.
+"""
 
-EXPLAINS: dict[str, frozenset[str]] = {
-    "annealing": frozenset({"heat"}),
-    "precision": BROKEN | {"underflow", "bound", "improper"},
-    "underflow": BROKEN | {"bound", "improper"},
-    "improper": BROKEN | {"bound"},
-    "bound": BROKEN,
-    "tilt": BROKEN | {"tilt_acceptance", "tilt_idle"},
-    "tilt_acceptance": BROKEN,
-    "tilt_idle": UNMIXED,
-    "not_finite": BROKEN,
-    "growth": BROKEN,
-    "behind": UNTUNED - {"warmup"} | {"stuck", "divergences"},
-    "stuck": UNMIXED | {"constant", "acceptance", "energy", "warmup", "slow", "divergences", "moves"},
-    "divergences": UNTUNED,
-    "constant": frozenset({"acceptance"}),
-    "ladder": UNMIXED | {"round_trips", "modes", "slow"},
-    "round_trips": UNMIXED | {"modes", "slow"},
-    "labels": UNTUNED,
-    "warmup": UNMIXED | {"heat", "modes", "transient", "acceptance", "slow", "depth", "energy", "correlated"},
-    "modes": UNMIXED | {"acceptance", "energy", "depth", "resonance", "slow", "correlated"},
-    "transient": UNMIXED | {"heat", "slow", "acceptance", "energy", "correlated"},
-    "correlated": UNMIXED | {"slow", "acceptance", "depth", "energy", "resonance"},
-    "resonance": UNMIXED | {"slow", "energy", "acceptance"},
-    "depth": UNMIXED | {"slow", "energy"},
-    "energy": UNMIXED | {"slow"},
-    "slow": UNMIXED | {"acceptance"},
-    "acceptance": UNMIXED,
-    "rhat": UNMIXED,
-    "ess_bulk": frozenset({"ess_tail", "until"}),
-    "ess_tail": frozenset({"until"}),
+EFFECTS: dict[str, tuple[str, ...]] = {
+    "annealing": ("heat",),
+    "moves": (),
+    "heat": (),
+    "stuck": tuple(kind for kind in CAUSES if kind not in ("labels", "modes")),
 }
-"""Kinds from the first cause to the last effect, and what each explains. A kind that is not here explains nothing, and
-is told before R-hat."""
+"""Effects of kinds that do not cause all later ones: modes are judged without the chains that never moved."""
 
 
-def causes_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """One finding of each kind, causes first; what follows from one of them says so, in place of advice of its own."""
-    order = list(EXPLAINS)
-    place = {kind: i for i, kind in enumerate(order)}
-    ahead = order.index("rhat") - 0.5
+def causes_first(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
+    """Return one finding of each kind, causes first; one that follows from another has that in place of advice."""
+    order = (*CAUSES[: CAUSES.index("rhat")], None, *CAUSES[CAUSES.index("rhat") :])
     told: dict[str, Finding] = {}
-    for finding in sorted(findings, key=lambda finding: place.get(finding.kind, ahead)):
-        if finding.kind in told:
-            continue
-        cause = next((one for one in told.values() if _explains(one, finding)), None)
-        told[finding.kind] = finding if cause is None else replace(finding, advice=follows_from(cause.kind))
+    for finding in sorted(
+        filter(None, findings), key=lambda one: order.index(one.kind if one.kind in CAUSES else None)
+    ):
+        if finding.kind not in told:
+            cause = next((one for one in told.values() if explains(one, finding)), None)
+            told[finding.kind] = finding if cause is None else replace(finding, advice=follows_from(cause.kind))
     return tuple(told.values())
 
 
+def explains(cause: Finding, finding: Finding) -> bool:
+    """Return whether a finding follows from another one, in all groups that it is about."""
+    if cause.groups and not (finding.groups and set(finding.groups) <= set(cause.groups)):
+        return False
+    later = CAUSES[CAUSES.index(cause.kind) + 1 :] if cause.kind in CAUSES else ()
+    return finding.kind in later and finding.kind in EFFECTS.get(cause.kind, later)
+
+
 def follows_from(kind: str) -> str:
-    """What stands in place of advice."""
+    """Text in place of advice."""
     return f"this follows from {kind!r}, above"
-
-
-def _explains(cause: Finding, finding: Finding) -> bool:
-    """Whether a finding follows from another one, in all groups that it is about."""
-    everywhere = not cause.groups or (bool(finding.groups) and set(finding.groups) <= set(cause.groups))
-    return everywhere and finding.kind in EXPLAINS.get(cause.kind, ())
