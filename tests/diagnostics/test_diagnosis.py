@@ -13,7 +13,7 @@ import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
 from xpsample.diagnostics import coordinates
 from xpsample.diagnostics import target as target_module
-from xpsample.diagnostics.coordinates import Screen, worst
+from xpsample.diagnostics.coordinates import CoarsePass, worst
 from xpsample.diagnostics.diagnosis import diagnose, warn
 from xpsample.diagnostics.findings import Finding
 from xpsample.srmc.diagnostics import Repellence
@@ -269,7 +269,7 @@ def test_a_checkpoint_that_is_saved_often_warns_once(tmp_path):
 @pytest.mark.parametrize("shape", [(400, 4, 30), (50, 300, 30), (3000, 2, 3, 30)], ids=str)
 def test_the_worst_coordinate_is_found_among_many(shape, share, monkeypatch):
     """However few values are looked at: four coordinates closely, and all of them roughly, or all in a few chains."""
-    monkeypatch.setattr(coordinates, "SCREENED", 32 * int(np.prod(shape[1:])) // share)
+    monkeypatch.setattr(coordinates, "COARSE", 32 * int(np.prod(shape[1:])) // share)
     monkeypatch.setattr(coordinates, "MEASURED", 2000)
     monkeypatch.setattr(coordinates, "LONGEST", 500)
     rng = np.random.default_rng(0)
@@ -277,7 +277,7 @@ def test_the_worst_coordinate_is_found_among_many(shape, share, monkeypatch):
     draws[..., 17] += 5 * rng.normal(size=shape[1:-1])
     draws *= 10.0 ** np.arange(-15, 15)  # each coordinate is looked at for itself
     names = [f"x[{i}]" for i in range(30)]
-    figures = Screen(draws, names).figures()
+    figures = CoarsePass(draws, names).figures()
     assert len(figures.columns) == 4
     worst = figures.columns[int(np.argmax(figures.mixing.rhat))]
     assert worst[1] == "x[17]" and np.max(figures.mixing.rhat) > 1.5
@@ -305,7 +305,7 @@ def test_few_draws_of_very_many_chains_can_be_looked_at(rows):
 
 def test_the_ess_of_some_chains_stands_for_all():
     draws = np.random.default_rng(0).normal(size=(200, 500, 1))
-    assert Screen(draws, ["x"]).figures().mixing.ess_bulk[0] == pytest.approx(100_000, rel=0.1)
+    assert CoarsePass(draws, ["x"]).figures().mixing.ess_bulk[0] == pytest.approx(100_000, rel=0.1)
 
 
 def test_what_is_looked_at_is_bounded():
@@ -316,7 +316,7 @@ def test_what_is_looked_at_is_bounded():
         best = math.inf
         for _ in range(3):
             began = time.perf_counter()
-            Screen(draws, names).figures()
+            CoarsePass(draws, names).figures()
             best = min(best, time.perf_counter() - began)
         return best
 

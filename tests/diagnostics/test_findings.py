@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.diagnostics import chains, findings, temperatures
+from xpsample.diagnostics import chains, coordinates, findings, temperatures
 from xpsample.diagnostics.findings import Finding
 
 RNG = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def normal(*means, n=500):
 
 
 def modes(draws):
-    return chains.judge_modes(ONE, draws.mean(axis=0), draws.std(axis=0))
+    return chains.judge_modes(ONE, draws, np.zeros(1, dtype=bool), np.ones(draws.shape[1:], dtype=bool))
 
 
 def test_chains_in_two_modes():
@@ -150,7 +150,7 @@ def test_energy():
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_the_spread_of_very_small_and_large_draws(scale):
     draws = RNG.normal(size=(50, 4, 2))
-    np.testing.assert_allclose(chains.spread(scale * draws), scale * np.std(draws, axis=(0, 1)), rtol=1e-12)
+    np.testing.assert_allclose(coordinates.spread(scale * draws), scale * np.std(draws, axis=(0, 1)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -10,7 +10,7 @@ from array_api_compat import numpy as numpy_xp
 import xpsample as xps
 from xpsample.diagnostics.chains import judge_start
 from xpsample.diagnostics.convergence import CHANCE, SUPERCHAINS, mixing, nested_rhat
-from xpsample.diagnostics.coordinates import Screen, worst
+from xpsample.diagnostics.coordinates import CoarsePass, worst
 from xpsample.diagnostics.diagnosis import diagnose
 from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.until import Stopping, Until
@@ -33,7 +33,7 @@ def test_groups_of_a_sweep_are_not_in_different_places():
     """Means 0 and 50, of two groups of four chains: each group is in one place."""
     draws = RNG.normal(size=(400, 2, 4, 3)) + np.array([0.0, 50.0])[:, None, None]
     assert kinds(draws) == []
-    columns = Screen(draws, ["a", "b", "c"])
+    columns = CoarsePass(draws, ["a", "b", "c"])
     assert columns.columns == [((g,), name) for g in (0, 1) for name in "abc"]
     np.testing.assert_array_equal(columns.values[:, :, 4], draws[:, 1, :, 1])
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpsample.diagnostics.convergence import FEWEST_DRAWS
+from xpsample.diagnostics.coordinates import spread
 from xpsample.diagnostics.findings import Column, Finding, of_columns, of_worst, worst_first
 
 APART = 2.0
@@ -36,28 +37,26 @@ SETTLING, FEWEST_SETTLING = 1e-5, 32
 """The largest probability with which stationary chains are said to settle, and the fewest chains that are looked at."""
 
 
-def judge_modes(
-    columns: Sequence[Column], means: np.ndarray, sds: np.ndarray, walks: np.ndarray | None = None
-) -> Finding | None:
+def judge_modes(columns: Sequence[Column], draws: np.ndarray, walks: np.ndarray, moving: np.ndarray) -> Finding | None:
     """Whether chains keep apart: sorted by their means, whether somewhere two neighbours are far from one another.
 
     Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one. Where
     two coordinates have the same two or more values in chains, but in another order, they are labels that chains have
-    swapped: a finding of its own kind. Means and standard deviations are (chain, column); the means of chains that are
-    left out are not finite. Columns of `walks` (see `walking`) are apart since no chain has come round.
+    swapped: a finding of its own kind. Draws are (draw, chain, column); chains that are not `moving`, (chain, column),
+    are left out. Columns of `walks` (see `walking`) are apart since no chain has come round.
     """
-    if means.shape[0] < 2 or not means.size:
+    if draws.shape[1] < 2 or not draws.size:
         return None
-    known = np.where(np.isfinite(means), means, np.nan)
+    with np.errstate(all="ignore"):
+        means, sds = np.mean(draws, axis=0), np.std(draws, axis=0)
+    known = np.where(moving & np.isfinite(means), means, np.nan)
     ordered = np.sort(known, axis=0)
     gaps = np.nan_to_num(np.diff(ordered, axis=0), nan=0.0)
     count = np.maximum(1, np.sum(np.isfinite(known), axis=0))
     spread = np.sqrt(np.sum(np.where(np.isfinite(known), sds, 0.0) ** 2, axis=0) / count)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(spread > 0, np.max(gaps, axis=0) / spread, 0.0)
-    if walks is not None:
-        apart = np.where(walks, 0.0, apart)
-    at = worst_first(apart > APART, apart)
+    at = worst_first((apart > APART) & ~walks, apart)
     if not at.size:
         return None
     first = at[0]
@@ -145,20 +144,20 @@ def judge_crossings(
     return None
 
 
-def walking(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether chains are on a walk that has not come round, and by how much they drift, each (column,).
+def walking(draws: np.ndarray, bad: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Whether chains of `bad` columns are on a walk that has not come round, and by how much they drift, (column,).
 
     Of draws (draw, chain, column) of the second half, in order.
     """
     n, columns = draws.shape[0] // 2, draws.shape[-1]
-    if n < FEWEST_WALKED or not draws.size:
+    if n < FEWEST_WALKED or not draws.size or not bad:
         return np.zeros(columns, dtype=bool), np.zeros(columns)
     with np.errstate(all="ignore"):
         drift = np.mean(draws[n:], axis=0) - np.mean(draws[:n], axis=0)
         sd = np.sqrt(np.mean(np.var(draws, axis=0), axis=0))
         ratio = np.sqrt(np.mean(drift**2, axis=0)) / sd
         ratio = np.where(np.isfinite(ratio), ratio, 0.0)
-        walks = ratio > DRIFT
+        walks = (ratio > DRIFT) & np.isin(np.arange(columns), bad)
         if np.any(walks):
             longest = np.max(np.abs(np.diff(draws[..., walks], axis=0)), axis=(0, 1))
             walks[walks] = longest < LEAP * max(1.0, np.sqrt(128 / len(draws))) * sd[walks]
@@ -300,14 +299,6 @@ def _farthest(distance: np.ndarray, size: int) -> np.ndarray:
     return np.max(np.median(blocks, axis=1), axis=(0, 1)) if rows else np.zeros(distance.shape[-1])
 
 
-def spread(draws: np.ndarray) -> np.ndarray:
-    """Standard deviation of (draw, chain, column), (column,): finite wherever it is a number of the dtype."""
-    with np.errstate(all="ignore"):
-        largest = np.max(np.abs(draws), axis=(0, 1))
-        unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-        return np.std(draws / unit, axis=(0, 1)) * unit
-
-
 SMALLEST_BFMI = 0.3
 """Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695."""
 
@@ -420,7 +411,8 @@ def judge_divergences(diverged: np.ndarray, steps: int, region: str = "") -> Fin
 
 
 def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> str:
-    """Where divergent steps are, in words: the coordinate in which they are farthest from other draws, if far."""
+    """Region of divergent steps in words: the coordinate in which they are farthest from other draws, if far."""
+    draws = draws.astype(np.float64)
     there = draws[diverged]
     if len(there) < 5 or len(there) == np.size(diverged):
         return ""

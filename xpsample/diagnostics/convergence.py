@@ -250,7 +250,7 @@ def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None, walkers: 
     as one chain: see `ensemble_ess`.
     """
     rhat_draws = draws if of_all_chains is None else of_all_chains
-    found = Mixing(*(np.full(draws.shape[-1], np.nan) for _ in Mixing._fields))
+    found = Mixing(*np.full((3, draws.shape[-1]), np.nan))
     varying = np.all(np.isfinite(draws), axis=(0, 1)) & np.all(np.isfinite(rhat_draws), axis=(0, 1))
     varying &= np.any(rhat_draws != rhat_draws[:1, :1], axis=(0, 1))
     columns = np.flatnonzero(varying)
@@ -303,8 +303,9 @@ def normal_scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     n, chains, dim = draws.shape
     size, half = n * chains, n * chains // 2
     columns = np.ascontiguousarray(np.reshape(draws, (size, dim)).T)
-    table = _table(size)
-    scores, folded, ordered = (np.empty_like(columns, dtype=np.float64) for _ in range(3))
+    lower = normal_quantile((np.arange(size) / 2 + 0.625) / (size + 0.25))
+    table = np.concatenate([lower, -lower[-2::-1]])  # of the ranks 1, 1.5, 2, ..., S; the upper half mirrors the lower
+    scores, folded, ordered = np.empty((3, dim, size))
     for values, out, out_folded, out_ordered in zip(columns, scores, folded, ordered, strict=True):
         order = np.argsort(values)
         out_ordered[:] = values[order]
@@ -314,14 +315,7 @@ def normal_scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
         inwards = np.concatenate([order[half:], order[:half][::-1]])
         merged = np.argsort(distances, kind="stable")  # of two rising runs: they are merged
         _score(out_folded, inwards[merged], distances[merged], table)
-    of_draws, of_distances = (np.reshape(a.T, (n, chains, dim)) for a in (scores, folded))
-    return of_draws, of_distances, ordered
-
-
-def _table(size: int) -> np.ndarray:
-    """The normal scores of the ranks 1, 1.5, 2, ..., S. The upper half mirrors the lower one."""
-    lower = normal_quantile((np.arange(size) / 2 + 0.625) / (size + 0.25))
-    return np.concatenate([lower, -lower[-2::-1]])
+    return np.reshape(scores.T, (n, chains, dim)), np.reshape(folded.T, (n, chains, dim)), ordered
 
 
 def _score(out: np.ndarray, order: np.ndarray, ordered: np.ndarray, table: np.ndarray) -> None:
@@ -344,9 +338,10 @@ def tail_ess(draws: np.ndarray, ordered: np.ndarray | None = None, walkers: int 
     if ordered is None:
         ordered = np.sort(np.reshape(draws, (-1, draws.shape[-1])).T, axis=-1)
     # A quantile lies between two draws, and is never the upper one.
-    low, high = (ordered[:, int(share * (ordered.shape[-1] - 1))] for share in (0.05, 0.95))
-    below = ((draws <= limit).astype(np.float64) for limit in (low, high))
-    return np.fmin(*(ensemble_ess(tail, walkers) for tail in below))
+    last = ordered.shape[-1] - 1
+    lower = ensemble_ess((draws <= ordered[:, int(0.05 * last)]).astype(np.float64), walkers)
+    upper = ensemble_ess((draws <= ordered[:, int(0.95 * last)]).astype(np.float64), walkers)
+    return np.fmin(lower, upper)
 
 
 def nested_rhat(draws: np.ndarray) -> np.ndarray:

@@ -15,14 +15,23 @@ from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, Divergenc
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.chains import (
     judge_acceptance,
+    judge_correlation,
+    judge_crossings,
     judge_depth,
     judge_divergences,
     judge_energy,
+    judge_growth,
+    judge_modes,
     judge_resonance,
+    judge_settling,
+    judge_start,
     judge_stuck,
+    judge_walk,
+    region_of,
+    walking,
 )
 from xpsample.diagnostics.convergence import FEWEST_DRAWS, Mixing
-from xpsample.diagnostics.coordinates import Figures, Screen, StoredDraws
+from xpsample.diagnostics.coordinates import CoarsePass, Figures, StoredDraws
 from xpsample.diagnostics.findings import (
     Diagnosing,
     Finding,
@@ -31,7 +40,15 @@ from xpsample.diagnostics.findings import (
     judge_batches,
     judge_figures,
 )
-from xpsample.diagnostics.target import judge_density_precision
+from xpsample.diagnostics.target import judge_density_precision, judge_position_precision, judge_underflow
+
+UNMIXED = {"rhat", "ess_bulk", "ess_tail"}
+
+COPIED = 2**18
+"""Array elements of a statistic that are judged, at most."""
+
+FEW_DIVERGENCES = 5e-4
+"""Share of the steps that may diverge where nothing else is wrong, in no region: two of 4,000. The table has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +77,6 @@ class RunStatistics:
     evaluations: dict[str, float]
 
 
-COPIED = 2**18
-"""Values of a statistic that are looked at, at most."""
-
-FEW_DIVERGENCES = 5e-4
-"""Share of the steps that may diverge where nothing else is wrong, in no region: two of 4,000. The table has them."""
-
-UNMIXED = ("rhat", "ess_bulk", "ess_tail")
-
-
 def diagnose(
     draws: Array | StoredDraws | None,
     names: Sequence[str],
@@ -79,82 +87,123 @@ def diagnose(
     running: tuple[Figures, int, int, int | None] | None = None,
     angles: Sequence[int] = (),
 ) -> tuple[Finding, ...]:
-    """What is wrong with a run, causes first.
+    """Return all findings of a run, causes first.
 
-    Known are its draws (draw, *chains, dim), if there are any, with the names of the coordinates, and which of these
-    are angles; the statistics of every draw; and what `about` gave, with what recorders found under ``findings``. Of
-    some runs the `figures` of all columns are there already. Of one without draws `running` has figures, of how many
-    draws and chains they are, and the draws of a batch.
+    Parameters
+    ----------
+    draws : array or StoredDraws, shape (draw, *chains, dim), or None
+        Draws, if there are any.
+    names : sequence of str
+        Names of the coordinates.
+    run_statistics, statistics : RunStatistics and mapping of str to array
+        Sums over all steps, and the statistics of every draw.
+    known : mapping
+        Facts about the run, by `xpsample.trace.diagnosis.about`, and findings of recorders under ``findings``.
+    figures : Figures, optional
+        Figures of all columns. Those of the worst columns are computed when not given.
+    running : tuple, optional
+        For a run without draws, figures, the numbers of draws and chains, and the draws of a batch.
+    angles : sequence of int
+        Coordinates that are angles.
     """
-    found: list[Finding | None] = [Finding.from_json(fields) for fields in known.get("findings", ())]
-    moved, accepted = (np.asarray(a) for a in (run_statistics.moved, run_statistics.acceptance_probability))
-    screen = None
+    found: list[Finding | None] = list(map(Finding.from_json, known.get("findings", ())))
+    moved, accepted = np.asarray(run_statistics.moved), np.asarray(run_statistics.acceptance_probability)
+    diverged, steps = np.asarray(run_statistics.diverged), run_statistics.steps
+    coarse, region = None, ""
     if draws is not None and 0 not in draws.shape:
-        screen = Screen(draws, names, angles, known.get("ensembles", False))
-    diverged = np.asarray(run_statistics.diverged)
-    region = _region(diverged, statistics, screen)
-    found += [judge_divergences(diverged, run_statistics.steps, region), judge_stuck(moved, run_statistics.steps)]
+        coarse = CoarsePass(draws, names, angles, known.get("ensembles", False))
+        rows = statistics.get("diverged")
+        if np.any(diverged) and rows is not None and tuple(rows.shape) == (coarse.rows, *coarse.shape):
+            each = coarse.draws.reshape((*coarse.draws.shape[:2], -1, len(coarse.coordinates)))
+            at = to_host(rows[:: coarse.step, ...]).astype(bool).reshape((len(each), -1, coarse.chains))
+            region = region_of([names[int(i)] for i in coarse.coordinates], each, at.swapaxes(1, 2))
+    found += [judge_divergences(diverged, steps, region), judge_stuck(moved, steps)]
 
     mixes: list[Finding] = []
     chains = known.get("chains", True)
-    if screen is not None and chains and screen.rows < FEWEST_DRAWS:
-        mixes.append(few_draws(screen.rows))
-    elif screen is not None and chains:
-        own, mixes = _of_draws(screen, figures, moved, accepted, known, bool(np.any(diverged)))
+    if coarse is not None and chains and coarse.rows < FEWEST_DRAWS:
+        mixes.append(few_draws(coarse.rows))
+    elif coarse is not None and chains:
+        own, mixes = _judge_draws(coarse, figures, run_statistics, known)
         found += own
     elif running is not None and chains:
-        (columns, sd, mixed), rows, count, batch = running
-        mixes += judge_figures(columns, sd, mixed, rows, count)
-        found.append(None if batch is None else judge_batches(columns, mixed.ess_bulk, rows * count, batch))
-    slow = _slow(mixes, accepted.shape[:-1])
+        (columns, sd, mixed), count, of_chains, batch = running
+        mixes = judge_figures(columns, sd, mixed, count, of_chains)
+        found.append(None if batch is None else judge_batches(columns, mixed.ess_bulk, count * of_chains, batch))
+    slow = np.zeros(accepted.shape[:-1], dtype=bool)  # groups of low ESS
+    for finding in mixes:
+        if finding.kind == "ess_bulk":
+            slow[tuple(np.transpose(finding.groups))] = True
     found.append(judge_acceptance(accepted, known.get("optimal_acceptance"), slow))
     kinds = {finding.kind for finding in mixes}
-    if known.get("leapfrog_steps") and kinds & set(UNMIXED) and "resonance" not in kinds:
+    if known.get("leapfrog_steps") and kinds & UNMIXED and "resonance" not in kinds:
         found.append(judge_resonance(known["leapfrog_steps"], accepted))
-    found += _of_statistics(statistics, known) if chains else []
-    told = causes_first(finding for finding in (*found, *mixes) if finding is not None)
-    steps = run_statistics.steps * max(1, moved.size)
-    few = len(told) == 1 and told[0].kind == "divergences" and told[0].value <= FEW_DIVERGENCES * steps
-    return () if few and not region and known.get("adjusted", True) else told
+    found += _judge_statistics(statistics, known) if chains else []
+    told = causes_first((*found, *mixes))
+    few = FEW_DIVERGENCES * steps * max(1, moved.size)
+    alone = len(told) == 1 and told[0].kind == "divergences" and told[0].value <= few
+    return () if alone and not region and known.get("adjusted", True) else told
 
 
-def _of_draws(
-    screen: Screen,
-    figures: Figures | None,
-    moved: np.ndarray,
-    accepted: np.ndarray,
-    known: Mapping[str, Any],
-    diverged: bool,
+def _judge_draws(
+    coarse: CoarsePass, figures: Figures | None, run_statistics: RunStatistics, known: Mapping[str, Any]
 ) -> tuple[list[Finding | None], list[Finding]]:
-    """What draws show of places and numbers, and what their figures show."""
-    stuck = moved == 0 if moved.shape == screen.shape else np.zeros(screen.shape, dtype=bool)
-    still = screen.groups_of(stuck)
-    if figures is None:
-        figures = screen.figures(known.get("categorical", False))
+    """Findings of the coarse pass, and of the figures.
+
+    Chains that never moved are in no mode, and groups of nothing else are left out.
+    """
+    categorical, tilted = known.get("categorical", False), known.get("tilted", False)
+    figures = figures or coarse.figures(categorical)
+    moved, accepted = np.asarray(run_statistics.moved), np.asarray(run_statistics.acceptance_probability)
+    stuck = moved == 0 if moved.shape == coarse.shape else np.zeros(coarse.shape, dtype=bool)
+    stuck = stuck.reshape((*coarse.groups, coarse.chains))
+    still = np.all(stuck, axis=-1)
     keep = [i for i, (group, _) in enumerate(figures.columns) if not still[group]]
-    kept = Mixing(*(values[keep] for values in figures.mixing))
-    rows, chains = screen.rows * screen.walkers, screen.chains // screen.walkers
+    kept = Mixing(*np.asarray(figures.mixing)[:, keep])
+    rows, chains = coarse.rows * coarse.walkers, coarse.chains // coarse.walkers
     mixes = judge_figures([figures.columns[i] for i in keep], figures.sd[keep], kept, rows, chains)
+
+    keep = [i for i, (group, _) in enumerate(coarse.columns) if not still[group]]
+    columns, first, values = [coarse.columns[i] for i in keep], coarse.first[..., keep], coarse.values[..., keep]
+    moving = np.repeat(~stuck.reshape((-1, coarse.chains)).T, len(coarse.coordinates), axis=1)[:, keep]
+    second = values[len(values) // 2 :]
+    names = dict.fromkeys(name for finding in mixes if finding.kind in UNMIXED for name in finding.coordinates)
+    bad = [i for name in names for i, (_, own) in enumerate(columns) if own == name]
+    walks, ratio = walking(second, bad)
     optimum = known.get("optimal_acceptance")
     high = optimum is not None and bool(accepted.size) and float(np.mean(accepted)) > optimum
-    unmixed = {kind: f.coordinates for f in mixes if (kind := f.kind) in UNMIXED}
-    numbers = screen.judge_numbers(known.get("categorical", False), diverged)
-    found = [*screen.judge_places(stuck, unmixed, high, known), *numbers]
+    found = [
+        judge_modes(columns, values, walks, moving)
+        or judge_crossings(columns, values, [i for i in bad if not walks[i]][:4], moving),
+        judge_walk(columns, walks, ratio, high),
+        judge_correlation(columns, second, np.asarray(bad, dtype=int)),
+        None if known.get("adjusted", True) else judge_growth(columns, values),
+        judge_start(columns, first, second, tilted, coarse.step),
+        None if tilted or coarse.walkers > 1 else judge_settling(columns, values),
+    ]
     if any(finding is not None and finding.kind == "growth" for finding in found):
         # All else that the figures show is what growing chains look like.
         mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
+    if not categorical:
+        dtype, second = coarse.draws.dtype, coarse.values[len(values) // 2 :]
+        found.append(judge_position_precision(coarse.columns, second, dtype))
+        found.append(judge_underflow(coarse.columns, second, dtype, bool(np.any(run_statistics.diverged))))
     return found, mixes
 
 
-def _of_statistics(statistics: Mapping[str, Array], known: Mapping[str, Any]) -> Iterator[Finding | None]:
-    """What the statistics of every draw show."""
-    if "energy" in statistics:
-        yield judge_energy(to_host(_last(statistics["energy"])).astype(np.float64))
-    if "depth" in statistics and known.get("deepest"):
-        yield judge_depth(to_host(_some(statistics["depth"])), known["deepest"])
-    if "log_density" in statistics:
-        density = to_host(_some(statistics["log_density"]))
-        yield judge_density_precision(density, computed_in=known.get("computed_in"))
+def _judge_statistics(statistics: Mapping[str, Array], known: Mapping[str, Any]) -> Iterator[Finding | None]:
+    """Findings of the statistics of every draw: of all of most runs, and otherwise of the last ones."""
+    last = {}
+    for name in {"energy", "depth", "log_density"} & {*statistics}:
+        rows = statistics[name]
+        most = max(FEWEST_DRAWS, COPIED // math.prod(rows.shape[1:]))
+        last[name] = to_host(rows[max(0, rows.shape[0] - most) :, ...])  # brackets of rows in a store give an array
+    if "energy" in last:
+        yield judge_energy(last["energy"].astype(np.float64))
+    if "depth" in last and known.get("deepest"):
+        yield judge_depth(last["depth"], known["deepest"])
+    if "log_density" in last:
+        yield judge_density_precision(last["log_density"], computed_in=known.get("computed_in"))
 
 
 def own_findings(recorders: Sequence[Any], results: Mapping[str, Any], state: Any) -> list[dict[str, Any]]:
@@ -188,33 +237,3 @@ def _category(finding: Finding) -> type[DiagnosisWarning]:
     if finding.kind in ("divergences", "bound"):
         return DivergenceWarning
     return RepellenceWarning if finding.kind.startswith("tilt") else ConvergenceWarning
-
-
-def _last(rows: Any) -> Array:
-    """As many of the last rows as are looked at: all of most runs."""
-    most = max(FEWEST_DRAWS, COPIED // math.prod(rows.shape[1:]))
-    return rows[max(0, rows.shape[0] - most) :, ...]  # of those in a store an array, too
-
-
-def _some(rows: Array) -> Array:
-    """As many rows as are looked at: the last ones in a store, and else evenly spread."""
-    step = -(-math.prod(rows.shape) // COPIED)
-    return _last(rows) if isinstance(rows, StoredDraws) or step <= 1 else rows[::step, ...]
-
-
-def _slow(findings: Sequence[Finding], groups: tuple[int, ...]) -> np.ndarray:
-    """Which groups have a low ESS, (*groups)."""
-    slow = np.zeros(groups, dtype=bool)
-    for finding in findings:
-        if finding.kind == "ess_bulk":
-            for group in finding.groups or [()]:
-                slow[group] = True
-    return slow
-
-
-def _region(diverged: np.ndarray, statistics: Mapping[str, Array], screen: Screen | None) -> str:
-    """Where divergent steps are, in words, if that is plain."""
-    rows = statistics.get("diverged")
-    if screen is None or rows is None or tuple(rows.shape) != (screen.rows, *screen.shape) or not np.any(diverged):
-        return ""
-    return screen.region(rows)

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -70,16 +70,13 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
     if dtype.kind != "f" or not values.size:
         return None
     with np.errstate(all="ignore"):
-        sd = np.std(values, axis=(0, 1))
-
-        def coarseness(size: np.ndarray) -> np.ndarray:
-            spacing = np.spacing(size.astype(dtype)).astype(np.float64)
-            return np.where((sd > 0) & np.isfinite(sd), spacing / sd, 0.0)
-
-        if not np.any(coarseness(np.max(np.abs(values), axis=(0, 1))) > FINE):
+        sd, sizes = np.std(values, axis=(0, 1)), np.abs(values)
+        known = (sd > 0) & np.isfinite(sd)
+        if not np.any(known & (np.spacing(np.max(sizes, axis=(0, 1)).astype(dtype)) > FINE * sd)):
             return None
-        size = np.median(np.abs(values), axis=(0, 1))
-        spacing, coarse = np.spacing(size.astype(dtype)).astype(np.float64), coarseness(size)
+        size = np.median(sizes, axis=(0, 1))
+        spacing = np.spacing(size.astype(dtype)).astype(np.float64)
+        coarse = np.where(known, spacing / sd, 0.0)
     what = (
         f"positions near {{size:.3g}}, where numbers of {dtype.name} are {{spacing:.2g}} apart, with a standard "
         "deviation of {sd:.2g},"
@@ -165,31 +162,21 @@ def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
     return None
 
 
-AROUND, FACTORS = 8, (0.25, 0.5, 1.0, 1.5)
-"""Places around each chain that are looked at, each a difference of two draws away, times one of these."""
-
-FAR_OUT = (10.0, 100.0, 1000.0)
-"""How far out rays are followed, in spreads of the draws; the log density is compared at two of these at a time."""
-
-RAYS = 8
-"""Coordinates that rays go along: those in which the halves of the chains differ the most."""
-
-ROWS = 64
-"""Draws of each chain that a probe looks at."""
-
 FEWEST_STEPS = 400
-"""Of a run that is looked into: the probes call the log density up to 68 times, which a short run would wait for."""
+"""Of a run whose target is evaluated: up to 68 evaluations for each chain, which a short run would wait for."""
 
 OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 
 OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"}
 
 
-def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> Iterator[Finding]:
-    """What the log density shows around the draws and far out."""
+def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> list[Finding]:
+    """Judge the log density around the draws and far out, if findings of some kinds ask for it."""
+    if not kinds & (OF_A_BOUND | OF_NO_END):
+        return []
     n = draws.shape[0]
-    rows = _host(draws, np.linspace(n // 2, n - 1, min(ROWS, n - n // 2)).astype(int))
-    like = draws[-1, ...]
+    rows = np.stack([to_host(draws[int(i), ...]) for i in np.linspace(n // 2, n - 1, min(64, n - n // 2)).astype(int)])
+    like, found = draws[-1, ...], []
 
     def density(host: np.ndarray) -> np.ndarray:
         values = np.full(host.shape[:-1], np.nan)
@@ -200,20 +187,17 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> Iterator
                 values = np.asarray(to_host(point.log_density), dtype=np.float64)
         return values
 
-    declared = target.constrained
-    if kinds & (OF_NO_END if declared else OF_A_BOUND):
-        finding = judge_bound(np.stack(list(map(density, _around(_of_those_that_moved(rows))))), declared)
-        if finding is not None:
-            yield finding
+    def along(ray: np.ndarray) -> np.ndarray:
+        """Log densities, (sign, distance, *chains), far out; nan for chains that the ray leads nowhere."""
+        signs = [[density(rows[-1] + far * sign * ray) for far in (10.0, 100.0, 1000.0)] for sign in (1.0, -1.0)]
+        return np.where(np.any(ray != 0, axis=-1), np.stack(signs), np.nan)
+
+    if kinds & (OF_NO_END if target.constrained else OF_A_BOUND):
+        around = np.stack([density(x) for x in _around(_of_those_that_moved(rows))])
+        found.append(judge_bound(around, target.constrained))
     if kinds & OF_NO_END:
-        finding = judge_improper([_along(density, rows, ray) for ray in _rays(rows)])
-        if finding is not None:
-            yield finding
-
-
-def _host(draws: Array, wanted: np.ndarray) -> np.ndarray:
-    """Some rows on the host."""
-    return np.stack([to_host(draws[int(i), ...]) for i in wanted])
+        found.append(judge_improper([along(ray) for ray in _rays(rows)]))
+    return [finding for finding in found if finding is not None]
 
 
 def _of_those_that_moved(rows: np.ndarray) -> np.ndarray:
@@ -228,17 +212,18 @@ def _of_those_that_moved(rows: np.ndarray) -> np.ndarray:
 
 
 def _around(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Places around the last draws, (*chains, dim): by differences of other draws, as far as the draws go."""
-    n, chains = len(rows), rows.ndim > 2
-    for i in range(AROUND):
+    """Eight places around the draws of each chain, (*chains, dim): a difference of two draws away, times a factor."""
+    n = len(rows)
+    for i, factor in enumerate((0.25, -0.5, 1.0, -1.5) * 2):
         a, b = rows[(7 * i) % n], rows[(7 * i + n // 2) % n]
-        b = np.roll(b, 1, axis=-2) if chains else b
-        yield rows[(11 * i + n // 3) % n] + (-1) ** i * FACTORS[i % len(FACTORS)] * (a - b)
+        b = np.roll(b, 1, axis=-2) if rows.ndim > 2 else b
+        yield rows[(11 * i + n // 3) % n] + factor * (a - b)
 
 
 def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
     """Directions, (*chains, dim), as long as the draws go: of the way of each chain, and of some coordinates.
 
+    The coordinates are those in which the halves of the chains differ the most.
     Chains that hardly move go a short way, at whose thousandfold they may still be where they are.
     """
     half = len(rows) // 2
@@ -250,18 +235,12 @@ def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
     extent, length = np.ptp(values, axis=(0, 1)), np.linalg.norm(way, axis=-1, keepdims=True)
     longer = np.linalg.norm(extent) / np.where(length > 0, length, np.inf)
     way = way * np.where(np.isfinite(longer), np.maximum(1.0, longer), 1.0)
-    chosen = np.argsort(-np.where(np.isfinite(looks), looks, 0.0), kind="stable")[:RAYS]
+    chosen = np.argsort(-np.where(np.isfinite(looks), looks, 0.0), kind="stable")[:8]
     yield np.broadcast_to(np.reshape(way, rows.shape[1:]), rows.shape[1:])
     together = np.zeros(dim)
     together[chosen] = np.max(extent[chosen], initial=0.0)
     for ray in ([together] if len(chosen) > 1 else []) + [extent[i] * np.eye(dim)[i] for i in chosen]:
         yield np.broadcast_to(ray, rows.shape[1:])
-
-
-def _along(density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, ray: np.ndarray) -> np.ndarray:
-    """Log densities far out, (sign, distance, *chains); nan for chains that the ray leads nowhere."""
-    far_out = np.stack([[density(rows[-1] + sign * far * ray) for far in FAR_OUT] for sign in (1.0, -1.0)])
-    return np.where(np.any(ray != 0, axis=-1), far_out, np.nan)
 
 
 def computed_in(target: BoundTarget, x: Array) -> dict[str, tuple[str, float]]:
@@ -270,21 +249,17 @@ def computed_in(target: BoundTarget, x: Array) -> dict[str, tuple[str, float]]:
     As an entry of what a diagnosis knows of a run; none where it computes in float32.
     """
     autodiff = target.backend.autodiff
-    if autodiff is None or target.as_floating(x).dtype != target.xp.float32 or not _gives_density(target):
+    if autodiff is None or target.as_floating(x).dtype != target.xp.float32:
         return {}
-    found = None
-    with suppress(Exception):  # nothing is known of what a library cannot look into
-        found = autodiff.coarsest(target.log_density, x)
+    wants, found = wanted(target.requires), None
+    if wants.log_density or (wants.ratio and target.acceptance.exact):
+        with suppress(Exception):  # nothing is known of what a library cannot look into
+            found = autodiff.coarsest(target.log_density, x)
     return {} if found is None else {"computed_in": found}
 
 
-def _gives_density(target: BoundTarget) -> bool:
-    wants = wanted(target.requires)
-    return wants.log_density or (wants.ratio and target.acceptance.exact)
-
-
 def say_precision(state: Any, burn_in: int, known: Mapping[str, Any]) -> Finding | None:
-    """Whether the log density has too few digits where the draws begin; nothing is known of what is thrown away."""
+    """Judge the digits of the log density at the first draws; a run with burn-in is judged by its draws alone."""
     log_density = getattr(state.point, "log_density", None)
     if log_density is None or burn_in or not hasattr(log_density, "shape"):
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import is_array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
 from xpsample.spaces.names import exported
@@ -34,21 +34,26 @@ Variables = Mapping[str, tuple[np.ndarray, Sequence[str]]]
 
 
 def datatree(
-    posterior: Variables,
+    posterior: Mapping[str, tuple[Array, Sequence[str]]],
     labels: Mapping[str, Sequence[Any]],
-    statistics: Mapping[str, np.ndarray],
+    statistics: Mapping[str, Array],
     attributes: Mapping[str, Any],
+    chain_axes: int,
 ) -> Any:
     """Draws and statistics as an ``xarray.DataTree``, under ArviZ's names for groups, axes and statistics.
 
-    `labels` are what the places along an axis are called, which are counted from 0 where nothing is said. Statistics
-    are (draw, chain, ...), and the attributes are those of the root.
+    `labels` name the entries along an axis, which are otherwise counted from 0. Draws and statistics have so many chain
+    axes, (draw, *chains, ...); the attributes are those of the root.
     """
     xarray = installed("xarray", 'to_arviz() needs xarray: pip install "xpsample[arviz]"')
-    groups = {"posterior": _dataset(posterior, labels)}
+    draws = {name: (one_chain_axis(to_host(own), chain_axes), axes) for name, (own, axes) in posterior.items()}
+    groups = {"posterior": _dataset(draws, labels)}
     if statistics:
         named = {
-            ARVIZ_NAMES.get(name, name): (own, [f"{name}_dim_{i}" for i in range(own.ndim - 2)])
+            ARVIZ_NAMES.get(name, name): (
+                one_chain_axis(to_host(own), chain_axes),
+                [f"{name}_dim_{i}" for i in range(own.ndim - 1 - chain_axes)],
+            )
             for name, own in statistics.items()
         }
         groups["sample_stats"] = _dataset(named, labels)

@@ -9,6 +9,7 @@ import numpy as np
 from xpsample.diagnostics.chains import spread
 from xpsample.diagnostics.convergence import FEWEST_DRAWS, MANY_CHAINS, ensemble_means, mcse_mean, mixing
 from xpsample.diagnostics.coordinates import centred, circular_mean, circular_sd
+from xpsample.diagnostics.diagnosis import RunStatistics
 from xpsample.diagnostics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.trace.conversions import installed
 
@@ -18,32 +19,6 @@ ROWS_SHOWN, FEWEST_SHOWN = 30, 6
 OF_PARTICLES = "these are particles, which may have weights or be on their way: the table counts all draws alike"
 
 COLUMNS = ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat")
-
-
-@dataclass(frozen=True, eq=False)
-class RunStatistics:
-    """Sums over all steps after burn-in, thinned or not; host arrays.
-
-    Attributes
-    ----------
-    steps : int
-        Steps after burn-in of each chain.
-    acceptance_probability : numpy.ndarray, shape (*chains)
-        Mean acceptance probability.
-    moved : numpy.ndarray, shape (*chains)
-        Fraction of the steps that changed the position.
-    diverged : numpy.ndarray, shape (*chains)
-        Number of divergent steps.
-    evaluations : dict of str to float
-        Evaluations of ``log_density``, ``score`` and ``hvp`` per step and chain; and ``raised``, those that raised what
-        `batched` rejects, if any did.
-    """
-
-    steps: int
-    acceptance_probability: np.ndarray
-    moved: np.ndarray
-    diverged: np.ndarray
-    evaluations: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)

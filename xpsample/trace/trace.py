@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from xpsample.core.checks import check_instance, check_path
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import backend_of, to_host
 from xpsample.diagnostics.diagnosis import RunStatistics, diagnose
 from xpsample.diagnostics.findings import Finding
-from xpsample.spaces.named import Named, parameters
+from xpsample.spaces.named import Named, named, named_from_json, parameters
 from xpsample.trace import conversions
-from xpsample.trace.columns import columns_of, labels_of, names_in, space_of
 from xpsample.trace.plots import plot, plot_warmup
 from xpsample.trace.running import Running, running
 from xpsample.trace.stored import StoredColumns, StoredRows
@@ -25,8 +22,7 @@ from xpsample.trace.tables import tabulate
 
 Array = Any
 
-SHOWN = 10_000_000
-"""Numbers of draws whose table a notebook shows by itself, at most."""
+SHOWN = 10_000_000  # numbers of draws whose table a notebook shows by itself, at most
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,12 +52,12 @@ class Trace:
         The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
         positions goes on where this one ended. A `NotKept` says why a file, or shards that were tuned apart, have none.
     warmup : dict of str to array, each of shape (step, ...), or None
-        The path of the warm-up: every tuned hyper-parameter, such as ``HMC.step_size``, of each group of chains
-        ``(step, *groups, 1)``, or ``(step, *groups, 1, dim)`` for a metric, of which there are about 1,000 coordinates,
-        evenly spread, where it has more; and ``acceptance_probability``, ``diverged`` and ``scores``, those evaluated,
-        of each chain. In a run in shards, values that do not vary along the first chain axis are (step, shard, ...).
-        Of `AIS` that of its pilot, and of particles that tune themselves at every step the values after each step that
-        is kept; with the mean acceptance probability of each group. None where nothing was tuned.
+        The path of the warm-up: every tuned hyperparameter, such as ``HMC.step_size``, of each group of chains
+        ``(step, *groups, 1)``, or for a metric ``(step, *groups, 1, dim)`` of about 1,000 evenly spread coordinates at
+        most; and ``acceptance_probability``, ``diverged`` and ``scores``, those evaluated, of each chain. In a run in
+        shards, values that do not vary along the first chain axis are (step, shard, ...).
+        For `AIS` the path of its pilot; for particles that tune themselves, values at every kept step, with the mean
+        acceptance probability of each group. None if nothing was tuned.
 
     See Also
     --------
@@ -106,10 +102,9 @@ class Trace:
         return f"Trace(draws={draws}{kept}{about})"
 
     def _repr_html_(self) -> str:
-        """What it holds, and the table, in a notebook; the table of very many draws takes long, and is left out."""
+        """Contents and the table, in a notebook; the table of very many draws takes long, and is left out."""
         elsewhere = self.draws is None or isinstance(self.draws, StoredRows) or "processes" in self.metadata
-        numbers = 0 if elsewhere else math.prod(self.draws.shape)
-        shown = 0 < numbers <= SHOWN or self._running is not None
+        shown = self._running is not None if elsewhere else 0 < math.prod(self.draws.shape) <= SHOWN
         return f"<p><code>{escaped(repr(self))}</code></p>" + (self.summary()._repr_html_() if shown else "")
 
     @property
@@ -159,8 +154,8 @@ class Trace:
     def summary(self, by: int | Sequence[int] | None = None) -> Summary:
         """Mean, standard deviation, standard error, ESS and R-hat of every coordinate, and what is wrong with them.
 
-        Chains of the last chain axis are pooled. The other chain axes are groups, such as the settings of a sweep, and
-        each group has figures of its own. The draws are copied to the host.
+        Chains of the last chain axis are pooled. The other chain axes are groups, such as the settings of a sweep; each
+        group has its own figures. The draws are copied to the host.
 
         Parameters
         ----------
@@ -181,43 +176,41 @@ class Trace:
         -----
         A run that keeps `Moments` and no draws has a summary of these, with an ESS where it keeps `BatchMeans`, too.
 
-        ESS and R-hat are rank-normalised: Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021)
-        667-718. From 32 chains on, R-hat is the nested one: Margossian et al., Bayesian Analysis (2024). On a discrete
-        space whose variables have more than two states, each state has a row, of its indicator.
+        ESS and R-hat are rank-normalised: Vehtari et al., Bayesian Analysis 16 (2021) 667-718. With 32 or more chains,
+        nested R-hat is used: Margossian et al., Bayesian Analysis (2024). On a discrete space whose variables have more
+        than two states, each state has a row, of its indicator.
         """
-        told = self._running
+        told, particles = self._running, not self._known.get("chains", True)
         if told is not None:
             if by is not None:
                 raise TraceError("the table of running moments has the groups of the run: leave out by")
             summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
-            return replace(summary, findings=self.diagnose(), particles=self._of_particles)
+            return replace(summary, findings=self.diagnose(), particles=particles)
         columns, labels = self._columns()
         summary = tabulate(columns, labels, self.run_statistics, self.statistics, self._known, self._angles, by)
-        return replace(summary, particles=self._of_particles)
+        return replace(summary, particles=particles)
 
     def diagnose(self) -> tuple[Finding, ...]:
-        """What is wrong with the run: no findings are no proof, but each of them is a reason not to use the draws.
+        """Problems of the run. An empty result is no proof, but each finding is a reason not to use the draws.
 
-        `sample` warns of the same, once, at its end. Judged are divergences, chains that never moved or whose draws are
-        not finite, chains in different places, R-hat above 1.01, a bulk or tail ESS below 100 for each chain (400 in
-        all for four chains or more), HMC at a resonance, unadjusted chains that grow, an acceptance probability far
-        from the kernel's optimum, draws that begin far out (on the way in, or by a tilt that is too strong at first),
-        an E-BFMI below 0.3 where the energy is in ``statistics``, and what recorders found.
+        `sample` warns of the same findings at its end. Judged are divergences, chains that never moved, are not finite
+        or stay in different modes, R-hat above 1.01, a bulk or tail ESS below 100 for each chain (400 in all for four
+        chains or more), resonances of HMC, unadjusted chains that grow, an acceptance probability far from the kernel's
+        optimum, draws that begin far out, an E-BFMI below 0.3, and the findings of recorders.
 
         Returns
         -------
         tuple of Finding
-            One of each kind; empty if nothing is wrong.
+            One of each kind, causes first.
 
         Notes
         -----
-        The work is bounded. All coordinates are looked at roughly, at about 260,000 values, and those that look worst
-        closely, at about half as many, four coordinates at least; of more than 32 chains the ESS of 32 is scaled up.
-        `summary` looks at everything.
+        The work is bounded. A coarse pass over about 260,000 array elements finds the coordinates that look worst; ESS
+        and R-hat are exact up to 130,000 elements of these (at least four coordinates), and the ESS of 32 chains is
+        scaled up to more chains. `summary` uses all draws.
 
-        The limits are those of Vehtari et al. (2021) for R-hat and ESS, whose 400 draws are for four chains and as many
-        as a standard error needs with more; Margossian et al. (2024) for the nested R-hat of many chains; Betancourt
-        (2016) and Stan for E-BFMI.
+        The limits are those of Vehtari et al. (2021) for R-hat and ESS, of Margossian et al. (2024) for nested R-hat,
+        and of Betancourt (2016) and Stan for E-BFMI.
         """
         empty = self.draws is None or 0 in self.draws.shape
         draws, names = (self.draws, ()) if empty else self._columns()
@@ -353,7 +346,7 @@ class Trace:
         return conversions.as_arviz(found)
 
     def _datatree(self) -> Any:
-        from xpsample.trace import saving, stores  # here and below, since few runs need them
+        from xpsample.trace import saving, stores  # few runs need them; below, too
 
         draws = self._some_draws()
         attributes = saving.as_attributes(self.metadata | {"run_statistics": dict(vars(self.run_statistics))})
@@ -361,21 +354,14 @@ class Trace:
             found = stores.open_datatree(draws.where, len(draws))
             found.attrs = attributes
         else:
-            found = conversions.datatree(*self._variables(draws), attributes)
+            space = self._space
+            if space is not None:
+                values, labels = {name: (self[name], space.axes(name)) for name in space.names}, dict(space.coords)
+            else:
+                values = {"x": (draws, ("x_dim",))}
+                labels = {"x_dim": self._labels(draws.shape[-1])} if self.metadata.get("names") else {}
+            found = conversions.datatree(values, labels, self.statistics, attributes, draws.ndim - 2)
         return conversions.with_walkers(found, draws.shape[-2]) if self._known.get("ensembles") else found
-
-    def _variables(self, draws: Array) -> tuple[conversions.Variables, dict[str, Any], dict[str, np.ndarray]]:
-        """Draws, the labels of their axes, and statistics, on the host with one chain axis."""
-        space, chain_axes = self._space, draws.ndim - 2
-        names = () if space is not None else names_in(self.metadata, draws.shape[-1])
-        values = {"x": (draws, ("x_dim",))} if space is None else {n: (self[n], space.axes(n)) for n in space.names}
-        labels = {"x_dim": names} if names else dict(space.coords) if space is not None else {}
-
-        def flat(array: Array) -> np.ndarray:
-            return conversions.one_chain_axis(to_host(array), chain_axes)
-
-        variables = {name: (flat(own), axes) for name, (own, axes) in values.items()}
-        return variables, labels, {name: flat(own) for name, own in self.statistics.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to a file, whole or not at all: a killed write leaves the old file.
@@ -408,7 +394,7 @@ class Trace:
             raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
 
     def _some_draws(self) -> Array:
-        """The draws, if there are any."""
+        """The draws, if any."""
         if self.draws is None or 0 in self.draws.shape:
             raise TraceError(
                 f"this trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}): run again with Draws() "
@@ -418,7 +404,13 @@ class Trace:
 
     @cached_property
     def _space(self) -> Named | None:
-        return space_of(self.metadata)
+        """Space of the parameters of a model, or of positions "x" that are no vectors."""
+        if "space" in self.metadata:
+            from xpsample.spaces.json_form import space_from_json  # which imports all spaces
+
+            return named({"x": space_from_json(self.metadata["space"])})
+        known = self.metadata.get("parameters")
+        return None if known is None else named_from_json(known)
 
     @property
     def _known(self) -> dict[str, Any]:
@@ -426,16 +418,28 @@ class Trace:
         return self.metadata.get("diagnosis", {})
 
     def _columns(self) -> tuple[Array | StoredColumns, tuple[str, ...]]:
-        """What tables and the diagnosis look at, (draw, *chains, column), and what each column is called."""
-        draws = self._some_draws()
-        return columns_of(draws, self._space), self._labels(draws.shape[-1])
+        """Columns (draw, *chains, column) for tables, plots and the diagnosis, and the name of each."""
+        draws, space = self._some_draws(), self._space
+        labels = self._labels(draws.shape[-1])
+        if not isinstance(draws, StoredRows):
+            return draws if space is None else space.columns(backend_of(draws).xp, draws), labels
+        if space is None:
+            return draws.columns(), labels
+        parts = [(draws.values[name], space.varying(name)) for name in space.names]
+        return StoredColumns(parts, draws.shape[1:-1]), labels
 
     def _labels(self, dim: int) -> tuple[str, ...]:
-        return labels_of(self._space, self.metadata, dim)
+        """Names of so many columns."""
+        if self._space is not None:
+            return self._space.labels
+        names = tuple(map(str, self.metadata.get("names") or map("x[{}]".format, range(dim))))
+        if len(names) != dim:
+            raise TraceError(f'metadata["names"] has {len(names)} names for {dim} coordinates')
+        return names
 
     @property
     def _angles(self) -> tuple[int, ...]:
-        """The columns that are angles."""
+        """Columns that are angles."""
         return () if self._space is None else self._space.angles
 
     @property
@@ -444,7 +448,3 @@ class Trace:
         if self.draws is not None:
             return None
         return running(self.recorded.values(), self._labels, self._known.get("ensembles", False))
-
-    @property
-    def _of_particles(self) -> bool:
-        return not self._known.get("chains", True)
