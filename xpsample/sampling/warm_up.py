@@ -198,10 +198,9 @@ def warm_up(
         if following is None:
             break
         plan, x0, below = following, starts, np.maximum(below, now)
-    lost = [tuple(map(int, chain)) for chain in np.argwhere(np.asarray(below) > 0)]
+    lost = list(map(tuple, np.argwhere(np.asarray(below) > 0).tolist()))
     again = chains_begun_again(lost, float(np.max(below))) if lost else None
-    found = tuple(finding for finding in (late, moving, again) if finding is not None)
-    return Warmed(ready, carry, _joined(program, paths), found)
+    return Warmed(ready, carry, _joined(program, paths), tuple(filter(None, (late, moving, again))))
 
 
 def _stage(
@@ -243,8 +242,11 @@ def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Pa
 
 def _joined(program: Program, paths: Sequence[Path_]) -> Path_:
     """The paths of several rounds as one."""
-    xp = program.target.xp
-    return {name: xp.concat([path[name] for path in paths], axis=0) for name in paths[0]}
+    joined = dict(paths[0])
+    for path in paths[1:]:
+        for name, values in path.items():
+            joined[name] = program.target.xp.concat([joined[name], values], axis=0)
+    return joined
 
 
 def _so_far(program: Program, warming: Program, trace: Trace, paths: Sequence[Path_]) -> Trace:
