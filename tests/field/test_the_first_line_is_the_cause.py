@@ -329,6 +329,24 @@ def test_every_kind_is_told_once_and_of_others_nothing_is_said():
     assert [f.advice for f in found[:3]] == ["own"] * 3
 
 
+@pytest.mark.parametrize(
+    ("cause", "kind", "follows"),
+    [
+        ("stuck", "modes", False),  # judged without the chains that never moved
+        ("stuck", "divergences", True),
+        ("annealing", "divergences", False),
+        ("annealing", "heat", True),
+        ("heat", "rhat", False),
+        ("mine", "rhat", False),
+        ("rhat", "modes", False),
+        ("ess_bulk", "until", True),
+    ],
+)
+def test_what_has_a_cause_of_its_own_keeps_its_advice(cause, kind, follows):
+    found = {f.kind: f for f in causes_first(Finding(k, k, 1.0, "own") for k in (kind, cause))}
+    assert found[kind].advice == (follows_from(cause) if follows else "own")
+
+
 def test_places_around_a_chain_that_never_moved_are_not_looked_at():
     rows = np.random.default_rng(0).normal(size=(16, 2, 3, 2))
     rows[:, 1, 2] = 1e3
