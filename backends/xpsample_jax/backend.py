@@ -77,10 +77,15 @@ class JaxAutodiff(Autodiff):
     def repeated(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         program = Compiled(f, few=True)  # as steps of few chains: it takes longer to compile, and runs faster
 
-        def committed(leaf: Any) -> Any:  # as results are: JAX compiles another program for arrays that are not
-            return jax.device_put(leaf, leaf.sharding) if not getattr(leaf, "committed", True) else leaf
+        def call(*args: Any) -> Any:
+            args = tuple(np.asarray(arg) if isinstance(arg, int) else arg for arg in args)  # and no constants
+            arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, jax.Array)]
+            if all(len(leaf.sharding.device_set) == 1 for leaf in arrays):
+                # As results are: JAX compiles another program for arrays that are not committed to a device.
+                args = jax.tree.map(lambda a: jax.device_put(a, a.sharding) if isinstance(a, jax.Array) else a, args)
+            return program(*args)
 
-        return lambda *args: program(*jax.tree.map(committed, args))
+        return call
 
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
         with OWN_MODES:

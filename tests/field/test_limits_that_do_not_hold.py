@@ -70,7 +70,7 @@ def test_time_ends_a_warm_up_which_goes_on_from_its_checkpoint(tmp_path, monkeyp
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # and the density is the same
     again = run(density, xps.MALA(), 20, warmup=40, until=xps.Until(seconds=60), checkpoint=tmp_path)
     np.testing.assert_array_equal(again.draws, whole.draws)
-    assert density.calls < before + 75
+    assert density.calls < before + 80  # a run from the start makes 85 calls or more
 
 
 def test_time_that_the_warm_up_took_is_not_given_again():

@@ -127,7 +127,7 @@ class Schedule:
         return self.window or max(self.draws, self.room)
 
     def is_recorded(self, t: Any) -> Any:
-        """Whether the state after step t (from 0, past the burn-in) is kept."""
+        """Return whether the state after step t (from 0, past the burn-in) is kept."""
         return (t + 1 - self.burn_in) % self.thinning == 0
 
     def row(self, t: Any) -> Any:
@@ -183,7 +183,7 @@ Driven = tuple[Carry, Buffers, Any, int]
 
 
 class Source(Protocol):
-    """Where the random numbers come from: `xpsample.sampling.noise.NoiseSource`."""
+    """Source of random numbers: `xpsample.sampling.noise.NoiseSource`."""
 
     def block(self, backend: "Backend", specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:
         """Noise of steps [start, stop), each array of shape ``(stop - start, *spec.shape)``, in `like`'s dtype."""
@@ -199,7 +199,7 @@ Step = partial[tuple[Any, Any]]
 
 
 class DrivenProgram(Protocol):
-    """What a backend drives, such as a `xpsample.sampling.program.Program`."""
+    """Program that a backend drives, such as `xpsample.sampling.program.Program`."""
 
     @property
     def backend(self) -> "Backend":
@@ -211,11 +211,11 @@ class DrivenProgram(Protocol):
 
     @property
     def compiled(self) -> dict[Any, Any]:
-        """What a backend compiles, by `form`: programs of one `Sampler` share it."""
+        """Compiled functions of a backend, by `form`; the programs of one `Sampler` share them."""
 
     @property
     def form(self) -> Any:
-        """What is part of a compiled program: all but `values`, data and positions."""
+        """Key of a compiled program: all that is part of it, without `values`, data and positions."""
 
     def values(self, is_array: Callable[[object], bool]) -> dict[str, Any]:
         """Numbers, and arrays, that a compiled program may take as arguments, too, by path."""

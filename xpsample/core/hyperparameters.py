@@ -224,7 +224,7 @@ def with_arguments(owner: Any, values: Mapping[str, Any], path: str = "") -> Any
 
 
 def form(owner: Any, is_argument: Callable[[object], bool]) -> Hashable:
-    """Return what of a kernel is part of a compiled program, as one value: all but its `arguments`."""
+    """Return the part of a kernel that a compiled program contains, without its `arguments`, as a key."""
     if not is_frozen(owner):
         try:
             hash(owner)
@@ -243,7 +243,7 @@ def form(owner: Any, is_argument: Callable[[object], bool]) -> Hashable:
 
 
 class Identity:
-    """Key of a value that has no hash: equal to that of the same object, which it keeps."""
+    """Key of a value without a hash, compared by identity. It keeps the value alive."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -226,9 +226,11 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "annealing": ("heat",),
     "moves": (),
     "heat": (),
+    "behind": tuple(kind for kind in CAUSES if kind != "warmup"),
     "stuck": tuple(kind for kind in CAUSES if kind not in ("labels", "modes")),
 }
-"""Effects of kinds that do not cause all later ones: modes are judged without the chains that never moved."""
+"""Effects of kinds that do not cause all later ones: a longer warm-up may be what lagging chains need, and modes are
+judged without the chains that never moved."""
 
 
 def causes_first(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
