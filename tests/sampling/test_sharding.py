@@ -79,8 +79,31 @@ RESUMED = """
 """
 
 
+TRAINED = """
+    import sys
+    import numpy as np
+    import jax, jax.numpy as jnp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    from xpsample import Portable
+    from xpsample.score_mh import Denoising, fit, init_score_network
+
+    rows = jnp.asarray(np.random.default_rng(0).standard_normal((64, 2)))
+    spread = jax.device_put(rows, NamedSharding(Mesh(np.asarray(jax.devices()), ("rows",)), P("rows")))
+    start = init_score_network(2, 4, seed=1)
+    for seed in (1, Portable(1)):
+        settings = dict(epochs=12, batch_size=16, seed=seed, progress=False)
+        plain = fit(Denoising(0.5), start, rows, validation=rows[:32], **settings)
+        for _ in range(2):  # and once more, from its checkpoint
+            path = f"{sys.argv[1]}/{seed}"
+            found = fit(Denoising(0.5), start, spread, validation=spread[:32], checkpoint=path, **settings)
+            np.testing.assert_allclose(found.losses, plain.losses, rtol=1e-9)
+            np.testing.assert_allclose(found.validation_losses, plain.validation_losses, rtol=1e-9)
+    print("sharded")
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("script", [SCRIPT, RESUMED], ids=["whole", "resumed"])
+@pytest.mark.parametrize("script", [SCRIPT, RESUMED, TRAINED], ids=["whole", "resumed", "trained"])
 def test_sharded_positions_stay_sharded(tmp_path, script):
     environment = {
         **os.environ,
