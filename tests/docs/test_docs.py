@@ -275,7 +275,9 @@ def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_p
     inventories = pytest.importorskip("sphinx.util.inventory")
     docs = tmp_path / "docs"
     shutil.copytree(DOCS, docs, ignore=shutil.ignore_patterns("_build", "_generated"))
-    shutil.copytree(ROOT / "xpsample" / "sampling", tmp_path / "xpsample" / "sampling")  # the page on runs shows its loop
+    shutil.copytree(
+        ROOT / "xpsample" / "sampling", tmp_path / "xpsample" / "sampling"
+    )  # the page on runs shows its loop
     # One tutorial runs as a notebook: `test_python_blocks_run` has the cells of all. Others have no lexer for theirs.
     others = [page.name for page in (DOCS / "tutorials").glob("*.md") if page.stem != "reward"]
     with (docs / "conf.py").open("a") as conf:

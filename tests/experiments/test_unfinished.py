@@ -37,7 +37,7 @@ from xpsample.sampling import loop
 from xpsample.score_mh import Denoising, init_score_network
 from xpsample.zoo.gaussian import gaussian
 
-blocks.SECONDS = 1e-9  # blocks of two steps
+loop.SECONDS = 1e-9  # blocks of two steps
 
 def slow(number):
     with open(sys.argv[1] + ".calls", "a") as file:

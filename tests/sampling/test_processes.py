@@ -80,10 +80,10 @@ APART = """
         real = time.perf_counter
         time.perf_counter = lambda: 10 * real()
 
-    blocks.SECONDS, usual = 0.1, blocks.SECONDS  # so that blocks follow the clock
+    loop.SECONDS, usual = 0.1, loop.SECONDS  # so that blocks follow the clock
     trace = sample(target, MALA(0.3), x0, 60, seed=1, progress=number == 0)
     assert str(trace.summary())
-    blocks.SECONDS = usual
+    loop.SECONDS = usual
 
     limit = 20.0 if number == 0 else 10.0  # which is a second, enough to trace a run on a busy machine
     late = sample(target, MALA(0.3), x0, 10**6, seed=1, progress=False, until=Until(seconds=limit))

@@ -194,7 +194,10 @@ def _judge_draws(
 def _judge_statistics(statistics: Mapping[str, Array], known: Mapping[str, Any]) -> Iterator[Finding | None]:
     """Findings of the statistics of every draw: of all of most runs, and otherwise of the last ones."""
     last = {}
-    for name in {"energy", "depth", "log_density"} & {*statistics}:
+    # Not a set of names: processes that hold the chains together fetch in one order, and hashes of strings differ.
+    for name in ("energy", "depth", "log_density"):
+        if name not in statistics:
+            continue
         rows = statistics[name]
         most = max(FEWEST_DRAWS, COPIED // math.prod(rows.shape[1:]))
         last[name] = to_host(rows[max(0, rows.shape[0] - most) :, ...])  # brackets of rows in a store give an array
