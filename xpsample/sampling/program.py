@@ -77,7 +77,7 @@ class Program:
 
     @cached_property
     def form(self) -> Any:
-        """Key of a compiled program: it contains all but the kernel's `values`, data, positions and numbers of steps."""
+        """Key of a compiled program, without the kernel's `values`, data, positions and numbers of steps."""
         owns = self.backend.owns
         recorders = tuple(form(recorder, owns) for recorder in self.recorders)
         return form(self.kernel, owns), recorders, self.schedule.burn_in, self.schedule.thinning, self.compile
