@@ -16,7 +16,7 @@ from asv_benchmarks.peers import refits
 
 
 def test_the_ways_give_one_posterior():
-    """Means of 2,000 draws with an effective sample size of 500 or more: their standard error is below 0.02 here."""
+    """`Sampler` and `sample` to the bit; BlackJAX within a tolerance of 0.12, with a fixed seed."""
     ways = [refits.by_sampler(xps.HMC()), refits.by_sample(xps.HMC()), refits.by_blackjax(blackjax.nuts, {})]
     means = [np.mean(np.asarray(fit(1)), axis=(0, 1)) for fit in ways]
     np.testing.assert_array_equal(means[0], means[1])
