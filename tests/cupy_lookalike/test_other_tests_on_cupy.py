@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = {
     "core gradients kernels optimize prox spaces": 200,
     "hiss srld srmc": 50,
-    "metrics particles run score_mh sosmc": 200,
+    "metrics particles sampling score_mh sosmc": 200,
     "targets zoo test_bad_input.py": 150,
 }
 """Folders of one child, and how many tests on CuPy are in them at least."""

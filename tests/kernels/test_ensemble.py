@@ -208,7 +208,7 @@ def test_a_small_ball_far_out_is_no_subspace():
 
 @pytest.mark.slow
 def test_walkers_are_not_cut_into_shards_and_ensembles_are():
-    with pytest.raises(CapabilityError, match="Ensemble cannot be cut, since its chains depend on each other"):
+    with pytest.raises(CapabilityError, match="Ensemble cannot be split into shards: its chains depend on each other"):
         xps.sample(NORMAL, xps.Ensemble(), walkers(8, 2), 10, seed=1, shards=2)
     trace = xps.sample(NORMAL, xps.Ensemble(), walkers(4, 8, 2), 50, seed=1, shards=2)
     assert trace.draws.shape == (50, 4, 8, 2) and trace.summary().chains == 4

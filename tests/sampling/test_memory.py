@@ -26,7 +26,8 @@ def test_memory_of_a_moments_run_is_flat():
     peak(100)  # imports and caches
     short, _ = peak(2_000)
     long, trace = peak(20_000)
-    assert long < 1.1 * short
+    kept = 18_000 * 4 * 2 * 8  # bytes of the further draws
+    assert long - short < 0.2 * kept
     assert trace.draws is None
     moments, batches = trace.recorded["moments"], trace.recorded["batch_means"]
     # 5 standard errors, by the run's own estimate: error probability below 1e-5 for the 8 numbers.

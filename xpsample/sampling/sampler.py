@@ -82,8 +82,8 @@ shards, executor, callbacks
     ...     return np.sum(y - x, axis=-1, keepdims=True)
     >>> data = np.random.default_rng(0).normal(size=(3, 50))
     >>> sampler = xps.Sampler(xps.Target(log_density, score, data=data[0]), xps.HMC(), np.zeros((4, 1)), 500)
-    >>> [round(float(sampler(seed=1, data=y).draws.mean() - y.mean()), 1) for y in data]
-    [0.0, 0.0, 0.0]
+    >>> [bool(abs(sampler(seed=1, data=y).draws.mean() - y.mean()) < 0.05) for y in data]
+    [True, True, True]
     """
 
     target: AbstractTarget
